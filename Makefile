@@ -1,0 +1,48 @@
+# The verbs of the house. `make` alone lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-heavy check bench audit docs clean
+
+help:  ## list the verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+# One environment from pinned constraints. Changing either file makes it anew.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Thebes needs Python 3.11 or newer; say which with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@echo "Setting up $(VENV) (once; some minutes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## the whole system on this machine, with made-up people
+	@$(BIN)/thebes demo --exit
+
+test: $(READY)  ## set up and pass the tests (under 10 minutes)
+	@$(BIN)/pytest -n auto -m 'not heavy'
+
+test-heavy: $(READY)  ## the tests of big optional parts
+	@$(BIN)/pytest -m heavy
+
+check: $(READY)  ## style, types, and the arrows between the rooms
+	@$(BIN)/ruff check src tests audit bench tools
+	@$(BIN)/ruff format --check src tests audit bench tools
+	@$(BIN)/mypy
+	@$(BIN)/pytest tests/unit/test_arrows.py
+
+bench: $(READY)  ## measure, as ratios within one run; writes bench/results/
+	@$(BIN)/python -m bench
+
+audit: $(READY)  ## what samples say about every claimed epsilon
+	@$(BIN)/python -m audit
+
+docs: $(READY)  ## build the documentation strictly into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean:  ## remove what the other verbs made
+	@rm -rf $(VENV) site build dist .hypothesis .mypy_cache .ruff_cache bench/results
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

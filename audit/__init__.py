@@ -1,0 +1,4 @@
+"""Every mechanism and estimator of Thebes, attacked; `make audit` prints the table.
+
+A room's file lists its cases. Whoever adds a mechanism adds a case here, with the neighbours that hurt it most.
+"""

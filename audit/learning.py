@@ -1,0 +1,120 @@
+"""Estimators: what somebody who sees every released number of a model can tell about one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from thebes import learning
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.randomness import bulk
+from thebes.testing.audit import Audited, Draw, repeatedly
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
+BOX: dict[Any, tuple[float, float]] = {0: (-1.0, 1.0), 1: (-1.0, 1.0)}
+WITH_TARGET: dict[Any, tuple[float, float]] = {**BOX, "y": (-1.0, 1.0)}
+
+#: A few rows about the middle; the last one sits in the farthest corner of the box, or in the opposite one, or is gone.
+MIDDLE = np.array([[0.5, -0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, -0.5]])
+LABELS = np.array([0, 1, 0, 1])
+CORNER = np.array([[1.0, 1.0]])
+_CROWD = 600
+PLACES = np.array([[1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
+
+
+def cases(*, epsilon: float = 1.0) -> list[Audited]:
+    """All of this room, fitted with `epsilon`, which is also the claim."""
+    classes = {"bounds": BOX, "classes": [0, 1]}
+    made: list[tuple[str, Callable[..., Any], dict[str, Any], tuple[str, ...], int]] = [
+        ("Gaussian naive Bayes", learning.GaussianNB, classes, ("means_", "variances_", "class_prior_"), 800),
+        (
+            "Gaussian naive Bayes with delta",
+            learning.GaussianNB,
+            {**classes, "delta": 1e-2},
+            ("means_", "variances_", "class_prior_"),
+            800,
+        ),
+        ("decision tree", learning.DecisionTreeClassifier, classes, (), 800),
+        (
+            "random forest",
+            learning.RandomForestClassifier,
+            {**classes, "n_estimators": 2},
+            (),
+            600,
+        ),
+        (
+            "logistic regression",
+            learning.LogisticRegression,
+            {**classes, "delta": 1e-2, "steps": 4},
+            ("weights_",),
+            500,
+        ),
+        (
+            "linear regression, moments",
+            learning.LinearRegression,
+            {"bounds": WITH_TARGET, "delta": 1e-2, "method": "moments"},
+            ("weights_",),
+            500,
+        ),
+        (
+            "linear regression, descent",
+            learning.LinearRegression,
+            {"bounds": WITH_TARGET, "delta": 1e-2, "method": "descent", "steps": 4},
+            ("weights_",),
+            500,
+        ),
+        ("ridge", learning.Ridge, {"bounds": WITH_TARGET, "delta": 1e-2, "steps": 4}, ("weights_",), 500),
+        ("k-means", learning.KMeans, {"bounds": BOX, "n_clusters": 1, "steps": 1}, ("centres_",), 800),
+        (
+            "bounds estimated",
+            learning.GaussianNB,
+            {"bounds": "estimate", "classes": [0, 1]},
+            ("low_", "high_", "means_"),
+            400,
+        ),
+    ]
+    return [
+        Audited(
+            name,
+            epsilon,
+            options.get("delta", 0.0),
+            adjacency,
+            *_draws(kind, {"epsilon": epsilon, **options}, seen, adjacency),
+            draws=draws,
+        )
+        for name, kind, options, seen, draws in made
+        for adjacency in (REPLACE, ADD)
+    ]
+
+
+def _draws(
+    kind: Callable[..., Any], options: dict[str, Any], seen: tuple[str, ...], adjacency: Adjacency
+) -> tuple[Draw, Draw]:
+    with_corner = np.vstack([MIDDLE, CORNER]), np.append(LABELS, 1)
+    other = (np.vstack([MIDDLE, -CORNER]), np.append(LABELS, 0)) if adjacency is REPLACE else (MIDDLE, LABELS)
+    randomness = bulk()
+
+    if options["bounds"] == "estimate":  # so many more rows that the range can just be seen
+        crowd = np.full((_CROWD, 2), 0.9), np.zeros(_CROWD, dtype=np.int64)
+        with_corner, other = (
+            (np.vstack([crowd[0], rows]), np.append(crowd[1], labels)) for rows, labels in (with_corner, other)
+        )
+    width = sum({"low_": 2, "high_": 2, "means_": 4}.get(name, 0) for name in seen)
+
+    def fitted(rows: tuple[np.ndarray, np.ndarray]) -> Callable[[], np.ndarray]:
+        def fit() -> np.ndarray:
+            model = kind(adjacency=str(adjacency), random_state=randomness, **options)
+            try:
+                model.fit(*rows)
+            except Mistake:  # "no range could be seen" is an outcome too: it is paid for like any other
+                return np.full(width, -1e3)
+            # A forest has no fixed number of leaves; what it says at both corners and in the middle has.
+            numbers = [getattr(model, name) for name in seen] or [model.predict_proba(PLACES)[:, 1]]
+            return np.concatenate([np.ravel(released).astype(np.float64) for released in numbers])
+
+        return fit
+
+    return repeatedly(fitted(with_corner)), repeatedly(fitted(other))

@@ -1,0 +1,27 @@
+"""All rooms' cases as one table with one error probability, on as many processes as there are cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from functools import lru_cache
+
+from audit import broken, central, learning, local
+from thebes.testing.audit import LEVEL, Case, Finding, examine
+
+
+@lru_cache(maxsize=1)
+def cases() -> tuple[Case, ...]:
+    """Every case of every room."""
+    return (*central.cases(), *local.cases(), *learning.cases(), *broken.cases())
+
+
+def everything(*, effort: float = 1.0) -> list[Finding]:
+    """Attack every case, in the table's order. Draws come from the operating system, so processes never share any."""
+    jobs = [(index, effort) for index in range(len(cases()))]
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        return pool.starmap(_examined, jobs, chunksize=1)
+
+
+def _examined(index: int, effort: float) -> Finding:
+    return examine(cases()[index], level=LEVEL / len(cases()), effort=effort)

@@ -1,0 +1,33 @@
+"""Thebes: learn from data that stays with its owners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+#: name -> where it lives; loaded when first used, so that `import thebes` stays quick
+_FACE = {
+    "connect": "thebes.requestor.server",
+    "open_person": "thebes.person.home",
+    "simulate": "thebes.simulation.world",
+}
+
+#: modules that `import thebes` promises without loading them
+_ROOMS = ("learning", "ledger", "task", "torch")
+
+__all__ = ["__version__", *_FACE]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _FACE:
+        return getattr(import_module(_FACE[name]), name)
+    if name in _ROOMS:
+        return import_module(f"thebes.{name}")
+    raise AttributeError(f"module 'thebes' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ROOMS])

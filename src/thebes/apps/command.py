@@ -1,0 +1,86 @@
+"""The command `thebes`: where the parts are wired. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from thebes import __version__
+from thebes.privacy.faults import Mistake, ThebesError
+
+app = typer.Typer(
+    name="thebes",
+    help="Learn from data that stays with its owners: one ledger, a certificate and an error bar on every number.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        typer.echo(f"thebes {__version__}")
+        raise typer.Exit
+
+
+def _wire() -> None:
+    from thebes.apps import coordinator, demo, doctor, ledger, person, requests, simulate, task, users
+
+    app.command("demo")(demo.demo)
+    app.command("simulate")(simulate.simulate)
+    for name in ("submit", "list_", "show", "wait", "cancel"):
+        task.app.command(name.rstrip("_"))(getattr(requests, name))
+    app.add_typer(task.app, name="task")
+    app.command("coordinator")(coordinator.coordinator)
+    app.command("person")(person.person)
+    app.add_typer(users.app, name="user")
+    app.add_typer(ledger.app, name="ledger")
+    app.command("doctor")(doctor.doctor)
+
+
+def with_json_target(arguments: list[str]) -> list[str]:
+    """`--json` without a file means standard output: give it the `-` that people leave out."""
+    spelled: list[str] = []
+    for position, argument in enumerate(arguments):
+        spelled.append(argument)
+        following = arguments[position + 1 : position + 2]
+        if argument == "--json" and (not following or (following[0].startswith("-") and following[0] != "-")):
+            spelled.append("-")
+    return spelled
+
+
+def main() -> None:
+    """Run one command. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr."""
+    _wire()
+    try:
+        status = typer.main.get_command(app).main(with_json_target(sys.argv[1:]), standalone_mode=False)
+    except Mistake as error:
+        _stop(str(error), 2)
+    except ThebesError as error:
+        _stop(str(error), 1)
+    except OSError as error:
+        about = f"{error.filename!r} cannot be used" if error.filename else "the system refused"
+        _stop(f"{about}: {error.strerror or type(error).__name__}; check the path and who may read and write it", 1)
+    except (typer.Abort, KeyboardInterrupt):
+        _stop("stopped", 1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # click's own usage errors have it; anything else is a bug
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            raise SystemExit(0) from None
+        _stop(f"{error.format_message().rstrip('.')}; see --help", 2)
+    else:
+        raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def _stop(sentence: str, status: int) -> None:
+    typer.echo(f"thebes: {sentence}", err=True)
+    raise SystemExit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""`thebes coordinator`: the server between requestors and owners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def coordinator(
+    home: Annotated[Path, typer.Option(envvar="THEBES_HOME", help="Its folder; the first start makes admin.token.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    store: Annotated[str | None, typer.Option(help="sqlite:///FILE (default: in the home) or postgresql://...")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM private key.")] = None,
+) -> None:
+    """Run the coordinator until SIGTERM. Prints one line of JSON with its address when it is ready.
+
+    Example: thebes coordinator --home /var/lib/thebes --port 8000
+    """
+    from thebes.coordinator.serving import serve
+
+    serve(home, host=host, port=port, store=store, tls_cert=tls_cert, tls_key=tls_key)

@@ -1,0 +1,181 @@
+"""`thebes demo`: a coordinator, many people and a requestor on this machine, and their answers beside the truth.
+
+What must stay true: everything goes through the doors that everybody uses, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thebes.apps import output
+from thebes.privacy.faults import Fault, ThebesError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from thebes.apps.scenes import Scene
+    from thebes.apps.stage import Stage
+
+COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
+
+
+def demo(
+    people: int = typer.Option(300, min=50, max=2000, help="How many people to make up."),
+    seed: int = typer.Option(7, min=0, help="Which people to make up; chance in the answers stays real."),
+    exit: bool = typer.Option(False, "--exit", help="End when done; status 0 only if every part worked."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Run the whole system on this machine with made-up people: every kind of task, beside the truth.
+
+    Example: thebes demo --people 300 --exit
+    """
+    from rich.console import Console
+
+    from thebes.apps.processes import Stopped, stoppable
+    from thebes.apps.scenes import scenes, waiting
+    from thebes.apps.stage import Stage
+
+    started = time.perf_counter()
+    console = Console(stderr=json == "-")
+    rows: list[dict[str, Any]] = []
+    playing = True
+    try:
+        with stoppable(), ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="thebes-demo-", dir=_quick_place(people)))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "torch")  # which PyTorch makes when it is first used
+            progress = stack.enter_context(_progress())
+            with _told(progress, "people come in", people) as told:
+                stage = stack.enter_context(Stage(folder, people=people, seed=seed, told=told))
+            for scene in scenes(people):
+                if scene.document["type"] == "gradient" and find_spec("torch") is None:
+                    typer.echo(f"thebes: {scene.name}: left out, it needs pip install 'thebes[torch]'", err=True)
+                    continue
+                rows.append(_play(stage, scene, progress))
+            for scene in [] if exit else waiting(people):
+                _play(stage, scene, progress, leave=1)
+            if progress is not None:
+                progress.stop()
+            show(rows, people, console)
+            _tell_addresses(stage, console, living=not exit)
+            if json is not None:
+                seconds = time.perf_counter() - started
+                output.write_json(json, {"tasks": rows, "urls": stage.urls, "seconds": seconds})
+                sys.stdout.flush()
+            playing = False
+            if not exit:
+                stage.live()
+    except Stopped:
+        if playing:
+            typer.echo("thebes: stopped before the end", err=True)
+            raise typer.Exit(1) from None
+    if not all(row["ok"] for row in rows):
+        typer.echo("thebes: a part of the demo did not work; see the line marked FAILED", err=True)
+        raise typer.Exit(1)
+
+
+def show(rows: list[dict[str, Any]], people: int, console: Console) -> None:
+    """The answers beside the truth, within eighty columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=f"{people} made-up people", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for heading in COLUMNS:
+        justify: Any = "right" if heading in ("true", "released", "epsilon", "s") else "left"
+        table.add_column(heading, no_wrap=True, justify=justify)
+    for row in rows:
+        bar = row["interval"]
+        table.add_row(
+            row["name"],
+            "-" if row["true"] is None else f"{row['true']:.3g}",
+            "-" if row["value"] is None else f"{row['value']:.3g}",
+            row.get("metric", "-") if bar is None else f"{bar['low']:.3g} to {bar['high']:.3g}",
+            f"{row['epsilon']:g}",
+            f"{row['seconds']:.1f}",
+            "ok" if row["ok"] else "FAILED",
+        )
+    console.print(table)
+    for row in rows:
+        if "answer" in row:
+            console.print(f"{row['name']}: {row['answer']}", highlight=False)
+
+
+def _tell_addresses(stage: Stage, console: Console, *, living: bool) -> None:
+    console.print(f"\nthe coordinator: {stage.urls['coordinator']}", highlight=False, soft_wrap=True)
+    console.print(f"one person's machine: {stage.urls['person']}", highlight=False, soft_wrap=True)
+    if living:
+        console.print(
+            f"a requestor's token: {stage.token_file}\n\n"
+            "A task waits for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int = 0) -> dict[str, Any]:
+    """One scene from document to verdict. With `leave`, so many answers are left for somebody else to give."""
+    started = time.perf_counter()
+    row: dict[str, Any] = {"type": scene.document["type"], "name": scene.name, "true": None, "value": None}
+    row |= {"interval": None, "epsilon": scene.document["epsilon"], "ok": False}
+    if scene.metric is not None:
+        row["metric"] = scene.metric
+    count = scene.document["min_count"]
+    try:
+        with _told(progress, scene.name, count) as told:
+            if leave:
+                stage.put_up(scene.document, count - leave, told)
+                return row
+            release, contributors = stage.run(scene.document, told)
+        verdict = scene.judge(release, stage.rows(scene.document, contributors), stage.rows(scene.document))
+        row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval, "ok": verdict.ok}
+        if verdict.answer is not None:
+            row["answer"] = verdict.answer
+    except ThebesError as error:
+        if isinstance(error, Fault) and leave:
+            raise
+        typer.echo(f"thebes: {scene.name}: {error}", err=True)
+    return {**row, "seconds": time.perf_counter() - started}
+
+
+def _quick_place(people: int) -> str | None:
+    """A folder in memory, where there is one with room: homes that end with the demo need no disk to wait for."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
+        return None
+    enough = 2**28 + 2**21 * people
+    return str(memory) if shutil.disk_usage(memory).free > enough else None
+
+
+def _progress() -> Any:
+    """A bar for each step, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return nullcontext()
+    words = TextColumn("{task.description:<26}")
+    return Progress(words, BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console, transient=True)
+
+
+@contextmanager
+def _told(progress: Progress | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Something to tell how far a step is."""
+    if progress is None:
+        yield lambda done: None
+        return
+    step = progress.add_task(what, total=total)
+    yield lambda done: progress.update(step, completed=done)
+    progress.update(step, completed=total)

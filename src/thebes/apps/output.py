@@ -1,0 +1,59 @@
+"""What every command prints: words for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from thebes.privacy.faults import Mistake
+
+#: the option every command shares; `--json` alone means standard output
+JSON_HELP = "Print machine-readable JSON to FILE (default -, standard output)."
+
+
+def json_option() -> Any:
+    return typer.Option(None, "--json", metavar="[FILE]", help=JSON_HELP, show_default=False)
+
+
+def write_json(target: str, body: Any) -> None:
+    """JSON to a file, or to standard output for `-`."""
+    text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    if target == "-":
+        typer.echo(text, nl=False)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Mistake("--json", f"cannot write {target!r}: {error.strerror}") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise Mistake("TASK", f"names {name[:40]!r} twice; which one is meant?")
+    return dict(pairs)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Mistake("TASK", f"there is no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError):
+        raise Mistake("TASK", f"{str(path)!r} cannot be read as text") from None
+    try:
+        body = json.loads(text, object_pairs_hook=_once_each)
+    except json.JSONDecodeError as error:
+        raise Mistake("TASK", f"{str(path)!r} is not JSON (line {error.lineno}, column {error.colno})") from None
+    except Mistake:
+        raise
+    except (RecursionError, ValueError):
+        raise Mistake("TASK", f"{str(path)!r} is not JSON that can be read") from None
+    if not isinstance(body, dict):
+        raise Mistake("TASK", f"{str(path)!r} must hold a JSON object")
+    return body

@@ -1,0 +1,53 @@
+"""`thebes person`: a person's own machine as a process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thebes.privacy.faults import Mistake
+
+
+def person(
+    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where everything of this person lies.")],
+    coordinator: Annotated[
+        str | None,
+        typer.Option("--coordinator", envvar="THEBES_COORDINATOR", help="Whose tasks to look at; remembered."),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    example: Annotated[bool, typer.Option("--example", help="Fill the store with a made-up person.")] = False,
+    no_delay: Annotated[bool, typer.Option("--no-delay", help="Send at once, for tests.")] = False,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Replace DIR/token; the old one stops working.")
+    ] = False,
+) -> None:
+    """Keep a person's data, show what is asked, and answer what the person agrees to.
+
+    Example: thebes person --home ~/thebes --coordinator https://coordinator.example
+
+    A passphrase for the home's key, where it is not kept otherwise, is read from THEBES_PASSPHRASE.
+    """
+    from thebes.person.access import make_token
+    from thebes.person.daemon import run
+    from thebes.person.folder import prepared
+    from thebes.person.settings import Settings
+    from thebes.simulation.example import fill
+
+    if new_token:
+        make_token(prepared(home), anew=True)
+        if coordinator is None:
+            typer.echo(f"{home / 'token'} is new; the old token no longer works")
+            return
+    if coordinator is None and Settings.read(prepared(home)).coordinator is None:
+        raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
+    run(
+        home,
+        coordinator=coordinator,
+        port=port,
+        delay=not no_delay,
+        fill=fill if example else None,
+        passphrase=os.environ.get("THEBES_PASSPHRASE"),
+    )

@@ -1,0 +1,77 @@
+"""`thebes task`: write and price documents, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from thebes.apps import output
+
+app = typer.Typer(help="Write, price and run tasks; check, explain and plan work offline.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Refuse what cannot work, naming the field; otherwise print digest and price.
+
+    Example: thebes task check median.json
+    """
+    from thebes.tasks import registry
+
+    document = registry.check(output.read_document(task))
+    price = registry.kind(document.type).price(document).as_json()
+    if json is not None:
+        output.write_json(json, {"digest": document.digest, "price": price, "document": document.as_json()})
+        return
+    typer.echo(f"digest  {document.digest}")
+    typer.echo(f"price   epsilon {price['epsilon']:g}, delta {price['delta']:g} for one {price['unit']}")
+
+
+@app.command()
+def explain(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say in plain words what a person would be told.
+
+    Example: thebes task explain median.json
+    """
+    from thebes.tasks import registry
+
+    document = registry.check(output.read_document(task))
+    words = registry.kind(document.type).explain(document)
+    if json is not None:
+        output.write_json(json, {"explanation": words})
+        return
+    typer.echo(words)
+
+
+@app.command()
+def plan(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
+    within: float = typer.Option(..., help="How far the answer may be off, in its own units."),
+    people: int = typer.Option(..., min=1, help="How many people would take part."),
+    data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
+    share: float = typer.Option(0.95, help="How often the answer must be that close."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say which epsilon a task needs, by simulating it.
+
+    Example: thebes task plan median.json --within 2 --people 1000
+    """
+    from thebes.simulation.sweeps import plan as find
+    from thebes.simulation.tables import load
+
+    document = output.read_document(task)
+    found = find(document, within=within, people=people, rows=None if data is None else load(data), share=share)
+    if json is not None:
+        output.write_json(json, {"epsilon": found.epsilon, "within": within, "people": people, "share": share})
+        return
+    typer.echo(
+        f"epsilon {found.epsilon:.3g}: {share:.0%} of the answers from {people} people come within "
+        f"{found.reached:.3g} of the truth about them"
+    )

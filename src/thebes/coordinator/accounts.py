@@ -1,0 +1,169 @@
+"""Who may ask: users with passwords and roles, the tokens they get for a quarter of an hour, the operator's token.
+
+What must stay true: a password is kept as argon2id only; an unknown name takes as long as a wrong password;
+a token is read with one algorithm and one key, and counts only while its user does.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import jwt
+import sqlalchemy as sa
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import select
+
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.database import Database
+from thebes.coordinator.schema import USER
+from thebes.privacy.faults import Mistake
+from thebes.wire.refusals import Conflict, NotFound, NotSignedIn
+
+LIFE = timedelta(minutes=15)
+LONGEST_NAME = 64
+SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1024
+_ISSUER = "thebes coordinator"
+_AUDIENCE = "thebes api"
+_NEEDED = ["exp", "iat", "iss", "aud", "sub", "jti"]
+
+
+class Role(StrEnum):
+    """What a user may do. Everybody may read tasks, releases and the list without any."""
+
+    REQUESTOR = "requestor"  #: put tasks up, cancel one's own
+    OPERATOR = "operator"  #: the same, cancel anybody's, publish collectors' schemas
+    AUDITOR = "auditor"  #: known by name, changes nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Somebody:
+    """Who asks."""
+
+    name: str
+    role: Role
+
+
+ADMIN = Somebody("admin.token", Role.OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user as `thebes user list` shows them."""
+
+    name: str
+    role: Role
+    disabled: bool
+
+
+class Accounts:
+    """The users in the database and the tokens they are given."""
+
+    def __init__(self, database: Database, *, admin_token: str, session_key: bytes, clock: Clock) -> None:
+        self._database = database
+        self._admin_token = admin_token.encode()
+        self._key = Ed25519PrivateKey.from_private_bytes(session_key)
+        self._clock = clock
+        self._hasher = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
+        self._nobody: str | None = None
+
+    # --- users ------------------------------------------------------------------------------------------
+
+    def add(self, name: str, password: str, role: Role) -> None:
+        """A new user; the name must be free."""
+        if not name.isascii() or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or " " in name:
+            raise Mistake("NAME", f"must be 1 to {LONGEST_NAME} printable ASCII characters without spaces")
+        if name == ADMIN.name:
+            raise Mistake("NAME", f"must not be {ADMIN.name}, which stands for the operator's token")
+        if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+            raise Mistake("password", f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
+        hashed = self._hasher.hash(password)
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(select(USER.c.name).where(USER.c.name == name)).first() is not None:
+                raise Conflict(f"there is a user {name!r} already")
+            connection.execute(USER.insert().values(name=name, password=hashed, role=str(role), disabled=0))
+
+        self._database.write(work)
+
+    def users(self) -> list[User]:
+        """Everybody, by name."""
+        query = select(USER.c.name, USER.c.role, USER.c.disabled).order_by(USER.c.name)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return [User(row.name, Role(row.role), bool(row.disabled)) for row in rows]
+
+    def disable(self, name: str) -> None:
+        """From now on neither the user's password nor a token given before counts."""
+        self._change(name, disabled=1)
+
+    def grant(self, name: str, role: Role) -> None:
+        """Give a user this role instead of the one before, and let a disabled one in again."""
+        self._change(name, role=str(role), disabled=0)
+
+    def _change(self, name: str, **values: Any) -> None:
+        changed = self._database.write(lambda c: c.execute(USER.update().where(USER.c.name == name).values(**values)))
+        if changed.rowcount != 1:
+            raise NotFound(f"there is no user {name!r}")
+
+    # --- tokens -----------------------------------------------------------------------------------------
+
+    def login(self, name: str, password: str) -> tuple[str, datetime]:
+        """A token and when it ends; slow on purpose."""
+        found = self._found(name) if name.isascii() and name.isprintable() else None
+        if self._nobody is None:
+            self._nobody = self._hasher.hash(secrets.token_hex(16))
+        try:
+            self._hasher.verify(self._nobody if found is None else found[0], password[:LONGEST_PASSWORD])
+        except (VerifyMismatchError, InvalidHashError):
+            found = None
+        if found is None or found[2] or len(password) > LONGEST_PASSWORD:
+            raise NotSignedIn("there is no such user with this password")
+        if self._hasher.check_needs_rehash(found[0]):
+            self._change(name, password=self._hasher.hash(password))
+        return self._token(name)
+
+    def who(self, bearer: str) -> Somebody:
+        """Whose token this is."""
+        if hmac.compare_digest(bearer.encode(), self._admin_token):
+            return ADMIN
+        now = self._clock.now().timestamp()
+        try:
+            claims = jwt.decode(
+                bearer,
+                self._key.public_key(),
+                algorithms=["EdDSA"],
+                audience=_AUDIENCE,
+                issuer=_ISSUER,
+                # Times are compared below, with the one clock there is.
+                options={"require": _NEEDED, "verify_exp": False, "verify_iat": False, "verify_nbf": False},
+            )
+        except (jwt.PyJWTError, ValueError):
+            raise NotSignedIn("the token is not one of this coordinator's") from None
+        if not claims["iat"] <= now < claims["exp"] <= claims["iat"] + LIFE.total_seconds():
+            raise NotSignedIn("the token is no longer valid; log in again")
+        found = self._found(claims["sub"])
+        if found is None or found[2]:
+            raise NotSignedIn("the token's user may no longer log in")
+        return Somebody(claims["sub"], found[1])
+
+    def _token(self, name: str) -> tuple[str, datetime]:
+        now = self._clock.now().replace(microsecond=0)
+        claims = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "sub": name,
+            "jti": secrets.token_hex(16),
+            "iat": int(now.timestamp()),
+            "exp": int((now + LIFE).timestamp()),
+        }
+        return jwt.encode(claims, self._key, algorithm="EdDSA"), now + LIFE
+
+    def _found(self, name: str) -> tuple[str, Role, bool] | None:
+        row = self._database.read(lambda c: c.execute(select(USER).where(USER.c.name == name)).first())
+        return None if row is None else (row.password, Role(row.role), bool(row.disabled))

@@ -1,0 +1,253 @@
+"""The coordinator over HTTP: the addresses of the contract, each handing over to the reception."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from thebes import __version__
+from thebes.coordinator import messages as m
+from thebes.coordinator import page
+from thebes.coordinator.examining import Submission
+from thebes.coordinator.guard import Guard
+from thebes.coordinator.reception import Reception
+from thebes.privacy.faults import Mistake
+from thebes.tasks.shape import Wait
+from thebes.wire import frames
+from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.refusals import Malformed, TooLarge
+
+TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
+Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
+Document = Annotated[dict[str, Any], Body(description="a task document; see the documentation of its kind")]
+_BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+_SUBMISSION = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            frames.JSON: {"schema": m.Submitted.model_json_schema()},
+            frames.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What else an address may answer, always as problem details."""
+    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    said = sorted({*statuses, 400, 422, 500, 503})
+    return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
+
+
+def interface(reception: Reception, *, largest_body: int) -> FastAPI:
+    """The application. There are no interactive pages: they would fetch programs from elsewhere."""
+    app = FastAPI(title="Thebes coordinator", version=__version__, docs_url=None, redoc_url=None)
+    metrics = CollectorRegistry()
+    app.add_middleware(Guard, largest_body=largest_body, registry=metrics)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
+    _contributions(app, reception, metrics)  # first: an address is looked for in this order
+    _tasks(app, reception)
+    _everything_else(app, reception, metrics)
+    _documented(app)
+    return app
+
+
+def _tasks(app: FastAPI, reception: Reception) -> None:
+    @app.get("/api/task", responses=_says())
+    async def tasks() -> list[m.Summary]:
+        """Open and running tasks, oldest first."""
+        return JSONResponse(await reception.tasks())  # type: ignore[return-value]
+
+    @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
+    async def post_task(document: Document, bearer: Bearer) -> m.Posted:
+        """Put a task up."""
+        task_id, digest = await reception.post(document, await reception.who(_token(bearer)))
+        return m.Posted(task_id=task_id, digest=digest)
+
+    @app.get("/api/task/{task_id}", responses=_says(404))
+    async def task(task_id: TaskId) -> m.Detail:
+        """One task with its latest release."""
+        summary, result = await reception.task(task_id)
+        # The release is handed on as it was stored, without being read and written again.
+        text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
+        return Response(text, media_type=frames.JSON)  # type: ignore[return-value]
+
+    @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
+    async def cancel(task_id: TaskId, bearer: Bearer) -> None:
+        """Cancel a task: its requestor or an operator."""
+        await reception.cancel(task_id, await reception.who(_token(bearer)))
+
+    @app.post("/api/quote", responses=_says(413))
+    async def quote(document: Document) -> m.Quote:
+        """What one contributor would pay for this document."""
+        return m.Quote(**await reception.quote(document))
+
+
+def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:
+    taken = Counter("thebes_submissions_total", "Submissions that were given a receipt.", registry=metrics)
+
+    @app.post(
+        "/api/task/{task_id}/submit",
+        status_code=202,
+        responses=_says(404, 409, 410, 413, 415),
+        openapi_extra=_SUBMISSION,
+    )
+    async def submit(request: Request, task_id: TaskId) -> m.Receipt:
+        """Send a contribution. It is on the disk when this answers."""
+        body = await _body(request, await reception.largest_submission(task_id))
+        sent = _submission(request.headers.get("content-type", ""), body)
+        receipt = await reception.submit(task_id, sent)
+        taken.inc()
+        return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
+
+    @app.get("/api/task/{task_id}/ask", responses=_says(404, 410))
+    async def ask(request: Request, task_id: TaskId, slot: Text) -> m.Asked | m.Later:
+        """What the task wants from this slot now."""
+        wanted = await reception.ask(task_id, slot)
+        if isinstance(wanted, Wait):
+            return m.Later(wait=wanted.seconds)
+        body = {
+            "ask_id": wanted.ask_id,
+            "part": wanted.part,
+            "phase": wanted.phase,
+            "expires_at": None if wanted.expires_at is None else wanted.expires_at.isoformat(),
+            "payload": dict(wanted.payload),
+        }
+        if frames.MEDIA_TYPE in request.headers.get("accept", ""):
+            content, kind = frames.encode(body)
+            return Response(content, media_type=kind)  # type: ignore[return-value]
+        return JSONResponse(body)  # type: ignore[return-value]
+
+    @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
+    async def withdraw(task_id: TaskId, receipt: Text) -> None:
+        """Take a contribution back before its phase closes; it is destroyed."""
+        await reception.withdraw(task_id, receipt)
+
+
+def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:
+    standing = Gauge("thebes_tasks", "Tasks by status.", ["status"], registry=metrics)
+
+    @app.get("/api/schema", responses=_says())
+    async def schemas() -> dict[str, m.Collector]:
+        """The tables that collectors fill."""
+        return JSONResponse(await reception.schemas())  # type: ignore[return-value]
+
+    @app.post("/api/schema", status_code=201, responses=_says(401, 403, 413))
+    async def publish(body: m.Published, bearer: Bearer) -> m.Collector:
+        """Publish the tables that a collector fills: operators."""
+        somebody = await reception.who(_token(bearer))
+        tables = body.model_dump(mode="json")["tables"]
+        return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
+
+    @app.post("/api/login", responses=_says(401, 413, 429))
+    async def login(body: m.Credentials) -> m.Session:
+        """A token for a quarter of an hour."""
+        token, end = await reception.login(body.username, body.password)
+        return m.Session(token=token, expires_at=end.isoformat())
+
+    @app.get("/api/log", responses=_says())
+    async def log(after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> m.TaskList:
+        """The signed, append-only list of tasks."""
+        return JSONResponse(await reception.log(after))  # type: ignore[return-value]
+
+    @app.get("/api/site", responses=_says())
+    async def sites() -> list[dict[str, Any]]:
+        """Institutions that take part; this coordinator links none yet."""
+        return []
+
+    @app.get("/api/health")
+    async def health() -> m.Health:
+        """Whether the process lives."""
+        return m.Health(status="ok")
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def figures() -> Response:
+        """Counts for Prometheus; nothing about anybody."""
+        for status, count in (await reception.counts()).items():
+            standing.labels(status).set(count)
+        return Response(generate_latest(metrics), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    @app.get("/", response_class=HTMLResponse)
+    async def front() -> HTMLResponse:
+        """Open tasks, for a browser."""
+        return HTMLResponse(page.open_tasks(await reception.tasks()))
+
+
+async def _body(request: Request, longest: int) -> bytes:
+    """The body, read no further than any contribution to the task can be long."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        pieces.append(piece)
+        size += len(piece)
+        if size > longest:
+            raise TooLarge(f"a contribution to this task has at most {longest} bytes")
+    return b"".join(pieces)
+
+
+def _submission(content_type: str, body: bytes) -> Submission:
+    kind = content_type.partition(";")[0].strip().lower()
+    try:
+        if kind == frames.JSON:
+            read = m.Submitted.model_validate_json(body)
+        elif kind == frames.MEDIA_TYPE:
+            read = m.Submitted.model_validate(frames.decode(body))
+        else:
+            raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
+    except ValidationError as error:
+        raise mistake(error.errors(include_input=False, include_url=False, include_context=False)) from None
+    return Submission(read.ask_id, read.part, read.contributor, read.payload)
+
+
+def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:
+    """The first thing that was wrong with a request, by its place and never by its value."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return Malformed("body", "is not JSON")
+    places = [str(place)[:40] for place in first["loc"] if place not in ("body", "query", "path")]
+    return Mistake(".".join(places) or "body", _RULES.get(first["type"], str(first["msg"])))
+
+
+#: where pydantic's own words are not meant for people
+_RULES = {
+    "extra_forbidden": "is not a field of this message",
+    "missing": "is missing",
+    "string_pattern_mismatch": "has characters that are not allowed here, or too few or too many of them",
+    "none_required": "must be left out: this coordinator has no groups yet",
+}
+
+
+def _token(bearer: HTTPAuthorizationCredentials | None) -> str | None:
+    return None if bearer is None else bearer.credentials
+
+
+def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    status, body = to_problem(mistake(error.errors()))
+    return JSONResponse(body, status, media_type=MEDIA_TYPE)
+
+
+def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    body = problem(error.status_code, str(error.detail))
+    return JSONResponse(body, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+
+
+def _documented(app: FastAPI) -> None:
+    """Every error is a problem, also in the description; FastAPI's own form of a 422 is not used here."""
+    described = app.openapi()
+    schemas = described["components"]["schemas"]
+    schemas["Problem"] = m.Problem.model_json_schema()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    app.openapi_schema = described

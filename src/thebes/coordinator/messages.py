@@ -1,0 +1,148 @@
+"""The bodies of the coordinator's interface: what is read is read strictly, what is written is documented."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+#: names that travel in addresses and stand in the database
+Token = Annotated[str, Field(pattern=r"^[!-~]{1,200}$", description="1 to 200 printable ASCII characters")]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Submitted(_Read):
+    """What an owner sends. `contributor` is a pseudonym made for this task only; the same again is the same
+    submission. `token` is for groups, which this coordinator does not have yet."""
+
+    ask_id: Token
+    part: Token
+    contributor: Token
+    payload: dict[str, Any]
+    token: None = None
+
+
+class Credentials(_Read):
+    username: str = Field(max_length=200)
+    password: str = Field(max_length=4000)
+
+
+class Column(_Read):
+    type: Literal["float", "integer", "string", "boolean", "timestamp"]
+    description: str = Field(default="", max_length=2000)
+
+
+class Table(_Read):
+    description: str = Field(default="", max_length=2000)
+    columns: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Column] = Field(max_length=500)
+
+
+class Published(_Read):
+    """What a collector fills. Never a count of anything."""
+
+    app: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
+    tables: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Table] = Field(max_length=200)
+
+
+# --- answers --------------------------------------------------------------------------------------------
+
+
+class Problem(BaseModel):
+    """Problem details, RFC 9457. `field` names what was wrong; no value is ever repeated."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    error: str | None = None
+
+
+class Price(BaseModel):
+    epsilon: float
+    delta: float
+    unit: str
+
+
+class Summary(BaseModel):
+    """`contributions` counts what the current phase has, `min_count` is what it needs."""
+
+    task_id: str
+    type: str
+    status: Literal["open", "running", "done", "failed", "cancelled", "expired"]
+    digest: str
+    requestor: str
+    document: dict[str, Any]
+    explanation: str
+    price: Price
+    contributions: int
+    min_count: int
+    phase: int
+
+
+class Detail(Summary):
+    """A task with its latest release."""
+
+    result: dict[str, Any] | None
+
+
+class Posted(BaseModel):
+    task_id: str
+    digest: str
+
+
+class Asked(BaseModel):
+    ask_id: str
+    part: str
+    phase: int
+    expires_at: str | None
+    payload: dict[str, Any]
+
+
+class Later(BaseModel):
+    """Nothing now; come back after so many seconds."""
+
+    wait: float
+
+
+class Receipt(BaseModel):
+    receipt: str
+
+
+class Quote(BaseModel):
+    price: Price
+    expires_at: str | None
+
+
+class Session(BaseModel):
+    token: str
+    expires_at: str
+
+
+class ListEntry(BaseModel):
+    index: int
+    task_id: str
+    digest: str
+    previous: str
+    hash: str
+
+
+class TaskList(BaseModel):
+    """The signed, append-only list of tasks, without the first `after` entries."""
+
+    key: str
+    entries: list[ListEntry]
+    head: str
+    signature: str
+
+
+class Collector(BaseModel):
+    version: int
+    tables: dict[str, Any]
+
+
+class Health(BaseModel):
+    status: Literal["ok"]

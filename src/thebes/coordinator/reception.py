@@ -1,0 +1,318 @@
+"""The coordinator's use-cases: everything that can be asked of it, without HTTP.
+
+What must stay true: what a stranger sends is examined before it is taken and is taken before it is acknowledged;
+no error holds anything of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from thebes.coordinator.accounts import Accounts, Role, Somebody
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.closing import setting
+from thebes.coordinator.database import Database
+from thebes.coordinator.examining import Arrival, Phase, Submission
+from thebes.coordinator.home import Home
+from thebes.coordinator.intake import Intake
+from thebes.coordinator.keys import TaskKey, place_of_snapshot
+from thebes.coordinator.records import most_bytes
+from thebes.coordinator.states import Status
+from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_part
+from thebes.privacy.faults import Fault, Mistake
+from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument, PeopleDocument
+from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Wait
+from thebes.wire import log
+from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
+
+T = TypeVar("T")
+_KEPT_PHASES = 256  #: tasks whose aggregators are kept ready
+_KEPT_TASKS = 10_000  #: tasks whose documents are
+_AT_ONCE = 2  #: passwords that are checked at the same time, 64 MiB each
+_WAIT_SECONDS = 1.0  #: to the next phase
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """What everybody is shown of a task and what never changes."""
+
+    document: PeopleDocument
+    as_json: Mapping[str, Any]
+    explanation: str
+    price: Mapping[str, Any]
+
+
+class Reception:
+    """One coordinator process's front."""
+
+    def __init__(self, home: Home, database: Database, clock: Clock, *, look: Callable[[], None]) -> None:
+        self._home = home
+        self._database = database
+        self._clock = clock
+        self._look = look  #: tells the worker that a phase may be full
+        self.store = CoordinatorStore(database)
+        self.accounts = Accounts(database, admin_token=home.admin_token, session_key=home.session_key, clock=clock)
+        self._intake = Intake(self.store)
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
+        self._passwords = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+        self._public: OrderedDict[str, Public] = OrderedDict()
+        self._phases: OrderedDict[str, Phase] = OrderedDict()
+
+    def close(self) -> None:
+        self._intake.close()
+        self._readers.shutdown()
+
+    # --- documents and tasks ----------------------------------------------------------------------------
+
+    def checked(self, document: Mapping[str, Any]) -> PeopleDocument:
+        """The document, if it can work and this coordinator's policy allows it."""
+        checked = registry.check(document)
+        if not isinstance(checked, PeopleDocument):
+            raise InvalidDocument([("type", "is not a kind that people answer; this coordinator runs no others yet")])
+        if checked.anonymity == "token" or checked.group is not None:
+            raise InvalidDocument(
+                [("group", "this coordinator has no groups yet: leave out group, and anonymity or say none")]
+            )
+        floor = self._home.settings.min_count_floor
+        if checked.min_count < floor:
+            raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
+        if checked.deadline is not None and checked.deadline <= self._clock.now():
+            raise InvalidDocument([("expires_at", "has passed")])
+        return checked
+
+    async def post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
+        """Put a task up: (task_id, digest)."""
+        if requestor.role not in (Role.REQUESTOR, Role.OPERATOR):
+            raise NotAllowed("only requestors and operators put tasks up")
+        return await self._intake.change(lambda: self._post(document, requestor))
+
+    def _post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
+        checked = self.checked(document)
+        aggregator = registry.aggregator(checked, setting())
+        task_id, deadline = secrets.token_hex(16), checked.deadline
+        self._home.keys.make(task_id)
+        self.store.add(
+            NewTask(
+                id=task_id,
+                requestor=requestor.name,
+                digest=checked.digest,
+                document=checked.as_json(),
+                created=self._clock.now().timestamp(),
+                expires=None if deadline is None else deadline.timestamp(),
+                trusted=checked.server == "trusted",
+                part=aggregator.part,
+                least=checked.min_count,
+                wanted=aggregator.wanted,
+            )
+        )
+        return task_id, checked.digest
+
+    async def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What one contributor would pay; nothing is put up."""
+        checked = await self._in_reader(lambda: self.checked(document))
+        return {"price": _price(checked), "expires_at": checked.expires_at}
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        """Every task that is open or running."""
+        return await self._in_reader(lambda: [self._summary(standing) for standing in self.store.active()])
+
+    def _summary(self, standing: Standing) -> dict[str, Any]:
+        public = self._shown(standing.id)
+        return {
+            "task_id": standing.id,
+            "type": public.document.type,
+            "status": str(standing.status),
+            "digest": standing.digest,
+            "requestor": standing.requestor,
+            "document": public.as_json,
+            "explanation": public.explanation,
+            "price": public.price,
+            "contributions": standing.accepted,
+            "min_count": public.document.min_count,
+            "phase": standing.phase,
+        }
+
+    async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
+        """A task, and its latest release as the JSON text that was stored."""
+
+        def read() -> tuple[dict[str, Any], str | None]:
+            standing = self.store.standing(task_id)
+            return self._summary(standing), self.store.release(task_id)
+
+        return await self._in_reader(read)
+
+    async def cancel(self, task_id: str, asking: Somebody) -> None:
+        """End a task; its trusted contributions are gone when this returns."""
+
+        def work() -> None:
+            standing = self.store.standing(task_id)
+            if asking.role is not Role.OPERATOR and asking.name != standing.requestor:
+                raise NotAllowed("only the task's requestor or an operator cancels it")
+            self.store.cancel(task_id)
+            self._phases.pop(task_id, None)
+            if standing.trusted:
+                self._home.keys.destroy(task_id)
+
+        await self._intake.change(work)
+        self._look()
+
+    # --- contributions ----------------------------------------------------------------------------------
+
+    async def ask(self, task_id: str, slot: str) -> Ask | Wait:
+        """What the task wants from this slot now; TaskClosed where nothing any more."""
+        phase = await self._in_reader(lambda: self._looked_at(task_id))
+        if phase.aggregator is not None and phase.hears(phase.standing.part, self._clock.now()):
+            wanted = phase.aggregator.ask(slot)
+            if not isinstance(wanted, Closed):
+                return wanted
+        if phase.standing.status is Status.RUNNING and phase.standing.phase + 1 < self._shown(task_id).document.phases:
+            return Wait(_WAIT_SECONDS)
+        raise TaskClosed("this task takes no more contributions")
+
+    async def largest_submission(self, task_id: str) -> int:
+        """No contribution to this task is longer, in bytes."""
+        phase = self._phases.get(task_id)
+        if phase is None:
+            phase = await self._in_reader(lambda: self._looked_at(task_id))
+        return phase.longest
+
+    async def submit(self, task_id: str, sent: Submission) -> str:
+        """Take a contribution; its receipt."""
+        phase = self._phases.get(task_id)
+        if phase is None or not phase.hears(sent.part, self._clock.now()):
+            phase = await self._in_reader(lambda: self._looked_at(task_id))
+        if phase.key is None:  # the task is over and its contributions are destroyed
+            raise TaskClosed("this task takes no more contributions")
+        heard = phase.hears(sent.part, self._clock.now())
+        try:
+            taken = await self._intake.take(Arrival(phase, phase.key, sent, heard))
+        except TaskClosed:
+            self._phases.pop(task_id, None)
+            if not heard and phase.standing.status is Status.OPEN and sent.part != phase.standing.part:
+                await self._in_reader(lambda: self._refuse_unknown_part(task_id, sent.part))
+            raise
+        if taken.closed:
+            self._phases.pop(task_id, None)
+            self._look()
+        return taken.receipt
+
+    async def withdraw(self, task_id: str, receipt: str) -> None:
+        """Take a contribution back before its phase closes."""
+        await self._intake.change(lambda: self.store.withdraw(task_id, receipt))
+
+    def _refuse_unknown_part(self, task_id: str, part: str) -> None:
+        if not past_part(self._database, task_id, part):
+            raise Mistake("part", "is not a part of this task")
+
+    # --- what else there is -----------------------------------------------------------------------------
+
+    async def login(self, name: str, password: str) -> tuple[str, datetime]:
+        """A token for a name and a password."""
+        if self._waiting >= self._home.settings.waiting_logins:
+            raise Busy("too many people are logging in just now", 2.0)
+        self._waiting += 1
+        try:
+            async with self._passwords:
+                return await self._in_reader(lambda: self.accounts.login(name, password))
+        finally:
+            self._waiting -= 1
+
+    async def who(self, bearer: str | None) -> Somebody:
+        """Who asks; NotSignedIn where that is not known."""
+        if bearer is None:
+            raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
+        return await self._in_reader(lambda: self.accounts.who(bearer))
+
+    async def log(self, after: int) -> dict[str, Any]:
+        """The signed task list."""
+        return await self._in_reader(lambda: log.published(self._home.log_key, self.store.entries(), after=after))
+
+    async def schemas(self) -> dict[str, Any]:
+        """What collectors publish."""
+        return await self._in_reader(self.store.schemas)
+
+    async def publish(self, app: str, tables: Mapping[str, Any], asking: Somebody) -> int:
+        """Publish what a collector fills."""
+        if asking.role is not Role.OPERATOR:
+            raise NotAllowed("only operators publish schemas")
+        return await self._intake.change(lambda: self.store.publish(app, tables))
+
+    async def forget_ended(self) -> None:
+        """Drop aggregators and keys of tasks that ended without a word to this process."""
+        active = await self._in_reader(lambda: {s.id for s in self.store.active() if s.status is Status.OPEN})
+        for task_id in [kept for kept in self._phases if kept not in active]:
+            self._phases.pop(task_id, None)
+
+    async def counts(self) -> dict[str, int]:
+        """How many tasks there are of each status."""
+        return await self._in_reader(self.store.counts)
+
+    # --- what is kept ready -----------------------------------------------------------------------------
+
+    async def _in_reader(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    def _shown(self, task_id: str) -> Public:
+        known = self._public.get(task_id)
+        if known is None:
+            document = registry.check(self.store.document(task_id))
+            if not isinstance(document, PeopleDocument):
+                raise Fault("a stored task is not one that people answer")
+            explanation = registry.kind(document.type).explain(document)
+            known = Public(document, document.as_json(), explanation, _price(document))
+            _keep(self._public, task_id, known, _KEPT_TASKS)
+        return known
+
+    def _looked_at(self, task_id: str) -> Phase:
+        """The task as it stands now; an aggregator is made only for a new phase that is open."""
+        document, largest = self._shown_of(task_id).document, self._home.settings.largest_body
+        while True:
+            standing = self.store.standing(task_id)
+            key = self._home.keys.of(task_id)
+            if standing.status is not Status.OPEN or key is None:
+                self._phases.pop(task_id, None)
+                return Phase(standing, document.deadline, None, {}, largest, key)
+            known = self._phases.get(task_id)
+            if known is not None and known.standing.phase == standing.phase:
+                phase = replace(known, standing=standing)
+            else:
+                aggregator = self._aggregator(document, standing, key)
+                if aggregator.part != standing.part:
+                    continue  # the phase ended while it was looked at
+                layout = aggregator.layout(standing.part)
+                longest = min(most_bytes(layout), largest)
+                phase = Phase(standing, document.deadline, aggregator, layout, longest, key)
+            _keep(self._phases, task_id, phase, _KEPT_PHASES)
+            return phase
+
+    def _aggregator(self, document: PeopleDocument, standing: Standing, key: TaskKey) -> Aggregator:
+        aggregator = registry.aggregator(document, setting())
+        snapshot = self.store.snapshot(standing.id, standing.phase)
+        if snapshot is not None:
+            if standing.trusted:
+                snapshot = key.open(snapshot, place_of_snapshot(standing.id, standing.phase))
+            aggregator.restore(snapshot)
+        return aggregator
+
+    def _shown_of(self, task_id: str) -> Public:
+        return self._public.get(task_id) or self._shown(self.store.standing(task_id).id)
+
+
+def _price(document: PeopleDocument) -> dict[str, Any]:
+    return registry.kind(document.type).price(document).as_json()
+
+
+def _keep(kept: OrderedDict[str, T], name: str, value: T, most: int) -> None:
+    kept[name] = value
+    kept.move_to_end(name)
+    while len(kept) > most:
+        kept.popitem(last=False)

@@ -1,0 +1,125 @@
+"""A coordinator as a process: one socket, one event loop, one worker beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+
+from thebes.coordinator.clock import SystemClock
+from thebes.coordinator.crew import Crew
+from thebes.coordinator.database import Database
+from thebes.coordinator.home import Home
+from thebes.coordinator.interface import interface
+from thebes.coordinator.reception import Reception
+from thebes.privacy.faults import Mistake
+
+_FORGET_SECONDS = 2.0
+_GRACE_SECONDS = 5
+log = logging.getLogger("thebes.coordinator")
+
+
+def serve(
+    home: Path,
+    *,
+    host: str,
+    port: int,
+    store: str | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+) -> None:
+    """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens."""
+    if (tls_cert is None) != (tls_key is None):
+        raise Mistake("--tls-cert", "and --tls-key go together")
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    place = Home(home)
+    where = store or place.store
+    database = Database(where)
+    listening = _socket(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"{'https' if tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
+    crew = Crew(str(place.folder), where, database)
+    reception = Reception(place, database, SystemClock(), look=crew.look)
+    config = uvicorn.Config(
+        interface(reception, largest_body=place.settings.largest_body),
+        access_log=False,  # who sent what when is nobody's business
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        ssl_certfile=None if tls_cert is None else str(tls_cert),
+        ssl_keyfile=None if tls_key is None else str(tls_key),
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    try:
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_run(_Server(config, url), listening, crew, reception))
+    finally:
+        reception.close()
+        database.close()
+
+
+async def _run(server: _Server, listening: socket.socket, crew: Crew, reception: Reception) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await crew.start()
+    forgetting = asyncio.create_task(_forget(reception))
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        forgetting.cancel()
+        await crew.stop()
+
+
+async def _forget(reception: Reception) -> None:
+    while True:
+        await asyncio.sleep(_FORGET_SECONDS)
+        with suppress(Exception):  # the database is away; the next round tries again
+            await reception.forget_ended()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, url: str) -> None:
+        super().__init__(config)
+        self._url = url
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            sys.stdout.write(json.dumps({"ready": True, "url": self._url}) + "\n")
+            sys.stdout.flush()
+
+    def stop(self) -> None:
+        """Finish what was begun, then end. A second time: at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # ours are set on the loop, and end in status 0
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, and at once: else an answer's body waits 40 ms for the acknowledgement of its head.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except (OSError, OverflowError) as error:
+        made.close()
+        raise Mistake(
+            "--port", f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}"
+        ) from None
+    made.set_inheritable(True)
+    return made

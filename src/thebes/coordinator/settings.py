@@ -1,0 +1,42 @@
+"""What an operator decides, in HOME/coordinator.toml; everything has a default and an unknown name is refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from thebes.privacy.faults import Mistake
+from thebes.tasks.document import SERVER_FLOOR
+
+FILE = "coordinator.toml"
+
+
+class Settings(BaseModel):
+    """The policy of one coordinator."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    #: the least `min_count` a document may have; a group of friends who know each other may want less
+    min_count_floor: int = Field(default=SERVER_FLOOR, ge=1)
+    #: the largest body of one request, in bytes
+    largest_body: int = Field(default=64 * 2**20, ge=1024)
+    #: so many logins may wait for their turn
+    waiting_logins: int = Field(default=64, ge=1)
+
+
+def read(home: Path) -> Settings:
+    """The settings of a home, or a Mistake naming the one that is wrong."""
+    file = home / FILE
+    try:
+        return Settings.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, UnicodeDecodeError):
+        raise Mistake(FILE, "cannot be read as text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Mistake(FILE, f"is not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise Mistake(f"{FILE} {'.'.join(map(str, first['loc']))}", str(first["msg"])) from None

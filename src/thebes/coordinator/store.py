@@ -1,0 +1,342 @@
+"""What a coordinator remembers: tasks, contributions until they are used, releases, the task list.
+
+What must stay true: a contribution that was acknowledged is in the database, once; a task takes exactly as many as
+it wants; what was acknowledged after a phase closed does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, select
+
+from thebes.coordinator.database import Database
+from thebes.coordinator.schema import COLLECTOR, CONTRIBUTION, ENTRY, RELEASE, TASK
+from thebes.coordinator.states import Status
+from thebes.privacy.faults import ThebesError
+from thebes.tasks.shape import TaskClosed
+from thebes.wire.log import Entry
+from thebes.wire.refusals import Conflict, NotFound
+
+#: The advisory lock under which the task list grows.
+_LISTING = 0x7468656265730003
+_STANDING = (
+    TASK.c.id,
+    TASK.c.requestor,
+    TASK.c.digest,
+    TASK.c.trusted,
+    TASK.c.status,
+    TASK.c.phase,
+    TASK.c.part,
+    TASK.c.wanted,
+    TASK.c.accepted,
+    TASK.c.following,
+)
+
+# Said once, because they are said for every batch of submissions.
+_LOCKED = (
+    select(*_STANDING).where(TASK.c.id.in_(bindparam("ids", expanding=True))).order_by(TASK.c.id).with_for_update()
+)
+# One part at a time: SQLite would read the whole table to find (task, part, contributor) in a list of such.
+_KNOWN = select(
+    CONTRIBUTION.c.contributor, CONTRIBUTION.c.fingerprint, CONTRIBUTION.c.receipt, CONTRIBUTION.c.withdrawn
+).where(
+    CONTRIBUTION.c.task == bindparam("task"),
+    CONTRIBUTION.c.part == bindparam("part"),
+    CONTRIBUTION.c.contributor.in_(bindparam("contributors", expanding=True)),
+)
+_ADD = CONTRIBUTION.insert()
+_COUNT = (
+    TASK.update().where(TASK.c.id == bindparam("task")).values(accepted=bindparam("count"), status=bindparam("now"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a task stands: everything of its row that is small."""
+
+    id: str
+    requestor: str
+    digest: str
+    trusted: bool
+    status: Status
+    phase: int
+    part: str
+    wanted: int
+    accepted: int
+    following: str | None
+
+    @classmethod
+    def of(cls, row: Any) -> Standing:
+        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *row[5:10])
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task as it is first written down. Times are seconds since 1970."""
+
+    id: str
+    requestor: str
+    digest: str
+    document: Mapping[str, Any]
+    created: float
+    expires: float | None
+    trusted: bool
+    part: str
+    least: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One contribution on its way in. `record` is None where the part is over and only a repeat can be answered."""
+
+    task: str
+    part: str
+    contributor: str
+    fingerprint: bytes
+    record: bytes | None
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        return self.task, self.part, self.contributor
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A delivery's receipt; `closed` where it was the last that its phase wanted."""
+
+    receipt: str
+    closed: bool = False
+
+
+class CoordinatorStore:
+    """The server's side of the database; the worker's side is `Desk`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # --- tasks ------------------------------------------------------------------------------------------
+
+    def add(self, task: NewTask) -> Entry:
+        """Write a task down and append it to the list, both or neither."""
+
+        def work(connection: sa.Connection) -> Entry:
+            if connection.dialect.name == "postgresql":
+                connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
+            last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
+            entry = Entry.after(None if last is None else Entry(*last), task.id, task.digest)
+            connection.execute(
+                TASK.insert().values(
+                    id=task.id,
+                    requestor=task.requestor,
+                    digest=task.digest,
+                    document=json.dumps(task.document),
+                    created=task.created,
+                    expires=task.expires,
+                    trusted=int(task.trusted),
+                    status=str(Status.OPEN),
+                    phase=0,
+                    part=task.part,
+                    least=task.least,
+                    wanted=task.wanted,
+                    accepted=0,
+                    leftovers=0,
+                )
+            )
+            connection.execute(ENTRY.insert().values(**entry.as_json()))
+            return entry
+
+        return self.database.write(work)
+
+    def standing(self, task_id: str) -> Standing:
+        """Where a task stands; NotFound where there is none."""
+        row = self.database.read(lambda c: c.execute(select(*_STANDING).where(TASK.c.id == task_id)).first())
+        if row is None:
+            raise NotFound("there is no such task")
+        return Standing.of(row)
+
+    def document(self, task_id: str) -> dict[str, Any]:
+        """The document as it was checked."""
+        text = self.database.read(lambda c: c.scalar(select(TASK.c.document).where(TASK.c.id == task_id)))
+        return dict(json.loads(text or "{}"))
+
+    def snapshot(self, task_id: str, phase: int) -> bytes | None:
+        """The aggregator as it was when that phase began; None for the first one."""
+        query = select(TASK.c.snapshot).where(TASK.c.id == task_id, TASK.c.phase == phase)
+        return self.database.read(lambda c: c.scalar(query))
+
+    def active(self) -> list[Standing]:
+        """Every task that is open or running, oldest first."""
+        query = select(*_STANDING).where(TASK.c.status.in_([Status.OPEN, Status.RUNNING])).order_by(TASK.c.created)
+        return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks there are of each status."""
+        query = select(TASK.c.status, sa.func.count()).group_by(TASK.c.status)
+        found = {str(status): 0 for status in Status}
+        return found | {row[0]: row[1] for row in self.database.read(lambda c: c.execute(query).all())}
+
+    def release(self, task_id: str) -> str | None:
+        """The latest release as JSON text."""
+        query = select(RELEASE.c.body).where(RELEASE.c.task == task_id).order_by(RELEASE.c.phase.desc()).limit(1)
+        return self.database.read(lambda c: c.scalar(query))
+
+    def entries(self) -> list[Entry]:
+        """The whole task list."""
+        rows = self.database.read(lambda c: c.execute(select(ENTRY).order_by(ENTRY.c.index)).all())
+        return [Entry(*row) for row in rows]
+
+    def cancel(self, task_id: str) -> None:
+        """End a task without a release; nothing to do where that was done before."""
+
+        def work(connection: sa.Connection) -> None:
+            found = _locked(connection, [task_id]).get(task_id)
+            if found is None:
+                raise NotFound("there is no such task")
+            if found.status is Status.CANCELLED:
+                return
+            if found.status.final or found.following is not None:
+                raise Conflict("the task has ended already")
+            ended = {"status": str(Status.CANCELLED), "leftovers": 1, "holder": None, "snapshot": None}
+            connection.execute(TASK.update().where(TASK.c.id == task_id).values(**ended))
+
+        self.database.write(work)
+
+    # --- contributions ----------------------------------------------------------------------------------
+
+    def take(self, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
+        """Take many deliveries in one durable transaction, each as if it had come alone, in this order."""
+        return self.database.write(lambda connection: _take(connection, deliveries))
+
+    def withdraw(self, task_id: str, receipt: str) -> None:
+        """Destroy the contribution with that receipt and take it off the count, before its phase closes. What was
+        taken back stays taken back: the same contributor's repeat is refused."""
+
+        def work(connection: sa.Connection) -> None:
+            found = _locked(connection, [task_id]).get(task_id)
+            if found is None:
+                raise NotFound("there is no such task")
+            own = sa.and_(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.receipt == receipt)
+            row = connection.execute(select(CONTRIBUTION.c.part, CONTRIBUTION.c.withdrawn).where(own)).first()
+            if row is None:
+                raise NotFound("there is no contribution with this receipt")
+            if row[1]:
+                return
+            if found.status is not Status.OPEN or row[0] != found.part:
+                raise TaskClosed("this part of the task is closed; the contribution was used, or is about to be")
+            connection.execute(CONTRIBUTION.update().where(own).values(record=None, withdrawn=1))
+            connection.execute(TASK.update().where(TASK.c.id == task_id).values(accepted=TASK.c.accepted - 1))
+
+        self.database.write(work)
+
+    # --- schemas ----------------------------------------------------------------------------------------
+
+    def publish(self, app: str, tables: Mapping[str, Any]) -> int:
+        """Write down what a collector fills; the version it has from now on."""
+
+        def work(connection: sa.Connection) -> int:
+            own = COLLECTOR.c.app == app
+            known = connection.execute(select(COLLECTOR).where(own).with_for_update()).first()
+            if known is None:
+                connection.execute(COLLECTOR.insert().values(app=app, version=1, tables=json.dumps(tables)))
+                return 1
+            if json.loads(known.tables) == tables:
+                return int(known.version)
+            version = int(known.version) + 1
+            connection.execute(COLLECTOR.update().where(own).values(version=version, tables=json.dumps(tables)))
+            return version
+
+        return self.database.write(work)
+
+    def schemas(self) -> dict[str, Any]:
+        """What collectors fill: {app: {"version", "tables"}}."""
+        rows = self.database.read(lambda c: c.execute(select(COLLECTOR).order_by(COLLECTOR.c.app)).all())
+        return {row.app: {"version": row.version, "tables": json.loads(row.tables)} for row in rows}
+
+
+def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Standing]:
+    """Where tasks stand, held until the transaction ends; locked in the order of their ids."""
+    return {row[0]: Standing.of(row) for row in connection.execute(_LOCKED, {"ids": sorted(set(task_ids))})}
+
+
+def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
+    standings = _locked(connection, [d.task for d in deliveries])
+    known = _known(connection, deliveries)
+    accepted = {task: standing.accepted for task, standing in standings.items()}
+    new: list[dict[str, Any]] = []
+    answers: list[Taken | ThebesError] = []
+    for delivery in deliveries:
+        standing = standings.get(delivery.task)
+        if standing is None:
+            answers.append(NotFound("there is no such task"))
+        elif delivery.identity in known:
+            answers.append(_again(delivery, *known[delivery.identity]))
+        elif _over(standing, delivery, accepted[delivery.task]):
+            answers.append(TaskClosed("this part of the task is closed; nothing was taken"))
+        else:
+            receipt = secrets.token_hex(16)
+            accepted[delivery.task] += 1
+            known[delivery.identity] = (delivery.fingerprint, receipt, 0)
+            new.append(
+                {
+                    "task": delivery.task,
+                    "part": delivery.part,
+                    "contributor": delivery.contributor,
+                    "fingerprint": delivery.fingerprint,
+                    "receipt": receipt,
+                    "record": delivery.record,
+                    "withdrawn": 0,
+                }
+            )
+            answers.append(Taken(receipt, closed=accepted[delivery.task] == standing.wanted))
+    if new:
+        connection.execute(_ADD, new)
+        for task, count in accepted.items():
+            if count != standings[task].accepted:
+                _count(connection, standings[task], count)
+    return answers
+
+
+def _known(
+    connection: sa.Connection, deliveries: Sequence[Delivery]
+) -> dict[tuple[str, str, str], tuple[bytes, str, int]]:
+    """What was taken before under the same identities: fingerprint, receipt, whether it was taken back."""
+    contributors: dict[tuple[str, str], set[str]] = {}
+    for delivery in deliveries:
+        contributors.setdefault((delivery.task, delivery.part), set()).add(delivery.contributor)
+    known = {}
+    for (task, part), names in contributors.items():
+        for name, *rest in connection.execute(_KNOWN, {"task": task, "part": part, "contributors": sorted(names)}):
+            known[task, part, name] = (rest[0], rest[1], rest[2])
+    return known
+
+
+def _over(standing: Standing, delivery: Delivery, accepted: int) -> bool:
+    open_ = standing.status is Status.OPEN and standing.part == delivery.part and accepted < standing.wanted
+    return not open_ or delivery.record is None
+
+
+def _again(delivery: Delivery, fingerprint: bytes, receipt: str, withdrawn: int) -> Taken | ThebesError:
+    if withdrawn:
+        return TaskClosed("this contribution was taken back; nothing was taken again")
+    if fingerprint != delivery.fingerprint:
+        return Conflict("this contributor sent something else for this part before; the first is kept")
+    return Taken(receipt)
+
+
+def _count(connection: sa.Connection, standing: Standing, accepted: int) -> None:
+    """The new number of contributions; the phase closes in the same moment as it is full."""
+    status = Status.RUNNING if accepted == standing.wanted else standing.status
+    connection.execute(_COUNT, {"task": standing.id, "count": accepted, "now": str(status)})
+
+
+def past_part(database: Database, task_id: str, part: str) -> bool:
+    """Whether contributions to this part were taken before."""
+    own = sa.and_(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.part == part)
+    return database.read(lambda c: c.scalar(select(sa.exists().where(own)))) or False

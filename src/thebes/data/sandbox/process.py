@@ -1,0 +1,183 @@
+"""The owner's side of the sandbox: one child, one snapshot, as long as the `with` block lasts.
+
+What the child says is a stranger's word: its size, shape and types are checked here. Whatever goes wrong in it becomes
+a `Failed`, never an exception.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import thebes
+from thebes.data.featurizer import FUNCTIONS, Featurizer
+from thebes.data.rows import FAILURES
+from thebes.data.sandbox.pipe import HEAD, LARGEST_FRAME, frame
+from thebes.privacy.faults import Fault
+
+_CHILD = "thebes.data.sandbox.child"
+_START_SECONDS = 60.0
+_KILL_SECONDS = 2.2  # walls.KILL_SECONDS, without importing what only the child needs
+_LONGEST_REASON = 200
+_FUNCTIONS = sorted(FUNCTIONS | {"like", "glob"})  # what SQLite calls for these two operators
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why a featurizer gave nothing: `failure` is a position in FAILURES, `reason` is for its owner's eyes."""
+
+    failure: int
+    reason: str
+
+
+class Sandbox:
+    """A child process that reads some databases read-only. Safe for several threads; they take turns."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._lost = False
+        package = str(Path(thebes.__file__).parent.parent)
+        places = [package, *(place for place in sys.path if place and "site-packages" in place)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-s", "-B", "-m", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            env={"PYTHONPATH": os.pathsep.join(places), "HOME": "/nonexistent", "MALLOC_ARENA_MAX": "1"},
+            start_new_session=True,
+        )
+        try:
+            self._talk(b"", time.monotonic() + _START_SECONDS)
+        except _Lost as lost:
+            self.close()
+            raise Fault(f"the process for featurizers does not start: {lost}") from None
+
+    @property
+    def pid(self) -> int:
+        """The child's process id, for whoever watches its resources."""
+        return self._process.pid
+
+    def open(self, databases: Mapping[str, Path], *, key: bytes) -> dict[str, object]:
+        """Begins the snapshot; gives what every database declares. The key travels through the pipe only."""
+        message = {"key": key.hex(), "databases": {name: str(path) for name, path in databases.items()}}
+        try:
+            answer = self._talk(frame(message), time.monotonic() + _START_SECONDS)
+            return {name: json.loads(answer["declared"][name]) for name in databases}
+        except (_Lost, KeyError, TypeError, ValueError):
+            self.close()
+            raise Fault("the process for featurizers could not open the store; is a file of it damaged?") from None
+
+    def run(
+        self, featurizer: Featurizer, tables: Mapping[str, Sequence[str]], *, most_rows: int
+    ) -> list[list[Value]] | Failed:
+        """The first `most_rows` rows. `tables` names what may be read: "collector.table" to columns."""
+        width = len(featurizer.outputs)
+        question = {
+            "sql": featurizer.sql,
+            "tables": {name: list(columns) for name, columns in tables.items()},
+            "functions": _FUNCTIONS,
+            "rows": most_rows,
+            "width": width,
+        }
+        with self._turn:
+            if self._lost:
+                return _TOO_MUCH
+            try:
+                answer = self._talk(frame(question), time.monotonic() + _KILL_SECONDS)
+            except _Lost:
+                self._lost = True
+                self.close()
+                return _TOO_MUCH
+        return _checked(answer, most_rows, width)
+
+    def close(self) -> None:
+        """Ends the child."""
+        self._process.kill()
+        self._process.wait()
+        for end in (self._process.stdin, self._process.stdout):
+            if end is not None:
+                with suppress(OSError):
+                    end.close()
+
+    def _talk(self, question: bytes, deadline: float) -> dict[str, Any]:
+        """Sends everything and hears one frame by the deadline."""
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        sink, source = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(sink, False)
+        rest, heard, wanted = memoryview(question), bytearray(), HEAD.size
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(source, selectors.EVENT_READ)
+            if rest:
+                waiting.register(sink, selectors.EVENT_WRITE)
+            while rest or len(heard) < wanted:
+                left = deadline - time.monotonic()
+                ready = waiting.select(left) if left > 0 else []
+                if not ready:
+                    raise _Lost("it took too long")
+                for place, _ in ready:
+                    if place.fd == sink:
+                        rest = rest[_sent(sink, rest) :]
+                        if not rest:
+                            waiting.unregister(sink)
+                        continue
+                    part = os.read(source, 2**16)
+                    if not part:
+                        raise _Lost("it ended early")
+                    heard += part
+                    if len(heard) >= HEAD.size:
+                        wanted = HEAD.size + HEAD.unpack_from(heard)[0]
+                    if wanted > LARGEST_FRAME or len(heard) > wanted:
+                        raise _Lost("it said more than it was asked")
+        try:
+            return dict(json.loads(heard[HEAD.size :]))
+        except (ValueError, TypeError, RecursionError):
+            raise _Lost("it said something else than it was asked") from None
+
+
+class _Lost(Exception):
+    """The child gave no answer that can be used; the words are ours."""
+
+
+_TOO_MUCH = Failed(FAILURES.index("too slow or too large"), "takes too long, or needs too much memory")
+_STRANGE = Failed(FAILURES.index("other"), "fails")
+
+
+def _sent(sink: int, rest: memoryview) -> int:
+    try:
+        return os.write(sink, rest[: 2**16])
+    except BlockingIOError:
+        return 0
+    except BrokenPipeError:
+        raise _Lost("it ended early") from None
+
+
+def _checked(answer: dict[str, Any], most_rows: int, width: int) -> list[list[Value]] | Failed:
+    rows = answer.get("rows")
+    if rows is None:
+        failure, reason = answer.get("failed"), answer.get("reason")
+        if not isinstance(failure, int) or not 0 <= failure < len(FAILURES) or not isinstance(reason, str):
+            return _STRANGE
+        return Failed(failure, "".join(c for c in reason[:_LONGEST_REASON] if c.isprintable()))
+    if not isinstance(rows, list) or len(rows) > most_rows:
+        return _STRANGE
+    for row in rows:
+        if not isinstance(row, list) or len(row) != width:
+            return _STRANGE
+        if not all(value is None or type(value) in (int, float, str) for value in row):
+            return _STRANGE
+    return rows

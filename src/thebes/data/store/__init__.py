@@ -1,0 +1,7 @@
+"""A person's own data: a metadata database and one encrypted SQLite database per collector."""
+
+from thebes.data.store.declaration import Column, Declaration, Table, read_declaration
+from thebes.data.store.store import Store
+from thebes.data.store.view import View
+
+__all__ = ["Column", "Declaration", "Store", "Table", "View", "read_declaration"]

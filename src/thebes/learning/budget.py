@@ -1,0 +1,219 @@
+"""What one fit may spend, and the only door through which its sums leave: exact integer sums plus integer noise.
+
+Must stay true: shares are fixed before the data are looked at and never exceed 1; a row is rounded by itself before
+it is summed; the sensitivity counts that rounding; every release is written down as an event before it is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy import exact
+from thebes.privacy.accounting.gaussian import ratio_for
+from thebes.privacy.events import Event, GaussianEvent, LaplaceEvent, PureEvent
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.promise import Adjacency, adjacency_of
+from thebes.privacy.randomness import Randomness
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: This part of delta pays for drawing Gaussian noise on a grid; all the rest goes into the noise itself.
+_GRID_PART = 0.01
+#: Lengths and distances are proved for real numbers; floats computed them.
+_FLOAT_SLACK = 1 + 1e-9
+_LEAST_SCALE, _LARGEST_SCALE, _LARGEST_SUM = 2.0**20, 2.0**48, 2.0**60
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far one row can move a sum: the greatest length of a row, and the greatest distance between two rows.
+
+    Both in the norm of the noise they are used with: L1 for Laplace, L2 for Gaussian.
+    """
+
+    length: float
+    distance: float
+
+    def under(self, adjacency: Adjacency) -> float:
+        """A row comes or goes: its length. A row is replaced by any other: the distance of the two."""
+        return self.distance if adjacency is Adjacency.REPLACE_ONE else self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """A released vector, and the scale of the noise on each coordinate (sd if Gaussian, b if Laplace)."""
+
+    value: Floats
+    scale: float
+
+
+class Budget:
+    """`epsilon` and `delta` for everything one fit releases, under `adjacency`.
+
+    Pure releases: discrete Laplace noise, epsilons add. Gaussian releases: shares of 1 / ratio^2 add, and together
+    they cost exactly as much as one Gaussian release with the total (Dong, Roth & Su 2022, corollary 3.3; also when
+    later questions depend on earlier answers, as each question's own share was fixed in advance).
+    """
+
+    def __init__(
+        self, *, epsilon: exact.Number, delta: exact.Number, adjacency: str | Adjacency, randomness: Randomness
+    ) -> None:
+        self.epsilon = exact.epsilon(epsilon)
+        self.delta = exact.delta(delta)
+        self.adjacency = adjacency_of(adjacency)
+        self.randomness = randomness
+        self.events: list[Event] = []
+        self.bought_count = False
+        self._spent = Fraction(0)
+        self._ratio: float | None = None
+
+    @property
+    def pure(self) -> bool:
+        return self.delta == 0
+
+    def use_pure(self) -> None:
+        """Give delta back unspent: everything that follows is pure."""
+        self.delta = Decimal(0)
+
+    def refuse_pure(self, what: str) -> None:
+        """For what needs a delta and was given none."""
+        raise Mistake("delta", f"is 0, but {what} has no pure form: give a delta greater than 0, for example 1e-6")
+
+    @property
+    def counts_are_public(self) -> bool:
+        return self.adjacency is Adjacency.REPLACE_ONE
+
+    def pay(self, share: Fraction) -> Decimal:
+        """Hand `share` of epsilon to a pure mechanism of its own; only before anything else is spent."""
+        if self._spent or self.events:
+            raise Fault("a pure part must be paid before the rest is split")
+        part = _decimal(share) * self.epsilon
+        self.epsilon -= part
+        self.events.append(PureEvent(part))
+        return part
+
+    def ratio(self, share: Fraction) -> float:
+        """Noise standard deviation over sensitivity for a Gaussian release with this share of 1 / ratio^2."""
+        if self.pure:
+            raise Fault("Gaussian noise needs a delta")
+        if self._ratio is None:
+            self._ratio = ratio_for(math.nextafter(float(self.epsilon), 0), float(self.delta) * (1 - _GRID_PART))
+        return self._ratio / math.sqrt(share) * (1 + 1e-12)
+
+    def laplace_scale(self, reach: Reach, share: Fraction) -> float:
+        return reach.under(self.adjacency) * self._laplace_ratio(share)
+
+    def gaussian_scale(self, reach: Reach, share: Fraction) -> float:
+        return reach.under(self.adjacency) * self.ratio(share)
+
+    def laplace(self, blocks: Iterable[Floats], *, width: int, reach: Reach, share: Fraction) -> Noisy:
+        """The sum of all rows with discrete Laplace noise: pure, at `share` of epsilon.
+
+        Discrete Laplace noise on integers of L1 sensitivity s and scale s / e is e-DP (Ghosh et al. 2009).
+        """
+        moved = reach.under(self.adjacency)
+        step = 2.0 ** -math.ceil(math.log2(2**20 * width / moved))
+        sensitivity = moved / step * _FLOAT_SLACK + width * self._roundings()
+        return self._laplace(_summed(blocks, width, step, reach), sensitivity, step, share)
+
+    def gaussian(self, blocks: Iterable[Floats], *, width: int, reach: Reach, share: Fraction) -> Noisy:
+        """The sum of all rows with discrete Gaussian noise on a grid fine enough to count as continuous."""
+        moved = reach.under(self.adjacency)
+        step = self._step(moved, width, share)
+        sensitivity = moved / step * _FLOAT_SLACK + math.sqrt(width) * self._roundings()
+        return self._gaussian(_summed(blocks, width, step, reach), sensitivity, step, share)
+
+    def laplace_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
+        """Whole counts with discrete Laplace noise."""
+        return self._laplace(counts, reach.under(self.adjacency), 1.0, share)
+
+    def gaussian_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
+        """Whole counts with Gaussian noise on a fine grid."""
+        moved = reach.under(self.adjacency)
+        step = min(1.0, self._step(moved, counts.size, share))
+        if float(np.abs(counts).sum()) / step > _LARGEST_SUM:
+            raise Mistake("delta", "is too small for this many rows: noise of this precision does not fit 64 bits")
+        return self._gaussian(counts * int(1 / step), moved / step, step, share)
+
+    def row_count(self, rows: int, share: Fraction) -> float:
+        """How many rows there are: exact where that is public, else bought with `share`; at least 1."""
+        if self.counts_are_public:
+            return float(rows)
+        self.bought_count = True
+        counts, reach = np.array([rows], dtype=np.int64), Reach(1, 1)
+        released = self.laplace_counts if self.pure else self.gaussian_counts
+        return max(1.0, float(released(counts, reach=reach, share=share).value[0]))
+
+    # --- noise -----------------------------------------------------------------------------------------
+
+    def _roundings(self) -> float:
+        # Each coordinate of a row is off by at most half a step; under replace-one two rows are.
+        return 1.0 if self.counts_are_public else 0.5
+
+    def _laplace_ratio(self, share: Fraction) -> float:
+        return 1 / float(_decimal(share) * self.epsilon) * (1 + 1e-9)
+
+    def _laplace(self, sums: Integers, sensitivity: float, step: float, share: Fraction) -> Noisy:
+        self._take(share)
+        ratio = self._laplace_ratio(share)
+        scale = sensitivity * ratio * (1 + 1e-12)
+        self.events.append(LaplaceEvent(ratio))
+        return Noisy(self.randomness.laplace(sums, scale=scale).astype(np.float64) * step, scale * step)
+
+    def _gaussian(self, sums: Integers, sensitivity: float, step: float, share: Fraction) -> Noisy:
+        self._take(share)
+        ratio = self.ratio(share)
+        scale = sensitivity * ratio * (1 + 1e-12)
+        self.events.append(GaussianEvent(ratio, self._grid_slack(sums.size, scale)))
+        return Noisy(self.randomness.gaussian(sums, scale=scale).astype(np.float64) * step, scale * step)
+
+    def _take(self, share: Fraction) -> None:
+        if share <= 0 or self._spent + share > 1:
+            raise Fault("the shares of one fit exceed its budget")
+        self._spent += share
+
+    def _grid_slack(self, width: int, scale: float) -> float:
+        """What drawing `width` coordinates of Gaussian noise on the integers adds to delta at `epsilon`.
+
+        Let t^2 = 2500 + 2 epsilon. For |k| <= t scale, the discrete Gaussian's probability of k and the continuous
+        one's of rounding to k differ by a factor within e^(+-h), h = t^2 / (8 scale^2): the cell's integral is
+        density(k) times a mean of e^(-k u / scale^2 - u^2 / (2 scale^2)) over |u| <= 1/2, and the normalisers differ
+        by 3 e^(-2 pi^2 scale^2). Along a transcript these factors multiply to e^(+-H), H = width h summed over all
+        releases, whatever was asked adaptively. So P(S) <= e^H (e^epsilon' (e^H Q(S)) + delta(epsilon')) + tails
+        with epsilon' = epsilon - 2 H; as delta falls with slope at most 1, the sum stays below delta(epsilon) + 4 H.
+        The tails, 4 width e^(epsilon - t^2 / 2), are far below one more H.
+        """
+        return 5 * width * (2500 + 2 * float(self.epsilon)) / (8 * scale * scale)
+
+    def _step(self, moved: float, width: int, share: Fraction) -> float:
+        # The largest power of two at which this release's grid slack stays within its share of the part kept for it.
+        ratio = self.ratio(share)
+        allowed = float(self.delta) * _GRID_PART * float(share)
+        least = max(_LEAST_SCALE, math.sqrt(self._grid_slack(width, 1.0) / allowed))
+        if least > _LARGEST_SCALE:
+            raise Mistake("delta", "is too small: noise of this precision does not fit 64 bits")
+        return 2.0 ** -math.ceil(math.log2(least / (ratio * moved)))
+
+
+def _summed(blocks: Iterable[Floats], width: int, step: float, reach: Reach) -> Integers:
+    total, rows = np.zeros(width, dtype=np.int64), 0
+    for block in blocks:
+        rows += len(block)
+        if rows * reach.length / step > _LARGEST_SUM:
+            raise Mistake("delta", "is too small for this many rows: noise of this precision does not fit 64 bits")
+        # Where a wild hyperparameter made floats overflow, a row adds nothing: the integer of a NaN has no bound.
+        finite = np.where(np.isfinite(block), block, 0.0)
+        total += np.rint(finite / step).astype(np.int64).sum(axis=0)
+    return total
+
+
+def _decimal(share: Fraction) -> Decimal:
+    return Decimal(share.numerator) / Decimal(share.denominator)

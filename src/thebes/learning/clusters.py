@@ -1,0 +1,136 @@
+"""k-means by noisy Lloyd steps: each step releases, per cluster, a noisy count and a noisy sum of rows."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+
+from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.estimator import PrivateEstimator, whole
+from thebes.learning.rows import blocks
+from thebes.privacy.faults import Mistake
+
+
+class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
+    """k-means in public bounds: pure (Laplace) with delta 0, Gaussian otherwise; each of `steps` steps costs the same.
+
+    Starts are drawn without looking at the rows: the most spread out of a few random points of the box.
+    Proof: a row (a, u) enters the sums of one cluster; its cluster depends on the row and released centres only.
+    """
+
+    _numbers = ("centres_",)
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any,
+        adjacency: Any,
+        delta: Any = 0.0,
+        bounds: Any = None,
+        n_clusters: int = 8,
+        steps: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.adjacency = adjacency
+        self.delta = delta
+        self.bounds = bounds
+        self.n_clusters = n_clusters
+        self.steps = steps
+        self.random_state = random_state
+
+    def _check_arguments(self, budget: Budget) -> None:
+        whole("n_clusters", self.n_clusters)
+        whole("steps", self.steps)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find centres, spending `epsilon` and `delta` once."""
+        budget = self._budget()
+        rows = self._rows(X, reset=True)
+        box, _ = self._boxes(rows, None, budget)
+        self.centres_ = _lloyd(box.unit(rows), self.n_clusters, self.steps, budget)
+        mechanism = "noisy Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
+        self._certify(budget, len(rows), mechanism, (), {"clusters": self.n_clusters, "steps": self.steps})
+        return self
+
+    @property
+    def cluster_centers_(self) -> Floats:
+        """The released centres in the columns' own units."""
+        return np.asarray(self.low_ + (self.centres_ + 1) / 2 * (self.high_ - self.low_))
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The number of the nearest centre, distances measured in units of the bounds."""
+        return _nearest(self._units(X), self.centres_)
+
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.int64]:
+        """Centres from X, then each row's cluster. The clusters of X are for the owner of X: they are no release."""
+        return self.fit(X).predict(X)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        if np.ndim(self.centres_) != 2 or len(self.centres_) < 1:
+            raise Mistake("model", "centres_ must hold at least one centre")
+        self.n_clusters = len(self.centres_)
+        return {**super()._shapes(), "centres_": (self.n_clusters, self.n_features_in_)}
+
+
+def _lloyd(units: Floats, clusters: int, steps: int, budget: Budget) -> Floats:
+    width = units.shape[1]
+    centres = _starts(clusters, width, budget)
+    # A count weighs as much as a typical column's sum; see `_reach`.
+    weight = 1.0 if budget.pure else math.sqrt(width) / 2
+
+    def build(part: Floats) -> Floats:
+        own = _nearest(part, centres)
+        one = np.hstack([np.full((len(part), 1), weight), part])
+        return np.hstack([one * (own == c)[:, None] for c in range(clusters)])
+
+    release = budget.laplace if budget.pure else budget.gaussian
+    for _ in range(steps):
+        sums = release(
+            blocks(build, units),
+            width=clusters * (1 + width),
+            reach=_reach(width, weight, pure=budget.pure),
+            share=Fraction(1, steps),
+        )
+        table = sums.value.reshape(clusters, 1 + width)
+        counts = table[:, :1] / weight
+        seen = counts > 2 * sums.scale / weight  # a cluster lost in noise keeps its centre
+        centres = np.where(seen, np.clip(table[:, 1:] / np.maximum(counts, 1e-9), -1, 1), centres)
+    return centres
+
+
+def _reach(width: int, weight: float, *, pure: bool) -> Reach:
+    """(a, u) in one of the clusters, |u_j| <= 1. L1: a + width, and two rows in two clusters lie twice that apart.
+
+    L2: length sqrt(a^2 + width); in the same cluster at most 2 sqrt(width) apart, in two sqrt(2) times the length.
+    """
+    if pure:
+        return Reach(weight + width, 2 * (weight + width))
+    length = math.sqrt(weight * weight + width)
+    return Reach(length, max(2 * math.sqrt(width), math.sqrt(2) * length))
+
+
+def _nearest(units: Floats, centres: Floats) -> NDArray[np.int64]:
+    best, chosen = np.full(len(units), np.inf), np.zeros(len(units), dtype=np.int64)
+    for c, centre in enumerate(centres):
+        away = np.zeros(len(units))
+        for j, place in enumerate(centre):
+            away += (units[:, j] - place) ** 2
+        chosen = np.where(away < best, c, chosen)
+        best = np.minimum(away, best)
+    return chosen
+
+
+def _starts(clusters: int, width: int, budget: Budget) -> Floats:
+    tries = 20
+    words = budget.randomness.below(2**30, tries * clusters * width)
+    points = (words.reshape(tries, clusters, width) / 2**30 - 0.5) * 1.2
+    if clusters == 1:
+        return np.zeros((1, width))
+    away = ((points[:, :, None, :] - points[:, None, :, :]) ** 2).sum(axis=3) + 1e9 * np.eye(clusters)
+    return np.asarray(points[away.min(axis=(1, 2)).argmax()])

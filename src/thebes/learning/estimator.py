@@ -1,0 +1,286 @@
+"""What all private estimators share: reading arguments and rows, spending, the certificate, prediction's front door.
+
+Must stay true: arguments are judged before the data; nothing is taken from the data silently; no message holds a
+value of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from thebes.learning.budget import Budget, Floats
+from thebes.learning.ranges import TARGET, estimated_box, given_box
+from thebes.learning.rows import Box
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
+
+#: What `bounds="estimate"` costs: this part of epsilon, pure.
+ESTIMATE_SHARE = Fraction(1, 10)
+
+
+def randomness_of(random_state: Any) -> Randomness:
+    """None: the operating system's entropy. A whole number: a repeatable simulation that protects nobody."""
+    if random_state is None:
+        return system()
+    if isinstance(random_state, Randomness):
+        return random_state
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return seeded_for_simulation(int(random_state))
+    raise Mistake("random_state", "must be None, or a whole number for a simulation")
+
+
+def whole(argument: str, value: Any, least: int = 1) -> int:
+    """A whole-numbered hyperparameter."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise Mistake(argument, f"must be a whole number of at least {least}")
+    return int(value)
+
+
+def positive(argument: str, value: Any, *, zero: bool = False) -> float:
+    """A hyperparameter greater than 0 (or, with `zero`, not negative)."""
+    good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or value < 0 or (value == 0 and not zero):
+        raise Mistake(argument, "must be a finite number" + (" that is not negative" if zero else " greater than 0"))
+    return float(value)
+
+
+def one_of(argument: str, value: Any, known: tuple[str, ...]) -> str:
+    """A hyperparameter that is one of a few words."""
+    if not isinstance(value, str) or value not in known:
+        raise Mistake(argument, "must be one of " + ", ".join(repr(word) for word in known))
+    return value
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of all estimators: `fit` spends at most (epsilon, delta) for one row, under `adjacency`.
+
+    Not claimed: anything about a second fit on the same rows (that is a second price), nor about hyperparameters
+    or classes that somebody chose by looking at the rows.
+    """
+
+    #: the fitted attributes that prediction needs, arrays or numbers, all of them released; `to_json` writes these
+    _numbers: ClassVar[tuple[str, ...]] = ()
+
+    epsilon: Any
+    delta: Any
+    adjacency: Any
+    bounds: Any
+    random_state: Any
+    n_features_in_: int
+    certificate_: Certificate
+    low_: Floats
+    high_: Floats
+
+    def _budget(self) -> Budget:
+        """Judge every argument that can be judged without data, and open the budget."""
+        if self.bounds is None:
+            raise Mistake("bounds", 'are missing: add bounds={column: (low, high), ...} or bounds="estimate"')
+        budget = Budget(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            randomness=randomness_of(self.random_state),
+        )
+        self._check_arguments(budget)
+        return budget
+
+    def _check_arguments(self, budget: Budget) -> None:
+        """Refuse bad hyperparameters; overridden where there are any."""
+
+    def _rows(self, X: Any, *, reset: bool) -> Floats:
+        try:
+            rows = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=1)
+        except ValueError as problem:
+            message = str(problem)
+            # A message about a cell's content would repeat the cell.
+            raise Mistake("X", "must hold numbers only" if "convert" in message else message) from None
+        return np.ascontiguousarray(rows)
+
+    def _boxes(self, rows: Floats, target: Floats | None, budget: Budget) -> tuple[Box, Box | None]:
+        names = getattr(self, "feature_names_in_", None)
+        if isinstance(self.bounds, str):
+            one_of("bounds", self.bounds, ("estimate",))
+            columns = rows if target is None else np.column_stack([rows, target])
+            labels = [*(range(rows.shape[1]) if names is None else names), *([TARGET] if target is not None else [])]
+            box = estimated_box(columns, budget, budget.pay(ESTIMATE_SHARE), names=labels)
+        else:
+            box = given_box(self.bounds, rows.shape[1], names, with_target=target is not None)
+        width = rows.shape[1]
+        features = Box(box.low[:width], box.high[:width])
+        self.low_, self.high_ = features.low, features.high
+        return features, (None if target is None else Box(box.low[width:], box.high[width:]))
+
+    def _certify(
+        self, budget: Budget, rows: int, mechanism: str, notes: tuple[str, ...], parameters: Mapping[str, Any]
+    ) -> None:
+        estimated: tuple[str, ...] = ("bounds",) if isinstance(self.bounds, str) else ()
+        if budget.bought_count:
+            estimated += ("number of rows",)
+        self.events_ = tuple(budget.events)
+        gaussian = mechanism.endswith("gaussian")
+        self.certificate_ = Certificate(
+            unit=Unit.EVENT,  # one row; only an admission elsewhere can vouch that a row is a whole person
+            adjacency=budget.adjacency,
+            epsilon=float(self.epsilon),
+            delta=float(budget.delta) if gaussian else 0.0,
+            guarantee="approximate" if gaussian else "pure",
+            mechanism=mechanism,
+            parameters={"noise_drawn_by": budget.randomness.drawn_by, **parameters},
+            bounds=self._bounds_in_words(),
+            contributors=rows if budget.counts_are_public else None,
+            trust="site",
+            estimated=estimated,
+            simulated=budget.randomness.simulated,
+            notes=("The unit is one row; somebody with several rows is protected less.", *notes),
+        )
+
+    def _bounds_in_words(self) -> Mapping[str, Any]:
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        pairs = zip(self.low_.tolist(), self.high_.tolist(), strict=True)
+        return {str(name): list(pair) for name, pair in zip(names, pairs, strict=True)}
+
+    def _units(self, X: Any) -> Floats:
+        """Rows to predict for, in [-1, 1]."""
+        check_is_fitted(self)
+        return Box(self.low_, self.high_).unit(self._rows(X, reset=False))
+
+    def to_json(self) -> dict[str, Any]:
+        """The fitted model as plain data (no pickle): load it with `thebes.learning.from_json`."""
+        from thebes.learning.document import document_of
+
+        check_is_fitted(self)
+        return document_of(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """A fitted model from `to_json`'s data; anything malformed is refused."""
+        from thebes.learning.document import read
+
+        return read(document, cls)
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers of a document whose shapes do not fit each other."""
+        shapes = self._shapes()
+        for name in ("low_", "high_", *self._numbers):
+            if np.shape(getattr(self, name)) != shapes[name]:
+                raise Mistake("model", f"{name} has the wrong shape")
+        if not (self.low_ < self.high_).all():
+            raise Mistake("model", "low_ must be below high_")
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """What shape each of `_numbers` must have, given the others."""
+        return {"low_": (self.n_features_in_,), "high_": (self.n_features_in_,)}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """A classifier. The set of labels is public: `classes`, or, where absent, the labels present in y."""
+
+    classes: Any
+    classes_: NDArray[Any]
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows X and labels y, spending `epsilon` and `delta` once."""
+        budget = self._budget()
+        rows = self._rows(X, reset=True)
+        labels = self._labels(y, len(rows))
+        box, _ = self._boxes(rows, None, budget)
+        mechanism, notes, parameters = self._learn(box.unit(rows), labels, budget)
+        if self.classes is None:
+            notes = (*notes, "The set of labels was taken from the data and is treated as public.")
+        self._certify(budget, len(rows), mechanism, notes, parameters)
+        return self
+
+    def _learn(
+        self, units: Floats, labels: NDArray[np.int64], budget: Budget
+    ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        """Fit on rows in [-1, 1] and label numbers; the mechanism's name, notes and parameters for the certificate."""
+        raise NotImplementedError
+
+    def _labels(self, y: Any, rows: int) -> NDArray[np.int64]:
+        if y is None:
+            raise Mistake("y", "is missing: requires y to be passed, but the target y is None")
+        try:
+            labels = column_or_1d(y, warn=True)
+            check_consistent_length(np.empty(rows), labels)
+            if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+                raise ValueError("Input y contains NaN or infinity")
+            if self.classes is None:  # else the declared classes say what a label is, whatever labels are there
+                check_classification_targets(labels)
+        except ValueError as problem:
+            raise Mistake("y", str(problem)) from None
+        if self.classes is None:
+            self.classes_ = np.unique(labels)
+        else:
+            self.classes_ = np.unique(np.asarray(self.classes))
+            if len(self.classes_) != len(self.classes):
+                raise Mistake("classes", "must not name a label twice")
+        if len(self.classes_) < 2:
+            raise Mistake("y" if self.classes is None else "classes", "needs at least 2 classes, got 1 class")
+        if not np.isin(labels, self.classes_).all():
+            raise Mistake("y", "holds a label that is not among the declared classes")
+        return np.asarray(np.searchsorted(self.classes_, labels), dtype=np.int64)
+
+    def _log_odds(self, units: Floats) -> Floats:
+        """For each row in [-1, 1], a score per class; e^score is proportional to the class's probability."""
+        raise NotImplementedError
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The model's probability for each class, in the order of `classes_`."""
+        odds = self._log_odds(self._units(X))
+        odds = np.exp(odds - odds.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of each row."""
+        chosen = self._log_odds(self._units(X)).argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+
+class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """A regressor. The target's bounds stand under "y"."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows X and numbers y, spending `epsilon` and `delta` once."""
+        budget = self._budget()
+        rows = self._rows(X, reset=True)
+        target = self._targets(y, len(rows))
+        box, target_box = self._boxes(rows, target, budget)
+        assert target_box is not None  # noqa: S101  # always there when a target is given
+        self.target_range_ = np.array([target_box.low[0], target_box.high[0]])
+        mechanism, notes, parameters = self._learn(box.unit(rows), target_box.unit(target[:, None]), budget)
+        self._certify(budget, len(rows), mechanism, notes, parameters)
+        return self
+
+    def _learn(self, units: Floats, target: Floats, budget: Budget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        """Fit on rows and targets in [-1, 1]; the mechanism's name, notes and parameters for the certificate."""
+        raise NotImplementedError
+
+    def _targets(self, y: Any, rows: int) -> Floats:
+        if y is None:
+            raise Mistake("y", "is missing: requires y to be passed, but the target y is None")
+        try:
+            target = column_or_1d(y, warn=True)
+            target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")
+            check_consistent_length(np.empty(rows), target)
+        except ValueError as problem:
+            message = str(problem)
+            raise Mistake("y", "must hold numbers only" if "convert" in message else message) from None
+        return np.asarray(target)
+
+    def _bounds_in_words(self) -> Mapping[str, Any]:
+        return {**super()._bounds_in_words(), "y": self.target_range_.tolist()}

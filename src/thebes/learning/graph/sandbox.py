@@ -1,0 +1,254 @@
+"""The owner's side of the child process: hands it rows, takes back gradients of exactly the expected size.
+
+Whatever goes wrong in the child (too slow, too big, crashed, wrong answer) becomes a gradient of zeros, so that
+failure looks like any other contribution; the reason stays in `failures`, in words that hold no data.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import thebes
+from thebes.learning.graph import pipe
+from thebes.learning.graph.clipping import finite
+from thebes.learning.graph.confine import MEASURES
+from thebes.learning.graph.document import BACKBONE, Loss, Model, read_loss, read_model
+from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
+from thebes.learning.graph.weights import checked
+from thebes.privacy.faults import Fault, Mistake, Refusal
+
+_CHILD = "thebes.learning.graph.child"
+_START_SECONDS = 120.0
+_EXCHANGE_FLOATS = 2**24  # 64 MiB of gradients per exchange
+_REMEMBERED = 100
+
+
+class GradientWorker:
+    """Gradients of one consented model and loss, computed in one capped child for as long as the `with` block lasts.
+
+    `wall_seconds` bounds one request, after which the child is killed; `memory_bytes` is what a child may allocate on
+    top of torch itself; `cpu_seconds` its whole life. A child that could not be cut off from the network refuses to
+    start unless `unsafe_allow_network`. `trusted` computes in this process instead, for simulations of one's own
+    models only: the same interpreter, no child. With a `backbone` (a text from a `Catalogue`) the rows are its inputs
+    and the consented model works on its features. A lost child is started again within the next request's time.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        loss: str,
+        *,
+        backbone: str | None = None,
+        wall_seconds: float = 60.0,
+        memory_bytes: int = 2**31,
+        cpu_seconds: int = 24 * 3600,
+        trusted: bool = False,
+        unsafe_allow_network: bool = False,
+    ) -> None:
+        if not 0 < wall_seconds <= 86_400:
+            raise Mistake("wall_seconds", "must be between 0 and 86400")
+        self.model: Model = read_model(model)
+        self.loss: Loss = read_loss(loss, self.model)
+        self.backbone: Model | None = None
+        if backbone is not None:
+            self.backbone = read_model(backbone, argument="backbone", limits=BACKBONE)
+            if math.prod(self.backbone.output_shape) != self.model.input.columns:
+                raise Mistake("backbone", f"gives other features than the {self.model.input.columns} the model takes")
+        self.confinement: tuple[str, ...] = ()
+        self.failures: deque[str] = deque(maxlen=_REMEMBERED)
+        self._texts = (model.encode(), loss.encode(), (backbone or "").encode())
+        self._wall_seconds = wall_seconds
+        self._caps = (memory_bytes, cpu_seconds)
+        self._trusted = trusted
+        self._allow_network = unsafe_allow_network
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if not self._trusted:
+            try:
+                self._start(time.monotonic() + _START_SECONDS)
+            except _Lost as lost:
+                raise Fault(f"the child process for gradients does not start: {lost}") from lost
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @property
+    def parameter_count(self) -> int:
+        return self.model.graph.parameter_count
+
+    def gradients(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> Floats:
+        """One gradient per row, shape (rows, P), float32, entries possibly NaN: for `clip_rows`.
+
+        All zeros if the child failed at any row.
+        """
+        flat, rows, truths = self._checked(weights, inputs, targets)
+        result = np.zeros((len(rows), self.parameter_count), dtype=np.float32)
+        deadline = time.monotonic() + self._wall_seconds
+        size = max(_EXCHANGE_FLOATS // max(self.parameter_count + rows.shape[1], 1), 1)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            found = self._computed(flat, rows[part], truths[part], deadline, averaged=False)
+            if found is None:
+                result[:] = 0.0
+                break
+            result[part] = found
+        return result
+
+    def mean(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
+        """The mean gradient over the rows of one owner, shape (P,), finite; NaN and infinity of a row count as 0.
+
+        Zeros if the child failed, or without rows. Not clipped yet.
+        """
+        flat, rows, truths = self._checked(weights, inputs, targets)
+        deadline = time.monotonic() + self._wall_seconds
+        found = self._computed(flat, rows, truths, deadline, averaged=True) if len(rows) else None
+        return np.zeros(self.parameter_count, dtype=np.float64) if found is None else finite(found)
+
+    def _checked(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        flat = checked(self.model.graph, weights)
+        rows = _table(inputs, (self.backbone or self.model).input.columns, "inputs")
+        truths = _table(targets, self.loss.targets.columns, "targets")
+        if len(rows) != len(truths):
+            raise Mistake("targets", "must have as many rows as the inputs")
+        return flat, rows, truths
+
+    def _computed(
+        self, flat: Floats, rows: Floats, truths: Floats, deadline: float, *, averaged: bool
+    ) -> Floats | None:
+        """What the child (or, trusted, this process) computes; None if it failed, with the reason noted."""
+        if self._trusted:
+            if self.backbone is not None:
+                rows = outputs_of(self.backbone, self.backbone.initial, rows)
+            return (mean_gradient if averaged else per_example_gradients)(self.model, self.loss, flat, rows, truths)
+        shape = (self.parameter_count,) if averaged else (len(rows), self.parameter_count)
+        parts = [pipe.REQUEST.pack(len(rows), averaged)]
+        parts += [np.ascontiguousarray(each, dtype="<f4").tobytes() for each in (flat, rows, truths)]
+        try:
+            if self._process is None:
+                self._start(deadline)
+            answer = self._exchange(b"".join(parts), 4 * math.prod(shape), deadline)
+        except _Lost as lost:
+            self.failures.append(str(lost))
+            return None
+        return np.frombuffer(answer, dtype="<f4").reshape(shape)
+
+    def _start(self, deadline: float) -> None:
+        """A child that has confined itself and read the documents."""
+        self._stop()
+        package = str(Path(thebes.__file__).parent.parent)
+        places = [package, *(place for place in sys.path if place and "site-packages" in place)]
+        single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-s", "-B", "-m", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            env={"PYTHONPATH": os.pathsep.join(places), "HOME": "/nonexistent", **single},
+            start_new_session=True,
+        )
+        bits = self._exchange(pipe.START.pack(*self._caps), pipe.CONFINEMENT_BYTES, deadline, status=False)[0]
+        self.confinement = tuple(measure for place, measure in enumerate(MEASURES) if bits >> place & 1)
+        if "network" not in self.confinement and not self._allow_network:
+            self._stop()
+            raise Refusal("this machine cannot cut the child process off from the network; nothing was computed")
+        lengths = pipe.DOCUMENTS.pack(*(len(text) for text in self._texts))
+        self._exchange(lengths + b"".join(self._texts), 0, deadline)
+
+    def _exchange(self, question: bytes, size: int, deadline: float, *, status: bool = True) -> bytes:
+        """Sends everything and hears exactly the answer, by the deadline; otherwise the child is gone."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise _Lost("it is not there")
+        try:
+            return _talk(process.stdin.fileno(), process.stdout.fileno(), question, size, deadline, status)
+        except _Failed:
+            raise
+        except _Lost:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for end in (process.stdin, process.stdout):
+            if end is not None:
+                end.close()
+
+
+class _Lost(Exception):
+    """The child gave no answer that can be used; the words are ours, never the child's."""
+
+
+class _Failed(_Lost):
+    """The child said that it failed, and lives on."""
+
+
+def _talk(sink: int, source: int, question: bytes, size: int, deadline: float, status: bool) -> bytes:
+    os.set_blocking(sink, False)
+    os.set_blocking(source, False)
+    rest, heard, wanted = memoryview(question), bytearray(), size + status
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(source, selectors.EVENT_READ)
+        if rest:
+            waiting.register(sink, selectors.EVENT_WRITE)
+        while rest or len(heard) < wanted:
+            left = deadline - time.monotonic()
+            ready = waiting.select(left) if left > 0 else []
+            if not ready:
+                raise _Lost("it took longer than the wall-clock limit")
+            for key, _ in ready:
+                if key.fd == sink:
+                    try:
+                        rest = rest[os.write(sink, rest[: 2**16]) :]
+                    except BlockingIOError:
+                        continue
+                    except BrokenPipeError:
+                        raise _Lost("it ended early") from None
+                    if not rest:
+                        waiting.unregister(sink)
+                    continue
+                part = os.read(source, 2**20)
+                if not part:
+                    raise _Lost("it ended early")
+                heard += part
+                if len(heard) > wanted:
+                    raise _Lost("it answered more than it was asked")
+                if status and heard[:1] != pipe.DONE:
+                    if rest or heard != pipe.FAILED:
+                        raise _Lost("it answered out of turn")
+                    raise _Failed("it could not compute the gradient")
+    return bytes(heard[1:] if status else heard)
+
+
+def _table(values: ArrayLike, columns: int, argument: str) -> Floats:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = np.asarray(values, dtype=np.float32)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Mistake(argument, "must be rows of numbers") from error
+    if array.ndim == 1 and columns == 1:
+        array = array.reshape(-1, 1)
+    if array.ndim < 2 or array[:1].size != columns * len(array[:1]):
+        raise Mistake(argument, f"must have {columns} numbers in each row")
+    return array.reshape(len(array), columns)

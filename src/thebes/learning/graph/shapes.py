@@ -1,0 +1,79 @@
+"""What a graph would cost, found without data: every node runs once on torch's `meta` device, which has shapes only.
+
+After each node its size is checked, so that the first tensor too large stops the walk. Nothing here allocates by the
+graph's word.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from thebes.learning.graph.document import Graph, Limits, Node
+from thebes.learning.graph.operations import OPERATIONS, Argument, Axes, Axis, Reference, Shape, kernels
+from thebes.privacy.faults import Mistake
+
+
+def inferred(graph: Graph, limits: Limits, argument: str) -> tuple[Shape, int]:
+    """Shape of the output for one example, and how many elements all its tensors have together."""
+    import torch
+
+    table = kernels()
+    entries = [(entry.name, entry.shape) for entry in graph.inputs]
+    entries += [(entry.name, entry.shape) for entry in graph.weights]
+    known: dict[str, Any] = {name: torch.empty(shape, dtype=torch.float32, device="meta") for name, shape in entries}
+    activations = sum(math.prod(entry.shape) for entry in graph.inputs)
+    work = 0
+    for node in graph.nodes:
+        where = f"node '{node.name}' ({node.operation})"
+        given = {name: _resolved(value, known) for name, value in node.arguments.items()}
+        _check_axes(node, given, argument, where)
+        try:
+            result = table[node.operation](**given)
+        except Exception as error:
+            raise Mistake(argument, f"{where}: the shapes of its tensors do not fit together") from error
+        shape = tuple(int(side) for side in result.shape)
+        size = math.prod(shape)
+        if result.dtype != torch.float32 or len(shape) > 6 or size == 0:
+            raise Mistake(argument, f"{where}: gives no plain tensor of numbers")
+        if size > limits.tensor:
+            raise Mistake(argument, f"{where}: gives more than {limits.tensor:,} numbers for one example")
+        shapes = {
+            name: tuple(known[value.name].shape)
+            for name, value in node.arguments.items()
+            if isinstance(value, Reference)
+        }
+        try:
+            effort = OPERATIONS[node.operation].effort(shapes, node.arguments)
+        except IndexError as error:
+            raise Mistake(argument, f"{where}: the shapes of its tensors do not fit together") from error
+        activations += size
+        work += max(size * max(effort, 1), *(math.prod(each) for each in shapes.values()), 0)
+        if activations > limits.activations:
+            raise Mistake(argument, f"needs more than {limits.activations:,} numbers of memory for one example")
+        if work > limits.work:
+            raise Mistake(argument, f"needs more than {limits.work:,} multiplications for one example")
+        known[node.name] = result
+    return tuple(known[graph.output].shape), activations
+
+
+def _check_axes(node: Node, given: dict[str, Any], argument: str, where: str) -> None:
+    """Axes exist: some kernels do not look when there is no data."""
+    first: Any = given.get("self", given.get("tensors"))
+    for name, value in node.arguments.items():
+        parameter = OPERATIONS[node.operation].parameter(name)
+        if not isinstance(parameter, (Axis, Axes)):
+            continue
+        tensor = first[0] if isinstance(first, list) else first
+        rank = len(tensor.shape) + (parameter.more if isinstance(parameter, Axis) else 0)
+        axes = value if isinstance(value, tuple) else (value,)
+        if any(not isinstance(axis, int) or not -rank <= axis < rank for axis in axes):
+            raise Mistake(argument, f"{where}: '{name}' is no axis of a tensor with {rank} axes")
+
+
+def _resolved(value: Argument, known: dict[str, Any]) -> Any:
+    if isinstance(value, Reference):
+        return known[value.name]
+    if isinstance(value, tuple):
+        return [known[one.name] if isinstance(one, Reference) else one for one in value]
+    return value

@@ -1,0 +1,216 @@
+"""Linear and ridge regression from noisy second moments, or by noisy gradient descent where noise would drown them.
+
+The ridge is tied to the spectral norm of the noise (AdaSSP, Wang 2018), so a small budget gives a weak model, never
+a wild one.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.descent import Descent, descend
+from thebes.learning.estimator import PrivateRegressor, one_of, positive, whole
+from thebes.learning.rows import blocks, shortened
+from thebes.learning.scaling import FARTHEST, Scaling, learned_scaling
+
+_COUNT_SHARE = Fraction(1, 50)
+_SCALING_SHARE = Fraction(1, 4)
+#: `auto` releases moments only if their noise's spectral norm, per row, stays below this (columns have spread 1).
+_DROWNED = 0.25
+#: Greatest length of a standardised row, over sqrt(columns): for moments, and for descent.
+_MOMENT_LENGTH, _DESCENT_LENGTH = 1.3, 1.0
+#: Greatest length of (row, 1, target), over that of (row, 1).
+_JOINT = 0.9
+#: The ridge over the noise's spectral norm, at least; more where the noise made an eigenvalue small or negative.
+_RIDGE = 0.25
+#: The ridge of a descent, which `auto` takes only where noise is large: columns have spread 1, so this is mild.
+_DESCENT_RIDGE = 0.05
+
+
+class LinearRegression(PrivateRegressor):
+    """Least squares under (epsilon, delta), delta > 0, on standardised columns and target.
+
+    `method`: "moments" (AdaSSP: noisy second moments, ridge from the noise), "descent" (noisy gradient descent), or
+    "auto" (moments unless public figures say that noise would drown them). `steps` of a descent: None = four per
+    column, between 40 and 200. Rows are clipped the same way when
+    predicting.
+    """
+
+    _numbers = ("target_range_", "centre_", "spread_", "weights_", "length_")
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any,
+        adjacency: Any,
+        delta: Any = 0.0,
+        bounds: Any = None,
+        method: str = "auto",
+        steps: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.adjacency = adjacency
+        self.delta = delta
+        self.bounds = bounds
+        self.method = method
+        self.steps = steps
+        self.random_state = random_state
+
+    def _check_arguments(self, budget: Budget) -> None:
+        if budget.pure:
+            budget.refuse_pure("linear regression (AdaSSP, noisy gradient descent)")
+        one_of("method", self.method, ("auto", "moments", "descent"))
+        if self.steps is not None:
+            whole("steps", self.steps)
+        self._ridge()
+
+    def _ridge(self) -> float:
+        return 0.0
+
+    def _learn(self, units: Floats, target: Floats, budget: Budget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        rest = Fraction(1)
+        count = budget.row_count(len(units), _COUNT_SHARE)
+        if not budget.counts_are_public:
+            rest -= _COUNT_SHARE
+        columns = np.hstack([units, target])
+        scaling = learned_scaling(columns, count, budget, rest * _SCALING_SHARE)
+        self.centre_, self.spread_ = scaling.centre, scaling.spread
+        share = rest * (1 - _SCALING_SHARE)
+        noise = _spectral_noise(units.shape[1], budget, share) / count
+        if self.method == "moments" or (self.method == "auto" and noise <= _DROWNED):
+            self.length_ = _MOMENT_LENGTH * math.sqrt(units.shape[1])
+            self._by_moments(columns, count, noise, budget, share)
+            return "noisy second moments, gaussian", (), {"ridge": "from the noise"}
+        self.length_ = _DESCENT_LENGTH * math.sqrt(units.shape[1])
+        steps = self.steps or min(max(40, 4 * units.shape[1]), 200)
+        self._by_descent(columns, steps, count, budget, share)
+        return "noisy gradient descent, gaussian", (), {"steps": steps}
+
+    def _by_moments(self, columns: Floats, count: float, noise: float, budget: Budget, share: Fraction) -> None:
+        """Release sum v v' for v = (row, 1, g target) of length at most C; solve with a ridge of the noise's size.
+
+        Reach: v v' has Frobenius norm |v|^2 <= C^2, and |v v' - w w'|^2 = |v|^4 + |w|^4 - 2 (v.w)^2 <= 2 C^4. The
+        upper triangle with off-diagonal entries times sqrt 2 has the same norms.
+        """
+        width = columns.shape[1] - 1
+        weight = self.length_ / FARTHEST
+        upper = np.triu_indices(width + 2)
+        factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+        longest = _joint_length(width)
+
+        def build(part: Floats) -> Floats:
+            rows, target = self._standardised(part)
+            joint = shortened(np.hstack([rows, np.ones((len(rows), 1)), weight * target]), longest)
+            return joint[:, upper[0]] * joint[:, upper[1]] * factor
+
+        released = budget.gaussian(
+            blocks(build, columns), width=len(factor), reach=_moment_reach(width), share=share
+        ).value
+        moments = np.zeros((width + 2, width + 2))
+        moments[upper] = released / factor / count
+        moments = moments + moments.T - np.diag(np.diag(moments))
+        square, cross = moments[:-1, :-1], moments[:-1, -1:] / weight
+        square[-1, -1] = 1  # the mean of 1 needs no noisy copy
+        least = float(np.linalg.eigvalsh(square)[0])
+        ridge = np.full(width + 1, max(_RIDGE * noise, noise - least) + self._ridge() / count)
+        ridge[-1] = 0
+        self.weights_ = np.linalg.solve(square + np.diag(ridge), cross)[:, 0]
+
+    def _by_descent(self, columns: Floats, steps: int, count: float, budget: Budget, share: Fraction) -> None:
+        rows, target = self._standardised(columns)
+        plan = Descent(
+            steps=steps,
+            rate=0.5,
+            clip=0.2 * self.length_,
+            length=self.length_,
+            penalty=_DESCENT_RIDGE + self._ridge() / count,
+            tail=0.5,
+        )
+        rows = np.hstack([rows, np.ones((len(rows), 1))])
+        weights = descend(
+            rows, target, lambda guess, truth: guess - truth, 1, plan=plan, count=count, budget=budget, share=share
+        )
+        self.weights_ = weights[:, 0]
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        longer = (self.n_features_in_ + 1,)
+        own = {"target_range_": (2,), "centre_": longer, "spread_": longer, "weights_": longer, "length_": ()}
+        return {**super()._shapes(), **own}
+
+    def _standardised(self, columns: Floats) -> tuple[Floats, Floats]:
+        rows = Scaling(self.centre_[:-1], self.spread_[:-1]).standardised(columns[:, :-1], self.length_)
+        target = Scaling(self.centre_[-1:], self.spread_[-1:]).standardised(columns[:, -1:], FARTHEST)
+        return rows, target
+
+    def predict(self, X: Any) -> Floats:
+        """The expected target of each row, within the target's bounds."""
+        rows = self._units(X)  # first of all: it asks whether there was a fit
+        rows = Scaling(self.centre_[:-1], self.spread_[:-1]).standardised(rows, self.length_)
+        units = self.centre_[-1] + self.spread_[-1] * (rows @ self.weights_[:-1] + self.weights_[-1])
+        low, high = self.target_range_
+        return np.asarray(low + (np.clip(units, -1, 1) + 1) / 2 * (high - low))
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights in the columns' own units, for rows that are not clipped."""
+        low, high = self.target_range_
+        slope = self.spread_[-1] * self.weights_[:-1] / self.spread_[:-1]
+        return np.asarray(slope * (high - low) / (self.high_ - self.low_))
+
+    @property
+    def intercept_(self) -> float:
+        """The prediction for a row of zeros, in the target's own unit."""
+        low, high = self.target_range_
+        zero = -(self.high_ + self.low_) / (self.high_ - self.low_)
+        score = float(((zero - self.centre_[:-1]) / self.spread_[:-1]) @ self.weights_[:-1] + self.weights_[-1])
+        return float(low + (self.centre_[-1] + self.spread_[-1] * score + 1) / 2 * (high - low))
+
+
+class Ridge(LinearRegression):
+    """LinearRegression with a ridge of `alpha` on standardised columns, beside the one that the noise demands."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any,
+        adjacency: Any,
+        delta: Any = 0.0,
+        bounds: Any = None,
+        alpha: float = 1.0,
+        method: str = "auto",
+        steps: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            adjacency=adjacency,
+            delta=delta,
+            bounds=bounds,
+            method=method,
+            steps=steps,
+            random_state=random_state,
+        )
+        self.alpha = alpha
+
+    def _ridge(self) -> float:
+        return positive("alpha", self.alpha, zero=True)
+
+
+def _joint_length(width: int) -> float:
+    return _JOINT * math.sqrt(_MOMENT_LENGTH**2 * width + 1)
+
+
+def _moment_reach(width: int) -> Reach:
+    square = _joint_length(width) ** 2
+    return Reach(square, math.sqrt(2) * square)
+
+
+def _spectral_noise(width: int, budget: Budget, share: Fraction) -> float:
+    """The spectral norm to expect of the noise on sum row row': 2 sd sqrt(width), symmetric Gaussian."""
+    return math.sqrt(2 * width) * budget.gaussian_scale(_moment_reach(width), share)

@@ -1,0 +1,224 @@
+"""Gaussian naive Bayes from noisy class counts, sums and sums of squares, steadied by what the noise explains."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.estimator import PrivateClassifier, one_of
+from thebes.learning.rows import blocks
+from thebes.learning.scaling import FARTHEST, SQUARE_WEIGHT_L1, Scaling, learned_scaling, steadied
+
+_COUNT_SHARE = Fraction(1, 50)
+_SCALING_SHARE = Fraction(1, 4)
+#: Spread of the columns in [-1, 1] that `auto` reckons with when it compares the two mechanisms.
+_TYPICAL_SPREAD = 0.3
+#: How far, relatively and squared, a class's own variance is expected to lie from the common one.
+_OWN_VARIANCE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSums:
+    """Released per class: counts, sums and (unless pooled) sums of squares, with the deviation of their noise."""
+
+    counts: Floats
+    sums: Floats
+    squares: Floats  #: one row per class, or a single pooled row
+    count_noise: float
+    sum_noise: float
+    square_noise: float
+
+
+class GaussianNB(PrivateClassifier):
+    """Gaussian naive Bayes. With delta: Gaussian noise, one variance per class and column. Without: Laplace noise,
+    one variance per column shared by the classes.
+
+    `mechanism`: "auto" (least expected noise within epsilon and delta), "laplace" or "gaussian".
+    Proof: each release is a sum of rows of bounded reach (`_gaussian_sums`, `_laplace_sums`); the rest is
+    post-processing.
+    """
+
+    _numbers = ("class_prior_", "centre_", "spread_", "means_", "variances_")
+
+    def __init__(
+        self,
+        *,
+        epsilon: Any,
+        adjacency: Any,
+        delta: Any = 0.0,
+        bounds: Any = None,
+        classes: Any = None,
+        mechanism: str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.adjacency = adjacency
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.mechanism = mechanism
+        self.random_state = random_state
+
+    def _check_arguments(self, budget: Budget) -> None:
+        one_of("mechanism", self.mechanism, ("auto", "laplace", "gaussian"))
+        if self.mechanism == "gaussian" and budget.pure:
+            budget.refuse_pure("Gaussian noise")
+
+    def _learn(
+        self, units: Floats, labels: NDArray[np.int64], budget: Budget
+    ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        rest = Fraction(1)
+        classes, width = len(self.classes_), units.shape[1]
+        laplace = self._prefers_laplace(width, budget)
+        if laplace:
+            budget.use_pure()
+        rows = budget.row_count(len(units), _COUNT_SHARE)
+        if not budget.counts_are_public:
+            rest -= _COUNT_SHARE
+        if laplace:
+            scaling = Scaling(np.zeros(width), np.ones(width))
+            sums = _laplace_sums(units, labels, classes, budget, rest)
+        else:
+            scaling = learned_scaling(units, rows, budget, rest * _SCALING_SHARE)
+            sums = _gaussian_sums(units, labels, classes, scaling, budget, rest * (1 - _SCALING_SHARE))
+        self.centre_, self.spread_ = scaling.centre, scaling.spread
+        self.class_prior_, self.means_, self.variances_ = _moments(sums, rows)
+        return ("laplace" if laplace else "gaussian"), (), {"released": "class counts, sums and sums of squares"}
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        table, row = (len(self.classes_), self.n_features_in_), (self.n_features_in_,)
+        own = {"class_prior_": table[:1], "means_": table, "variances_": table, "centre_": row, "spread_": row}
+        return {**super()._shapes(), **own}
+
+    def _prefers_laplace(self, width: int, budget: Budget) -> bool:
+        if budget.pure or self.mechanism != "auto":
+            return budget.pure or self.mechanism == "laplace"
+        laplace = math.sqrt(2) * budget.laplace_scale(_laplace_reach(width), Fraction(1))
+        gaussian = budget.gaussian_scale(_gaussian_reach(width), 1 - _SCALING_SHARE) * _TYPICAL_SPREAD
+        return laplace < gaussian
+
+    @property
+    def theta_(self) -> Floats:
+        """Mean of each column (in its own unit) per class, as scikit-learn names it."""
+        return self.low_ + (self.centre_ + self.means_ * self.spread_ + 1) / 2 * (self.high_ - self.low_)
+
+    @property
+    def var_(self) -> Floats:
+        """Variance of each column per class, as scikit-learn names it."""
+        return np.asarray(self.variances_ * (self.spread_ * (self.high_ - self.low_) / 2) ** 2)
+
+    def _log_odds(self, units: Floats) -> Floats:
+        rows = np.clip((units - self.centre_) / self.spread_, -FARTHEST, FARTHEST)
+        odds = np.tile(np.log(self.class_prior_), (len(rows), 1))
+        for j, (mean, variance) in enumerate(zip(self.means_, self.variances_, strict=True)):
+            odds[:, j] -= 0.5 * (np.log(variance) + (rows - mean) ** 2 / variance).sum(axis=1)
+        return odds
+
+
+# --- releases ------------------------------------------------------------------------------------------
+
+
+def _gaussian_reach(width: int) -> Reach:
+    """(a, z, K z^2) in the row's own class, |z_j| <= 3, |z| <= C = sqrt(width), K = 1/6, a^2 = 3/4 C^2: reach 2 C.
+
+    Same class: for |z_j| = p_j, |w_j| = q_j the squared distance is at most the sum of (p + q)^2 + K^2 (p^2 - q^2)^2
+    = 2 p^2 + 2 q^2 + (p - q)^2 (K^2 (p + q)^2 - 1) <= 2 p^2 + 2 q^2, as p + q <= 6 = 1 / K; in all at most 4 C^2.
+    Other class: twice a^2 + |z|^2 + K^2 |z^2|^2 <= 3/4 C^2 + C^2 + K^2 9 C^2 = 2 C^2; again 4 C^2. So the counts and
+    the squares cost nothing beside the sums.
+    """
+    length = math.sqrt(width)
+    return Reach(math.sqrt(2) * length, 2 * length)
+
+
+def _gaussian_sums(
+    units: Floats, labels: NDArray[np.int64], classes: int, scaling: Scaling, budget: Budget, share: Fraction
+) -> ClassSums:
+    width = units.shape[1]
+    length = math.sqrt(width)
+    count_weight, square_weight = math.sqrt(0.75) * length, 1 / (2 * FARTHEST)
+
+    def build(part: Floats, own: NDArray[np.int64]) -> Floats:
+        rows = scaling.standardised(part, length)
+        one = np.hstack([np.full((len(rows), 1), count_weight), rows, square_weight * rows * rows])
+        return np.hstack([one * (own == c)[:, None] for c in range(classes)])
+
+    released = budget.gaussian(
+        blocks(build, units, labels), width=classes * (1 + 2 * width), reach=_gaussian_reach(width), share=share
+    )
+    table, noise = released.value.reshape(classes, 1 + 2 * width), released.scale
+    return ClassSums(
+        counts=table[:, 0] / count_weight,
+        sums=table[:, 1 : 1 + width],
+        squares=table[:, 1 + width :] / square_weight,
+        count_noise=noise / count_weight,
+        sum_noise=noise,
+        square_noise=noise / square_weight,
+    )
+
+
+def _laplace_reach(width: int) -> Reach:
+    """(a, u) in the row's own class and u^2 / 2 for all classes, |u_j| <= 1, a = width / 10; L1.
+
+    Same class: |x - y| + |x^2 - y^2| / 2 <= 2 per column. Other class: |x| + |y| + |x^2 - y^2| / 2 <= 2 per column
+    (for p >= q, (p + q)(1 + (p - q) / 2) grows in both), and 2 a for the counts.
+    """
+    return Reach(width * 1.6, width * 2.2)
+
+
+def _laplace_sums(units: Floats, labels: NDArray[np.int64], classes: int, budget: Budget, share: Fraction) -> ClassSums:
+    width = units.shape[1]
+    count_weight = width / 10
+
+    def build(part: Floats, own: NDArray[np.int64]) -> Floats:
+        one = np.hstack([np.full((len(part), 1), count_weight), part])
+        return np.hstack([*(one * (own == c)[:, None] for c in range(classes)), SQUARE_WEIGHT_L1 * part * part])
+
+    size = classes * (1 + width)
+    released = budget.laplace(
+        blocks(build, units, labels), width=size + width, reach=_laplace_reach(width), share=share
+    )
+    table, noise = released.value[:size].reshape(classes, 1 + width), math.sqrt(2) * released.scale
+    return ClassSums(
+        counts=table[:, 0] / count_weight,
+        sums=table[:, 1:],
+        squares=released.value[size:][None, :] / SQUARE_WEIGHT_L1,
+        count_noise=noise / count_weight,
+        sum_noise=noise,
+        square_noise=noise / SQUARE_WEIGHT_L1,
+    )
+
+
+# --- post-processing -----------------------------------------------------------------------------------
+
+
+def _moments(released: ClassSums, rows: float) -> tuple[Floats, Floats, Floats]:
+    """Priors, means and variances per class: plain moments, each pulled toward the classes' common value by as much
+    as noise of the known deviation explains; without noise they are the plain moments."""
+    counts = np.maximum(released.counts, 1.0)
+    counts *= rows / counts.sum()
+    prior, divisor = counts / rows, np.maximum(counts, 0.02 * rows)
+    centre = np.clip(released.sums.sum(axis=0) / rows, -FARTHEST, FARTHEST)
+    means = np.clip(released.sums / divisor[:, None], -FARTHEST, FARTHEST)
+    own = len(released.squares) > 1
+    square_noise = released.square_noise * (math.sqrt(len(counts)) if own else 1.0) / rows
+    total = steadied(released.squares.sum(axis=0) / rows - centre**2, square_noise)
+
+    mean_noise = (released.sum_noise / divisor)[:, None] ** 2 / total
+    apart = max(float(prior @ (((means - centre) ** 2 / total - mean_noise).mean(axis=1))), 1e-3)
+    means = centre + apart / (apart + mean_noise) * (means - centre)
+
+    between = (prior[:, None] * (means - centre) ** 2).sum(axis=0)
+    common = np.maximum(total - between, 0.15 * total)
+    variances = np.tile(common, (len(counts), 1))
+    if own:
+        noise = (released.square_noise / divisor)[:, None] / common
+        trust = _OWN_VARIANCE / (_OWN_VARIANCE + noise**2)
+        plain = released.squares / divisor[:, None] - means**2
+        variances = np.clip(common + trust * (plain - common), 0.1 * common, 10 * common)
+    return np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum(), means, np.maximum(variances, 1e-9)

@@ -1,0 +1,255 @@
+"""Privacy filters: how a block's (epsilon, delta) is counted, so that it holds however requests are chosen.
+
+What must stay true: whatever sequence of requests a filter grants, each chosen after seeing all answers
+before it, everything released together is (epsilon, delta)-private. Prices round up, capacities down.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
+
+from thebes.ledger.amounts import Budget, Steps, delta_steps, epsilon_steps
+from thebes.privacy import exact, losses
+from thebes.privacy.faults import Mistake
+from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Loss, Pure, Renyi
+
+EPSILON, DELTA, RHO = "epsilon", "delta", "rho"
+_DOWN = Context(prec=60, rounding=ROUND_FLOOR)
+
+
+class Filter(ABC):
+    """One way of counting. `firm`: every place of a block must hold; otherwise one place of several suffices."""
+
+    name: str
+    firm = True
+
+    @abstractmethod
+    def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
+        """What a block of (epsilon, delta) can pay at each place; a Mistake where that is nothing at all."""
+
+    def allowance(self, epsilon: Decimal, delta: Decimal, places: Iterable[str]) -> Steps:
+        """What a cap of (epsilon, delta) allows at the places of a block; may be nothing."""
+        try:
+            return self.capacity(epsilon, delta) if epsilon > 0 else dict.fromkeys(places, 0)
+        except Mistake:
+            return dict.fromkeys(places, 0)
+
+    @abstractmethod
+    def price(self, loss: Loss, places: Iterable[str]) -> Steps:
+        """What `loss` costs at each of a block's places; places where it costs nothing are left out."""
+
+    def fits(self, price: Steps, left: Mapping[str, int]) -> bool:
+        """Whether a price may be granted where `left` is left."""
+        return all(amount <= left.get(place, 0) for place, amount in price.items())
+
+    @abstractmethod
+    def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
+        """Steps as (epsilon, delta): for `basic` themselves; else the largest pure epsilon that costs no more,
+        beside the block's own delta, which the conversion holds and requests do not use up."""
+
+
+class Basic(Filter):
+    """Epsilons add and deltas add.
+
+    Sound when epsilons and deltas are chosen adaptively (Rogers, Roth, Ullman & Vadhan 2016): extend the
+    interaction to the moment before either sum would pass its capacity. Along every path the granted losses sum
+    to at most (E, D); by induction from the last step backwards, an (e1, d1)-private answer followed, whatever
+    its value, by something (E - e1, D - d1)-private is (E, D)-private.
+    """
+
+    name = "basic"
+
+    def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
+        _no_orders(orders, self.name)
+        return {
+            EPSILON: exact.steps_down(epsilon, exact.EPSILON_STEP),
+            DELTA: exact.steps_down(delta, exact.DELTA_STEP),
+        }
+
+    def price(self, loss: Loss, places: Iterable[str]) -> Steps:
+        if isinstance(loss, Pure):
+            return {EPSILON: epsilon_steps(loss.epsilon)}
+        if isinstance(loss, Approximate):
+            both = {EPSILON: epsilon_steps(loss.epsilon), DELTA: delta_steps(loss.delta)}
+            return {place: amount for place, amount in both.items() if amount}
+        raise Mistake(
+            "loss", "a block with the basic filter is paid in epsilon and delta; convert this loss at a delta"
+        )
+
+    def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
+        return Budget.of_steps(max(0, steps.get(EPSILON, 0)), max(0, steps.get(DELTA, 0)))
+
+
+class ZCDP(Filter):
+    """Rhos add, up to the largest rho whose tight conversion at delta stays within epsilon.
+
+    Sound adaptively: at every order a the granted Renyi losses sum to at most rho a, so by Feldman & Zrnic
+    (2021; Lecuyer 2021 has the same Renyi filter) the whole is (a, rho a)-Renyi private. This holds
+    for all orders at once, with nothing chosen along the path: the whole is rho-zCDP, converted once at the end.
+    """
+
+    name = "zcdp"
+
+    def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
+        _no_orders(orders, self.name)
+        rho = _largest_rho(epsilon, delta) if delta > 0 else 0
+        if rho == 0:
+            raise Mistake("delta", "a block with the zcdp filter needs a delta greater than 0 to convert at")
+        return {RHO: rho}
+
+    def price(self, loss: Loss, places: Iterable[str]) -> Steps:
+        if isinstance(loss, Concentrated):
+            return {RHO: _clamped(loss.rho)}
+        return {RHO: _clamped(losses.pure_to_concentrated(_pure(loss, self.name)).rho)}
+
+    def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
+        # The largest whole e with e^2 / 2 <= rho, both in steps of 1e-12.
+        return Budget.of_steps(math.isqrt(2 * 10**12 * max(0, steps.get(RHO, 0))), delta)
+
+
+class RenyiFilter(Filter):
+    """A Renyi curve per block; a request is granted while at least one watched order has room for it.
+
+    Sound adaptively, paying for the choice of the order. Let A be the watched orders, fixed when the block
+    opens, and cap(a) the largest divergence whose conversion at delta/|A| stays within epsilon. For each a let
+    M_a be the interaction cut off before its losses at order a would pass cap(a): a Renyi filter at one fixed
+    order, so M_a is (a, cap(a))-Renyi private (Feldman & Zrnic 2021; Lecuyer 2021) and its hockey-stick
+    divergence at e^epsilon is at most delta/|A|. Every full path stays within cap(a) at some a; give it to the
+    first such a. There it is a path of M_a with the same probability in both worlds, so the hockey-stick sum
+    over all paths is at most the sum over a of M_a's: |A| delta/|A| = delta. With one order nothing is paid.
+    """
+
+    name = "renyi"
+    firm = False
+
+    def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
+        if delta <= 0:
+            raise Mistake("delta", "a block with the renyi filter needs a delta greater than 0 to convert at")
+        if orders is not None:
+            steps = _divergences(epsilon, delta, _watched(orders))
+        else:  # drop orders that can hold nothing, so that the others share delta among fewer
+            usable = tuple(float(place) for place in _divergences(epsilon, delta, ORDERS))
+            steps = _divergences(epsilon, delta, usable)
+        if not steps:
+            raise Mistake("epsilon", "is too small for the renyi filter at this delta; use a larger one, zcdp or basic")
+        return dict(steps)
+
+    def allowance(self, epsilon: Decimal, delta: Decimal, places: Iterable[str]) -> Steps:
+        orders = tuple(float(place) for place in places)
+        steps = _divergences(epsilon, delta, orders) if delta > 0 and epsilon > 0 else {}
+        return {place: steps.get(place, 0) for place in places}
+
+    def price(self, loss: Loss, places: Iterable[str]) -> Steps:
+        if isinstance(loss, Renyi):
+            curve = loss
+        elif isinstance(loss, Concentrated):
+            curve = losses.concentrated_to_renyi(loss)
+        else:
+            curve = losses.pure_to_renyi(_pure(loss, self.name))
+        at = dict(zip(map(str, ORDERS), curve.epsilons, strict=True))
+        return {place: amount for place in places if (amount := _clamped(at[place]))}
+
+    def fits(self, price: Steps, left: Mapping[str, int]) -> bool:
+        return any(price.get(place, 0) <= amount for place, amount in left.items() if amount > 0)
+
+    def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
+        room = tuple(sorted((place, amount) for place, amount in steps.items() if amount > 0))
+        return Budget.of_steps(_largest_pure(room), delta)
+
+
+FILTERS: dict[str, Filter] = {one.name: one for one in (Basic(), ZCDP(), RenyiFilter())}
+
+
+def filter_of(value: str) -> Filter:
+    """Read the name of a filter."""
+    found = FILTERS.get(value) if isinstance(value, str) else None
+    if found is None:
+        raise Mistake("filter", f"must be one of {', '.join(map(repr, FILTERS))}")
+    return found
+
+
+def _pure(loss: Loss, name: str) -> Pure:
+    if isinstance(loss, Pure):
+        return loss
+    if isinstance(loss, Approximate):
+        message = (
+            f"a block with the {name} filter takes a pure epsilon or loss=; an approximate guarantee has no such loss"
+        )
+        raise Mistake("delta", message)
+    raise Mistake("loss", f"a Renyi curve cannot be charged to a block with the {name} filter")
+
+
+#: More than any capacity: what "nothing is promised at this order" costs.
+BEYOND = 4 * 10**18
+
+
+def _clamped(value: Decimal) -> int:
+    return min(epsilon_steps(value), BEYOND) if value.is_finite() else BEYOND
+
+
+def _no_orders(orders: Iterable[float] | None, name: str) -> None:
+    if orders is not None:
+        raise Mistake("orders", f"belong to the renyi filter; the {name} filter has none")
+
+
+def _watched(orders: Iterable[float]) -> tuple[float, ...]:
+    chosen = tuple(sorted({float(order) for order in orders}))
+    if not chosen or not set(chosen) <= set(ORDERS):
+        raise Mistake("orders", f"must be some of {', '.join(f'{order:g}' for order in ORDERS)}")
+    return chosen
+
+
+@lru_cache(maxsize=1024)
+def _largest_rho(epsilon: Decimal, delta: Decimal) -> int:
+    def holds(steps: int) -> bool:
+        rho = Concentrated(steps * exact.EPSILON_STEP)
+        return losses.concentrated_to_approximate(rho, delta).epsilon <= epsilon
+
+    return _largest(holds, start=epsilon_steps(epsilon))
+
+
+@lru_cache(maxsize=1024)
+def _divergences(epsilon: Decimal, delta: Decimal, orders: tuple[float, ...]) -> Steps:
+    """The largest divergence at each order whose conversion at an equal share of delta stays within epsilon."""
+    share = _DOWN.divide(delta, Decimal(len(orders))) if orders else delta
+    found: Steps = {}
+    for order in orders:
+
+        def holds(steps: int, order: float = order) -> bool:
+            alone = [steps * exact.EPSILON_STEP if one == order else Decimal("Infinity") for one in ORDERS]
+            return losses.renyi_to_approximate(Renyi(alone), share).epsilon <= epsilon
+
+        steps = _largest(holds, start=epsilon_steps(epsilon)) if share > 0 else 0
+        if steps:
+            found[str(order)] = steps
+    return found
+
+
+@lru_cache(maxsize=65536)
+def _largest_pure(room: tuple[tuple[str, int], ...]) -> int:
+    places = [place for place, _ in room]
+    left = dict(room)
+    renyi = FILTERS["renyi"]
+
+    def holds(steps: int) -> bool:
+        return renyi.fits(renyi.price(Pure(steps * exact.EPSILON_STEP), places), left)
+
+    return _largest(holds, start=max(left.values())) if room else 0
+
+
+def _largest(holds: Callable[[int], bool], *, start: int) -> int:
+    """The largest number for which `holds`, a condition that is true up to some point and false beyond it."""
+    if not holds(1):
+        return 0
+    high = max(2, start)
+    while holds(high):
+        high *= 2
+    low = 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

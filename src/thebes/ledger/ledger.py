@@ -1,0 +1,455 @@
+"""The ledger as its users see it: blocks, claims, caps, a journal, and whether it all still fits together."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from thebes.ledger import asked, journal, spending, verification
+from thebes.ledger.amounts import Amount, Budget
+from thebes.ledger.claim import Claim
+from thebes.ledger.filters import filter_of
+from thebes.ledger.journal import BEGINNING, Entry, Head
+from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
+from thebes.ledger.opening import open_store
+from thebes.ledger.overview import Use, uses
+from thebes.ledger.refusals import LedgerUnavailable, Tampered
+from thebes.ledger.states import BlockState, ClaimState
+from thebes.ledger.store import ALL, ITSELF, BlockRow, ClaimRow, LedgerStore, Meter, Standing, Transaction
+from thebes.privacy import exact
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.losses import Loss
+from thebes.privacy.promise import Adjacency, Unit, adjacency_of, unit_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a block promises and how it stands. `meters` count in whole steps, by the place its filter counts at."""
+
+    name: str
+    unit: Unit
+    adjacency: Adjacency
+    filter: str
+    budget: Budget  #: the (epsilon, delta) that everything ever charged to it stays within
+    state: BlockState
+    remaining: Budget  #: see Ledger.remaining
+    meters: dict[str, Meter]
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What one spender may have of `block`, or of each block without a cap of its own where that is None."""
+
+    spender: str
+    block: str | None
+    epsilon: Amount
+    delta: Amount | None  #: None: the block's own
+
+
+class Ledger:
+    """Who may still spend what.
+
+    `where` is "memory://", "sqlite:///FILE" or "postgresql://..."; a new ledger is made where there is none
+    (unless `create=False`). `keeper` remembers the head outside a file ledger; by default the system keyring
+    where there is one. `clock` gives the time written into the journal; no rule depends on it.
+    """
+
+    def __init__(
+        self,
+        where: str | LedgerStore,
+        *,
+        create: bool = True,
+        keeper: HeadKeeper | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self._store = open_store(where, create=create) if isinstance(where, str) else where
+        self._keeper = keeper or (system_keeper() if self._store.in_file else NoKeeper())
+        self._keeping, self._kept_at = False, 0.0
+        standing = self._store.read(lambda t: t.peek())
+        if standing is None:
+            if not create:
+                raise LedgerUnavailable(f"there is no ledger at {self._store.name}")
+            standing = self._write(self._begin)
+        self._id = standing.ledger
+        self._keeping = not isinstance(self._keeper, NoKeeper)
+        if self._keeping and self._rolled_back():
+            self._keeping = False
+            why = "this copy is older than the head remembered outside it"
+            self._store.write(lambda t: spending.freeze(t, self._now(), why))
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def open_block(
+        self,
+        name: str,
+        *,
+        epsilon: exact.Number,
+        delta: exact.Number = 0,
+        unit: str | Unit = Unit.EVENT,
+        adjacency: str | Adjacency = Adjacency.ADD_REMOVE_ONE,
+        filter: str = "basic",
+        orders: Iterable[float] | None = None,
+    ) -> Block:
+        """A new block that everything charged to it keeps within (epsilon, delta), for `unit` under `adjacency`.
+
+        `filter`: "basic" (default), "zcdp" or "renyi"; `orders` are the Renyi orders to watch, fixed for good.
+        Opening a block again on the same terms changes nothing; on other terms it is a Mistake.
+        """
+        _text("block", name)
+        counting = filter_of(filter)
+        e, d = exact.epsilon(epsilon), exact.delta(delta)
+        if exact.steps_down(e, exact.EPSILON_STEP) == 0:
+            raise Mistake("epsilon", "is smaller than the smallest step a ledger counts (1e-12)")
+        capacity = counting.capacity(e, d, orders)
+        row = BlockRow(
+            name=name,
+            unit=unit_of(unit),
+            adjacency=adjacency_of(adjacency),
+            filter=counting.name,
+            epsilon=exact.steps_down(e, exact.EPSILON_STEP),
+            delta=exact.steps_down(d, exact.DELTA_STEP),
+            state=BlockState.OPEN,
+            meters={place: Meter(steps, 0, 0, counting.firm) for place, steps in capacity.items()},
+        )
+        return self._write(lambda t: self._opened(t, row))
+
+    def retire_block(self, name: str) -> Block:
+        """Take no new claims on the block, for good. Claims made before may finish."""
+
+        def work(t: Transaction) -> Block:
+            block = _found(t, name)
+            if block.state is not BlockState.RETIRED:
+                standing = _standing(t)
+                block.state = BlockState.RETIRED
+                t.set_block(name, block.state)
+                spending.record(t, standing, self._now(), "retire", {"block": name})
+            return _block(t, block)
+
+        return self._write(work)
+
+    def block(self, name: str) -> Block:
+        """One block as it stands."""
+        return self._store.read(lambda t: _block(t, _found(t, name)))
+
+    def blocks(self) -> list[Block]:
+        """All blocks, by name."""
+
+        def work(t: Transaction) -> list[Block]:
+            names = t.block_names()
+            found = t.blocks(names, ITSELF)
+            return [_block(t, found[name]) for name in names]
+
+        return self._store.read(work)
+
+    def remaining(self, block: str, spender: str | None = None) -> Budget:
+        """What a new claim could still get of a block, and under the cap of `spender` if one is named.
+
+        For zcdp and renyi blocks: the largest pure epsilon that still fits, beside the block's own delta.
+        Nothing for a retired block or a frozen ledger.
+        """
+        return self._store.read(lambda t: spending.remaining(t, _found(t, block, spender), _frozen(t), spender))
+
+    def cap(
+        self, spender: str, epsilon: exact.Number, delta: exact.Number | None = None, block: str | None = None
+    ) -> None:
+        """Let `spender` have no more than (epsilon, delta) of `block`, or of each block that has no cap of its own.
+
+        Counted like the block itself, over everything the spender ever claimed there; epsilon 0 allows nothing
+        more. Without a delta the block's own stands. A later cap replaces an earlier one.
+        """
+        _text("spender", spender)
+        e = exact.declared("epsilon", epsilon)
+        if e < 0:
+            raise Mistake("epsilon", "must not be negative")
+        steps = exact.steps_down(e, exact.EPSILON_STEP)
+        delta_steps = None if delta is None else exact.steps_down(exact.delta(delta), exact.DELTA_STEP)
+
+        def work(t: Transaction) -> None:
+            if block is not None:
+                _found(t, block)
+            standing = _standing(t)
+            t.set_cap(spender, ALL if block is None else block, steps, delta_steps)
+            facts = {
+                "spender": spender,
+                "block": block,
+                "epsilon": str(steps),
+                "delta": None if delta_steps is None else str(delta_steps),
+            }
+            spending.record(t, standing, self._now(), "cap", facts)
+
+        self._write(work)
+
+    def caps(self) -> list[Cap]:
+        """All caps, by spender."""
+        held = self._store.read(lambda t: t.books().caps)
+        found = []
+        for (spender, block), (epsilon, delta) in sorted(held.items()):
+            budget = Budget.of_steps(epsilon, delta or 0)
+            found.append(Cap(spender, block or None, budget.epsilon, None if delta is None else budget.delta))
+        return found
+
+    # --- claims -----------------------------------------------------------------------------------
+
+    def reserve(
+        self,
+        blocks: Iterable[str],
+        *,
+        epsilon: exact.Number | None = None,
+        delta: exact.Number | None = None,
+        loss: Loss | None = None,
+        purpose: str,
+        spender: str,
+        key: str | None = None,
+        unit: str | Unit | None = None,
+        adjacency: str | Adjacency | None = None,
+    ) -> Claim:
+        """Set a loss aside in all of `blocks`, or raise BudgetExceeded and change nothing.
+
+        The loss is (epsilon, delta) or, for zcdp and renyi blocks, any `loss` their filter can price. `key`
+        makes the request safe to repeat: the same key gives the same claim. `unit` and `adjacency`, where
+        stated, must be the blocks'.
+        """
+        if isinstance(blocks, (str, bytes)):
+            raise Mistake("blocks", "must be a list of block names")
+        names = tuple(blocks)
+        for name in names:
+            _text("blocks", name)
+        if not names:
+            raise Mistake("blocks", "must name at least one block")
+        if len(set(names)) != len(names):
+            raise Mistake("blocks", "names a block twice")
+        request = spending.Request(
+            blocks=tuple(sorted(names)),
+            loss=asked.loss_asked(epsilon, delta, loss),
+            spender=_text("spender", spender),
+            purpose=_text("purpose", purpose),
+            unit=None if unit is None else unit_of(unit),
+            adjacency=None if adjacency is None else adjacency_of(adjacency),
+            key=None if key is None else _text("key", key),
+        )
+        row = self._write(lambda t: spending.reserve(t, self._now(), request))
+        return Claim(self, row, request.blocks)
+
+    def claim(self, number: int | None = None, *, key: str | None = None) -> Claim:
+        """A claim made before, by its number or its request key."""
+        if (number is None) == (key is None):
+            raise Mistake("claim", "give either its number or its key")
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise Mistake("claim", "must be a whole number")
+
+        def work(t: Transaction) -> Claim:
+            row = t.claim(number) if number is not None else t.claim_of_key(key or "")
+            if row is None:
+                raise Mistake("claim", f"there is no claim {number if number is not None else repr(key)}")
+            return Claim(self, row, _blocks_of(t, row.id))
+
+        return self._store.read(work)
+
+    def claims(
+        self, *, spender: str | None = None, block: str | None = None, state: ClaimState | str | None = None
+    ) -> list[Claim]:
+        """All claims, oldest first, or those of a spender, on a block, in a state."""
+        wanted = None if state is None else ClaimState(state)
+
+        def work(t: Transaction) -> list[Claim]:
+            books = t.books()
+            on: dict[int, set[str]] = {}
+            for number, name, _ in books.charges:
+                on.setdefault(number, set()).add(name)
+            rows = [ClaimRow(n, *f[:5], ClaimState(f[5]), *f[6:]) for n, f in sorted(books.claims.items())]
+            return [
+                Claim(self, row, tuple(sorted(on.get(row.id, ()))))
+                for row in rows
+                if (spender is None or row.spender == spender)
+                and (wanted is None or row.state is wanted)
+                and (block is None or block in on.get(row.id, ()))
+            ]
+
+        return self._store.read(work)
+
+    def uses(self) -> list[Use]:
+        """All claims summed up by spender and purpose."""
+        return self._store.read(lambda t: uses(t.books()))
+
+    def _acquire(self, number: int) -> ClaimRow:
+        return self._write(lambda t: spending.acquire(t, self._now(), number))
+
+    def _consume(self, number: int, loss: Loss | None, part: str | None) -> ClaimRow:
+        if part is not None:
+            _text("part", part)
+        return self._write(lambda t: spending.consume(t, self._now(), number, loss, part))
+
+    def _release(self, number: int) -> ClaimRow:
+        return self._write(lambda t: spending.release(t, self._now(), number))
+
+    # --- the ledger as a whole ----------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its own random name, the same in every copy of it."""
+        return self._id
+
+    @property
+    def place(self) -> str:
+        """Where it is kept, without any password."""
+        return self._store.name
+
+    @property
+    def frozen(self) -> bool:
+        """Whether every open block counts as spent, because this ledger was restored from a copy."""
+        return self._store.read(_frozen)
+
+    def freeze(self, why: str = "restored from a copy") -> None:
+        """Count every open block as spent, and refuse all claims, until `thaw`: call it on whatever was restored."""
+        _text("why", why)
+        self._write(lambda t: spending.freeze(t, self._now(), why))
+
+    def thaw(self) -> list[int]:
+        """The owner's word that spending may go on. Claims that were open count as consumed whole; their numbers."""
+        settled = self._store.write(lambda t: spending.thaw(t, self._now()))
+        self._keeping = not isinstance(self._keeper, NoKeeper)
+        self._keep(now=True)
+        return settled
+
+    def head(self) -> Head:
+        """The head of the journal: write it down, and no later rewriting of what came before goes unseen."""
+        return self._store.read(_standing).head
+
+    def kept_head(self) -> Head | None:
+        """The head remembered outside, where there is such a place."""
+        return self._keeper.kept(self._id)
+
+    def journal(self, after: int = 0) -> Iterator[Entry]:
+        """Entries in order, from the one after number `after`."""
+        return iter(self._store.read(lambda t: list(journal.read(t.entries(after)))))
+
+    def verify(self, *known: Head) -> Head:
+        """Check the whole chain, every balance against a replay of it, and heads remembered outside.
+
+        Returns the head when all is well; raises Tampered with every difference found. A chain that somebody
+        recomputed as a whole, balances and all, differs only from a head that was remembered: pass those as `known`.
+        """
+        kept = self.kept_head()
+        heads = [*known, kept] if kept is not None else list(known)
+        findings, head = self._store.read(lambda t: verification.findings(t, heads))
+        if findings:
+            raise Tampered(findings)
+        return head
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._keep(now=True)
+        self._store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _now(self) -> str:
+        return self._clock().astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        result = self._store.write(work)
+        self._keep(now=False)
+        return result
+
+    def _keep(self, *, now: bool) -> None:
+        # Once a second is enough: what is remembered is then at most a second older than the ledger.
+        if self._keeping and (now or time.monotonic() - self._kept_at > 1):
+            self._kept_at = time.monotonic()
+            self._keeper.keep(self._id, self.head())
+
+    def _rolled_back(self) -> bool:
+        kept = self._keeper.kept(self._id)
+        if kept is None or kept.length == 0:
+            return False
+        entry = self._store.read(lambda t: next(iter(t.entries(kept.length - 1)), None))
+        return entry is None or entry[2] != kept.hash
+
+    def _begin(self, t: Transaction) -> Standing:
+        standing = t.standing()
+        if standing is None:
+            ledger = secrets.token_hex(16)
+            t.begin(ledger)
+            standing = Standing(ledger, Head(0, BEGINNING), False)
+            spending.record(t, standing, self._now(), "begin", {"ledger": ledger})
+        return standing
+
+    def _opened(self, t: Transaction, row: BlockRow) -> Block:
+        earlier = t.blocks([row.name], ITSELF).get(row.name)
+        if earlier is not None:
+            _same_terms(earlier, row)
+            return _block(t, earlier)
+        t.add_block(row)
+        facts = {
+            "block": row.name,
+            "unit": str(row.unit),
+            "adjacency": str(row.adjacency),
+            "filter": row.filter,
+            "epsilon": str(row.epsilon),
+            "delta": str(row.delta),
+            "capacity": {place: str(m.capacity) for place, m in row.meters.items()},
+        }
+        spending.record(t, _standing(t), self._now(), "open", facts)
+        return _block(t, row)
+
+
+def _same_terms(earlier: BlockRow, row: BlockRow) -> None:
+    for argument in ("unit", "adjacency", "filter", "epsilon", "delta"):
+        if getattr(earlier, argument) != getattr(row, argument):
+            raise Mistake(argument, f"block {row.name!r} was opened before on other terms")
+    if {p: m.capacity for p, m in earlier.meters.items()} != {p: m.capacity for p, m in row.meters.items()}:
+        raise Mistake("orders", f"block {row.name!r} was opened before on other terms")
+
+
+def _block(t: Transaction, row: BlockRow) -> Block:
+    return Block(
+        name=row.name,
+        unit=Unit(row.unit),
+        adjacency=Adjacency(row.adjacency),
+        filter=row.filter,
+        budget=Budget.of_steps(row.epsilon, row.delta),
+        state=row.state,
+        remaining=spending.remaining(t, row, _frozen(t), None),
+        meters=row.meters,
+    )
+
+
+def _found(t: Transaction, name: str, spender: str | None = None) -> BlockRow:
+    block = t.blocks([_text("block", name)], spender or ITSELF).get(name)
+    if block is None:
+        raise Mistake("block", f"there is no block {name!r}")
+    return block
+
+
+def _blocks_of(t: Transaction, claim: int) -> tuple[str, ...]:
+    return tuple(sorted({charge.block for charge in t.charges(claim)}))
+
+
+def _standing(t: Transaction) -> Standing:
+    standing = t.standing()
+    if standing is None:
+        raise Fault("the ledger has no beginning")
+    return standing
+
+
+def _frozen(t: Transaction) -> bool:
+    standing = t.peek()
+    return standing is not None and standing.frozen
+
+
+def _text(argument: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 500 or not value.isprintable():
+        raise Mistake(argument, "must be a text of 1 to 500 printable characters")
+    return value

@@ -1,0 +1,101 @@
+"""The process behind `thebes person`: one home, one port of this machine, one thread that works."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from thebes.person.access import Access, make_token
+from thebes.person.folder import DAEMON, announce, prepared
+from thebes.person.home import POLL_SECONDS, Person
+from thebes.person.rest import guarded
+from thebes.privacy.faults import Mistake
+
+QUICK_POLL_SECONDS = 1.0
+
+
+def run(
+    home: str | Path,
+    *,
+    coordinator: str | None,
+    port: int = 0,
+    delay: bool = True,
+    fill: Callable[[Person], None] | None = None,
+    passphrase: str | None = None,
+) -> None:
+    """Serve a home until SIGTERM or SIGINT. Prints one line of JSON when it listens. `fill` is given the home first."""
+    os.umask(0o077)
+    folder = prepared(home)
+    person = Person(folder, coordinator=coordinator, delay=delay, passphrase=passphrase)
+    try:
+        (folder / DAEMON).unlink(missing_ok=True)  # what an earlier process left behind
+        make_token(folder)
+        access = Access(folder)
+        if fill is not None:
+            fill(person)
+        listening = _bound(port)
+        with listening:
+            _serve(person, access, listening, folder, quick=not delay)
+    finally:
+        person.close()
+
+
+def _serve(person: Person, access: Access, listening: socket.socket, folder: Path, *, quick: bool) -> None:
+    import uvicorn
+
+    port = int(listening.getsockname()[1])
+    url = f"http://127.0.0.1:{port}"
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn would raise the signal again once it has stopped, before the home is closed
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: stop())
+            yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            announce(folder, {"url": url, "pid": os.getpid()})
+            line: dict[str, Any] = {"ready": True, "url": f"{url}/?code={access.new_code()}", "address": url}
+            sys.stdout.write(json.dumps({**line, "home": str(folder)}) + "\n")
+            sys.stdout.flush()
+
+    def stop() -> None:
+        server.should_exit = True
+
+    config = uvicorn.Config(
+        guarded(person, access, port=port, stop=stop),
+        log_level="warning",
+        access_log=False,  # addresses carry ids of tasks, and one a code
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=200,
+    )
+    server = Server(config)
+    person.start(poll_seconds=QUICK_POLL_SECONDS if quick else POLL_SECONDS)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        (folder / DAEMON).unlink(missing_ok=True)
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket of this machine only: 127.0.0.1, never another address."""
+    if not 0 <= port <= 65535:
+        raise Mistake("--port", "must lie between 0 and 65535")
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+    except OSError as error:
+        listening.close()
+        raise Mistake("--port", f"{port} cannot be used: {error.strerror}") from None
+    return listening

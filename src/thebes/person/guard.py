@@ -1,0 +1,135 @@
+"""The door of a server on this machine. Web pages, other users and rebound names knock here too; they stay outside.
+
+What must stay true: every request passes every check, in this order, before any other code sees it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from thebes.person.access import Access
+from thebes.wire.problems import MEDIA_TYPE, problem
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_ONCE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"sec-fetch-site", b"cookie")
+_SAFE_METHODS = ("GET", "HEAD")
+MOST_BYTES = 2**26
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+)
+
+
+class Guard:
+    """Wraps an application listening on `port` of this machine. `hosts` are the names it may be called by."""
+
+    def __init__(
+        self, app: App, access: Access, *, port: int, hosts: Iterable[str] = ("127.0.0.1", "localhost")
+    ) -> None:
+        self._app = app
+        self._access = access
+        names = [*hosts, "[::1]"]
+        self._hosts = {f"{name}:{port}".encode() for name in names}
+        self._origins = {b"http://" + host for host in self._hosts}
+        if port == 80:
+            self._hosts |= {name.encode() for name in names}
+        self.cookie = f"thebes_person_{port}"  #: cookies do not know ports, so the name does
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name.lower() in headers and name.lower() in _ONCE:
+                return 400, f"the header {name.decode('latin-1').title()} stands there more than once"
+            headers[name.lower()] = value
+        if headers.get(b"host", b"").lower() not in self._hosts:
+            return 421, "this server answers to its own address only"
+        if headers.get(b"sec-fetch-site", b"none").lower() not in (b"none", b"same-origin"):
+            return 403, "another web page may not ask here"
+        if b"origin" in headers and headers[b"origin"].lower() not in self._origins:
+            return 403, "another web page may not ask here"
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > MOST_BYTES:
+            return 413, f"a request may have {MOST_BYTES} bytes"
+        if scope["method"] not in _SAFE_METHODS and not _is_json(headers):
+            return 415, "writes are JSON: say Content-Type: application/json"
+        if scope["method"] == "GET" and scope["path"] == "/":
+            return None  # shows nothing without a session; a code is exchanged there
+        if not self._known(headers):
+            return 401, "say who you are: Authorization: Bearer with what stands in the home's file `token`"
+        return None
+
+    def _known(self, headers: dict[bytes, bytes]) -> bool:
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer":
+            return self._access.knows(token.strip().decode("latin-1"))
+        session = session_of(headers.get(b"cookie", b""), self.cookie)
+        return session is not None and self._access.admits(session)
+
+
+def _is_json(headers: dict[bytes, bytes]) -> bool:
+    """Whether a write is JSON. One that says nothing at all needs no type, but then the token: no page can send that
+    header here without being asked first, and it is refused then."""
+    if b"content-type" not in headers:
+        empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+        return empty and b"authorization" in headers
+    return headers[b"content-type"].partition(b";")[0].strip().lower() == b"application/json"
+
+
+def session_of(cookies: bytes, name: str) -> str | None:
+    """The session in a Cookie header."""
+    try:
+        found = SimpleCookie(cookies.decode("latin-1")).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _with_headers(send: Send) -> Send:
+    async def guarded(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            mine = {name for name, _ in HEADERS}
+            kept = [(n, v) for n, v in message.get("headers", []) if n.lower() not in mine]
+            message = {**message, "headers": [*kept, *HEADERS]}
+        await send(message)
+
+    return guarded
+
+
+async def _refuse(send: Send, status: int, detail: str) -> None:
+    body = json.dumps(problem(status, detail)).encode()
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode()), *HEADERS]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="thebes person"'))
+    if status == 413:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

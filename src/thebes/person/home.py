@@ -1,0 +1,342 @@
+"""A person's home in use: the store, the ledger, the book and the board behind the few things a person does.
+
+What must stay true: every way in (REST, Python, standing rules) passes the same `accept`.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from thebes.data import keys
+from thebes.data.featurizer import read as read_featurizer
+from thebes.data.store import Store
+from thebes.ledger import Ledger
+from thebes.person import showing
+from thebes.person.board import Board
+from thebes.person.book import Book
+from thebes.person.decisions import Decisions
+from thebes.person.folder import Hold, prepared
+from thebes.person.participation import State
+from thebes.person.purse import Purse
+from thebes.person.rules import read_rules
+from thebes.person.seal import Seal
+from thebes.person.settings import Settings
+from thebes.person.work import Work
+from thebes.privacy.faults import Mistake, Refusal, ThebesError
+from thebes.wire.address import base_url
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.refusals import NotFound
+
+BOOK, LEDGER = "person.db", "ledger.db"
+POLL_SECONDS = 20.0  #: between looks for results and for tasks that rules cover
+LOOK_SECONDS = 0.5  #: the same while somebody waits
+
+log = logging.getLogger(__name__)
+
+
+class Person:
+    """One person's machine. `delay` draws a random wait before every contribution; `clock` is seconds since 1970.
+    `client` replaces the one that would be made for the coordinator's address."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        coordinator: str | None = None,
+        delay: bool = True,
+        passphrase: str | None = None,
+        client: CoordinatorClient | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.home = prepared(folder)
+        self._hold = Hold(self.home)
+        self._clock, self._delay = clock, delay
+        try:
+            self._open(coordinator, passphrase, client)
+        except BaseException:
+            self._hold.close()
+            raise
+
+    def _open(self, coordinator: str | None, passphrase: str | None, client: CoordinatorClient | None) -> None:
+        settings = Settings.read(self.home)
+        if coordinator is not None and coordinator != settings.coordinator:
+            base_url(coordinator)
+            settings.changed({"coordinator": coordinator}).write(self.home)
+        address = coordinator or settings.coordinator
+        self._client = client or (None if address is None else CoordinatorClient(address, retries=1))
+        key = keys.key_of(self.home, passphrase=passphrase)
+        self._seal = Seal(key)
+        self._store = Store.open(self.home, key=key)
+        self._ledger = Ledger(f"sqlite:///{self.home / LEDGER}")
+        (self.home / LEDGER).chmod(0o600)
+        self._book = Book(self.home / BOOK, self._seal)
+        self._purse = Purse(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
+        self._closing = threading.Lock()
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._worker: threading.Thread | None = None
+        self._closed = False
+        if self._client is not None:
+            self._board = Board(self._client, self._book, self.home)
+            self._work = Work(
+                book=self._book,
+                purse=self._purse,
+                seal=self._seal,
+                client=self._client,
+                store=self._store,
+                clock=self._clock,
+            )
+            self._decisions = Decisions(
+                board=self._board,
+                book=self._book,
+                purse=self._purse,
+                work=self._work,
+                store=self._store,
+                client=self._client,
+                settings=self.settings,
+                clock=self._clock,
+                delay=self._delay,
+            )
+            self._work.recover()
+
+    # --- tasks ----------------------------------------------------------------------------------------
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """The open tasks that stand in the coordinator's signed list, each with explanation, price and state."""
+        offers = self._with_coordinator().offers()
+        latest = {p.task_id: p for p in self._book.participations()}
+        return [
+            {**o.as_json(), "state": str(latest[o.task_id].state if o.task_id in latest else State.SEEN)}
+            for o in offers
+        ]
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        """One task, with every participation in it so far."""
+        mine = [p.as_json() for p in self._book.participations(task_id=task_id)]
+        offer = self._with_coordinator().offer(task_id).as_json()
+        return {**offer, "state": mine[-1]["state"] if mine else str(State.SEEN), "participations": mine}
+
+    def participations(self) -> list[dict[str, Any]]:
+        """Every participation, oldest first, with the task's result where there is one."""
+        return [p.as_json() for p in self._book.participations()]
+
+    def preview(self, task_id: str) -> dict[str, Any]:
+        """Exactly the rows the task would read, for the owner's eyes only."""
+        document = self._with_coordinator().offer(task_id).document
+        sql, most = str(getattr(document, "featurizer", "")), int(getattr(document, "most_rows", 1))
+        rows = self._store.preview(sql, most_rows=most)
+        return {
+            "task_id": task_id,
+            "columns": list(read_featurizer(sql).outputs),
+            "rows": rows,
+            "able": self._decisions.able(document),
+        }
+
+    def accept(self, task_id: str) -> dict[str, Any]:
+        """Agree to one participation: sets the price aside, then asks, computes and sends in the background."""
+        self._with_coordinator()
+        accepted = self._decisions.accept(task_id)
+        self._wake.set()
+        return accepted.as_json()
+
+    def decline(self, task_id: str) -> dict[str, Any]:
+        """Say no; the task is not offered by rules again. One may still change one's mind."""
+        self._with_coordinator()
+        return self._decisions.decline(task_id).as_json()
+
+    def withdraw(self, task_id: str) -> dict[str, Any]:
+        """Take the latest contribution back before its phase closes. What was sent stays charged."""
+        self._with_coordinator()
+        return self._decisions.withdraw(task_id).as_json()
+
+    def wait(self, task_id: str, *, timeout: float = 60.0, state: str = "sent") -> dict[str, Any]:
+        """Work until the latest participation in a task has reached `state` or an end; a Refusal when time runs out."""
+        self._with_coordinator()
+        end, looked = time.monotonic() + timeout, 0.0
+        while True:
+            mine = self._book.participations(task_id=task_id)
+            if not mine:
+                raise NotFound("you take no part in this task")
+            if mine[-1].state == state or mine[-1].state.final or (state == "sent" and mine[-1].state is State.SENT):
+                return mine[-1].as_json()
+            if time.monotonic() >= end:
+                raise Refusal(f"after {timeout:g} seconds your part in this task is still {mine[-1].state}")
+            if self._worker is None:
+                self._work.turn()
+            if time.monotonic() >= looked + LOOK_SECONDS:
+                self.poll()
+                looked = time.monotonic()
+            time.sleep(0.05)
+
+    # --- budget, rules, settings ------------------------------------------------------------------------
+
+    def ledger(self) -> dict[str, Any]:
+        """What was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
+        return showing.ledger(self._purse, self._book)
+
+    def settings(self) -> Settings:
+        return Settings.read(self.home)
+
+    def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Change limits, caps and delay; what was spent is carried over. The coordinator is set when starting."""
+        if not isinstance(body, Mapping):
+            raise Mistake("settings", "must be an object")
+        if "coordinator" in body:
+            raise Mistake("coordinator", "is set when starting: --coordinator URL")
+        changed = self.settings().changed(body)
+        changed.write(self.home)
+        self._purse.view()
+        return changed.as_json()
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The standing rules in force."""
+        return [body for _, body in self._book.rules()]
+
+    def set_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Replace the standing rules; they see fields of documents, never data."""
+        read_rules(rules)
+        self._book.set_rules(rules)
+        self._wake.set()
+        return self.rules()
+
+    def apply_rules(self) -> None:
+        """Agree to what the standing rules cover."""
+        self._with_coordinator()
+        self._decisions.apply_rules()
+        self._wake.set()
+
+    # --- the store ----------------------------------------------------------------------------------------
+
+    def store(self) -> list[dict[str, Any]]:
+        """Collectors, tables, columns, row counts."""
+        return self._store.describe()
+
+    def register(self, app: str, tables: Mapping[str, Any]) -> int:
+        """Declare the tables a collector fills; the version of its schema."""
+        return self._store.register(app, tables)
+
+    def insert(self, app: str, table: str, rows: list[dict[str, Any]]) -> int:
+        """Add rows; nothing is stored where one of them does not fit."""
+        return self._store.insert(app, table, rows)
+
+    def newest(self, app: str, table: str, count: int = 20) -> list[dict[str, Any]]:
+        """The latest rows of a table."""
+        return self._store.newest(app, table, count)
+
+    def remove(self, app: str, *, keep_data: bool) -> None:
+        """Take a collector away; `keep_data` says whether its rows stay."""
+        self._store.remove(app, keep_data=keep_data)
+
+    def export(self) -> dict[str, Any]:
+        """Everything this home knows, as JSON: for the owner only."""
+        return {
+            "store": self._store.export(),
+            "participations": self.participations(),
+            "ledger": self.ledger(),
+            "journal": [asdict(entry) for entry in self._ledger.journal()],
+            "settings": self.settings().as_json(),
+            "rules": self.rules(),
+        }
+
+    def destroy(self) -> None:
+        """Delete everything, keys first. Contributions that have left stay where they are."""
+        self._stopping.set()
+        self._wake.set()
+        keys.forget(self.home)
+        self._store.destroy()
+        self.close()
+        for path in self.home.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    @property
+    def coordinator(self) -> str | None:
+        """Whose tasks are looked at."""
+        return None if self._client is None else self._client.url
+
+    def start(self, *, poll_seconds: float = POLL_SECONDS) -> None:
+        """Work in the background until `close`."""
+        self._with_coordinator()
+        self._worker = threading.Thread(target=self._run, args=(poll_seconds,), name="person", daemon=True)
+        self._worker.start()
+
+    def poll(self) -> None:
+        """Look for results, and for tasks that standing rules cover."""
+        for look in (self._work.watch, self.apply_rules):
+            try:
+                look()
+            except ThebesError as error:
+                log.info("the coordinator could not be asked: %s", error)
+
+    def close(self) -> None:
+        """Stop and let go of the home. What is unfinished goes on when it is opened again."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._stopping.set()
+        self._wake.set()
+        if self._worker is not None:
+            self._worker.join(timeout=10)
+        if self._client is not None:
+            self._client.close()
+        self._ledger.close()
+        self._book.close()
+        self._store.close()
+        self._hold.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, poll_seconds: float) -> None:
+        next_poll = 0.0
+        while not self._stopping.is_set():
+            try:
+                pause = self._work.turn()
+                if time.monotonic() >= next_poll:
+                    self.poll()
+                    next_poll = time.monotonic() + poll_seconds
+            except Exception as error:  # the thread is all there is to send: it must not end
+                if not self._stopping.is_set():
+                    log.error("the work stopped for a moment: %s", type(error).__name__)
+                pause = 1.0
+            self._wake.wait(max(0.0, min(pause, next_poll - time.monotonic())))
+            self._wake.clear()
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    def _with_coordinator(self) -> Board:
+        if self._client is None:
+            raise Mistake("coordinator", "is not known yet; give its address once: open_person(DIR, coordinator=URL)")
+        return self._board
+
+
+def open_person(
+    folder: str | Path, *, coordinator: str | None = None, delay: bool = True, passphrase: str | None = None
+) -> Any:
+    """A person's home, to use from Python. While `thebes person` runs on it, this talks to that process instead; the
+    same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it)."""
+    from thebes.person.distant import Distant
+
+    home = prepared(folder)
+    running = Distant.running(home)
+    if running is not None:
+        return running
+    person = Person(home, coordinator=coordinator, delay=delay, passphrase=passphrase)
+    if person.coordinator is not None:
+        person.start()
+    return person

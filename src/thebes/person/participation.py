@@ -1,0 +1,138 @@
+"""One person's part in one task, from first sight to the end, as a state machine.
+
+What must stay true: bytes that may have left are never computed again, and their share is consumed before they leave.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from thebes.privacy import exact
+from thebes.tasks.document import Document
+
+
+class State(StrEnum):
+    """Where a participation stands. `AFTER` lists what may follow; docs/person.md draws it."""
+
+    SEEN = "seen"  #: shown to the person; nothing decided, nothing set aside. -> RESERVED, DECLINED
+    RESERVED = "reserved"  #: agreed to, the price set aside. -> ASKED, CLOSED, WITHDRAWN, FAILED
+    ASKED = "asked"  #: the server said what it wants. -> COMPUTED, CLOSED, WITHDRAWN, FAILED
+    COMPUTED = "computed"  #: the bytes are stored; none has left. -> SENDING, RESERVED (its phase passed), CLOSED, ...
+    SENDING = "sending"  #: the share is consumed, bytes may have left; the same go again. -> SENT, CLOSED, REFUSED
+    SENT = "sent"  #: the server gave a receipt. -> RESERVED (another part is wanted), DONE, CLOSED, WITHDRAWN
+    DONE = "done"  #: the task has its answer, kept here to be shown. Final
+    DECLINED = "declined"  #: the person said no. -> RESERVED (changed their mind)
+    REFUSED = "refused"  #: the server refused what was sent; its share stays consumed. Final
+    CLOSED = "closed"  #: the task ended first; what had not begun to leave went back. Final
+    WITHDRAWN = "withdrawn"  #: taken back by the person; what had been sent stays charged. Final
+    FAILED = "failed"  #: this machine could not go on; what had not begun to leave went back. Final
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is still on its way to the server."""
+        return self in (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
+
+    @property
+    def final(self) -> bool:
+        return not AFTER[self]
+
+
+AFTER: dict[State, frozenset[State]] = {
+    State.SEEN: frozenset({State.RESERVED, State.DECLINED}),
+    State.RESERVED: frozenset({State.ASKED, State.CLOSED, State.WITHDRAWN, State.FAILED}),
+    State.ASKED: frozenset({State.COMPUTED, State.CLOSED, State.WITHDRAWN, State.FAILED}),
+    State.COMPUTED: frozenset({State.SENDING, State.RESERVED, State.CLOSED, State.WITHDRAWN, State.FAILED}),
+    State.SENDING: frozenset({State.SENT, State.CLOSED, State.REFUSED, State.FAILED}),
+    State.SENT: frozenset({State.RESERVED, State.DONE, State.CLOSED, State.WITHDRAWN}),
+    State.DECLINED: frozenset({State.RESERVED}),
+    **{final: frozenset() for final in (State.DONE, State.REFUSED, State.CLOSED, State.WITHDRAWN, State.FAILED)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """A row of the book. `number` counts the participations in one task from 0; `slot` is the pseudonym used there."""
+
+    id: int
+    task_id: str
+    number: int
+    digest: str
+    document: Document
+    requestor: str
+    slot: str
+    state: State
+    consent: str  #: the owner's seal over task, digest, number and price; empty before consent
+    rule: int | None  #: the standing rule that agreed, None for the person
+    accepted_at: float | None  #: seconds since 1970
+    due_at: float | None  #: not sent before
+    result: dict[str, Any] | None
+    note: str  #: what the person is told about the state
+
+    @property
+    def claim_key(self) -> str:
+        """Under which its claim is found in the ledger."""
+        return f"task {self.task_id} participation {self.number}"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the server is handed values as they are and promises to use them once."""
+        return is_trusted(self.document)
+
+    def as_json(self) -> dict[str, Any]:
+        epsilon, delta = share(self.document)
+        return {
+            "task_id": self.task_id,
+            "number": self.number,
+            "type": self.document.type,
+            "name": self.document.name,
+            "digest": self.digest,
+            "requestor": self.requestor,
+            "state": str(self.state),
+            "price": {"epsilon": float(epsilon), "delta": float(delta), "unit": "device"},
+            "trust": "server" if self.trusted else "none",
+            "rule": self.rule,
+            "accepted_at": self.accepted_at,
+            "result": self.result,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One part of a participation: what was asked, and the exact bytes that answer it until a receipt is there."""
+
+    participation: int
+    part: str
+    ask_id: str
+    body: bytes  #: empty once the receipt is there
+    media_type: str
+    epsilon: Decimal
+    delta: Decimal
+    receipt: str | None
+
+
+def is_trusted(document: Document) -> bool:
+    return getattr(document, "server", "untrusted") == "trusted"
+
+
+def share(document: Document) -> tuple[Decimal, Decimal]:
+    """What one participation costs: the document's price over the participations it may take, rounded down, so that
+    all of them together stay within the price."""
+    times = int(getattr(document, "participations", 1))
+    epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
+    if times == 1:
+        return epsilon, delta
+    from decimal import ROUND_FLOOR
+
+    return (
+        (epsilon / times).quantize(exact.EPSILON_STEP, ROUND_FLOOR),
+        (delta / times).quantize(exact.DELTA_STEP, ROUND_FLOOR),
+    )
+
+
+def canonical(document: Document) -> str:
+    return json.dumps(document.as_json(), ensure_ascii=False, sort_keys=True)

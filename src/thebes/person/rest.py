@@ -1,0 +1,250 @@
+"""A person's REST interface, for programs of the same machine. Every request has passed the guard."""
+
+from __future__ import annotations
+
+import html
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import Body, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from thebes import __version__
+from thebes.person import described
+from thebes.person.access import Access
+from thebes.person.guard import App, Guard, session_of
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.refusals import NotFound
+
+_ANSWERS = {
+    400: "the message cannot be read",
+    401: "no token, or not the one of this home",
+    402: "the budget does not allow it",
+    403: "not allowed",
+    404: "there is nothing by that name",
+    405: "not this method",
+    409: "not in this state",
+    410: "the task or its phase is closed",
+    413: "too large",
+    415: "writes are JSON",
+    421: "another address",
+    422: "the field at fault is named",
+    429: "the coordinator is busy",
+    502: "the coordinator does not answer as it should",
+    503: "the ledger cannot be reached",
+}
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "field": {"type": "string"},
+    },
+}
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}} for status, text in _ANSWERS.items()
+}
+Name = Annotated[str, Path(pattern=described.NAME)]
+TaskId = Annotated[str, Path(pattern=described.TASK_ID)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Insert(_Strict):
+    table: str = Field(pattern=described.NAME)
+    rows: list[dict[str, Any]]
+
+
+class Remove(_Strict):
+    keep_data: bool
+
+
+class Destroy(_Strict):
+    confirm: Literal["destroy everything"]
+
+
+def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None]) -> App:
+    """The whole interface behind its guard. `stop` ends the server after everything was destroyed."""
+    api = FastAPI(title="thebes person", version=__version__, docs_url=None, redoc_url=None, responses=_RESPONSES)
+    guard = Guard(api, access, port=port)
+    _errors(api)
+    _pages(api, person, access, guard, port)
+    _store(api, person)
+    _tasks(api, person)
+    _budget(api, person)
+
+    @api.get("/api/export")
+    def export() -> dict[str, Any]:
+        return person.export()
+
+    @api.post("/api/destroy")
+    def destroy(body: Destroy) -> dict[str, Any]:
+        person.destroy()
+        threading.Timer(0.2, stop).start()
+        return {"destroyed": True}
+
+    @api.post("/api/session", status_code=201)
+    def session() -> dict[str, str]:
+        """A new one-time address for a browser."""
+        return {"url": f"http://127.0.0.1:{port}/?code={access.new_code()}"}
+
+    return guard
+
+
+def _store(api: FastAPI, person: Person) -> None:
+    @api.post("/app/{app_name}/register", openapi_extra=described.DECLARATION)
+    def register(app_name: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Declare a collector's tables: `{"tables": {T: {"description", "columns": {C: {"type", "description"}}}}}`."""
+        return {"app": app_name, "version": person.register(app_name, body)}
+
+    @api.post("/app/{app_name}/insert")
+    def insert(app_name: Name, body: Insert) -> dict[str, Any]:
+        """Add rows; an error names row and column, and then nothing was stored."""
+        _exists(person, app_name, body.table)
+        return {"inserted": person.insert(app_name, body.table, body.rows)}
+
+    @api.get("/api/store")
+    def store() -> list[dict[str, Any]]:
+        return person.store()
+
+    @api.get("/api/store/{app_name}/{table}")
+    def newest(app_name: Name, table: Name, count: Annotated[int, Query(ge=1, le=1000)] = 20) -> list[dict[str, Any]]:
+        """The latest rows of a table, for the owner's eyes only."""
+        _exists(person, app_name, table)
+        return person.newest(app_name, table, count)
+
+    @api.post("/api/store/{app_name}/remove", status_code=204)
+    def remove(app_name: Name, body: Remove) -> Response:
+        """Take a collector away, and its data too unless `keep_data`."""
+        _exists(person, app_name)
+        person.remove(app_name, keep_data=body.keep_data)
+        return Response(status_code=204)
+
+
+def _exists(person: Person, app: str, table: str | None = None) -> None:
+    tables = next((c["tables"] for c in person.store() if c["name"].lower() == app.lower()), None)
+    if tables is None:
+        raise NotFound("there is no collector of that name; it registers first")
+    if table is not None and table.lower() not in {t["name"].lower() for t in tables}:
+        raise NotFound("the collector has declared no table of that name")
+
+
+def _tasks(api: FastAPI, person: Person) -> None:
+    @api.get("/api/tasks")
+    def tasks() -> list[dict[str, Any]]:
+        return person.tasks()
+
+    @api.get("/api/participations")
+    def participations() -> list[dict[str, Any]]:
+        """Every task this person has decided about, with results."""
+        return person.participations()
+
+    @api.get("/api/tasks/{task_id}")
+    def task(task_id: TaskId) -> dict[str, Any]:
+        return person.task(task_id)
+
+    @api.get("/api/tasks/{task_id}/preview")
+    def preview(task_id: TaskId) -> dict[str, Any]:
+        return person.preview(task_id)
+
+    @api.post("/api/tasks/{task_id}/accept", status_code=202)
+    def accept(task_id: TaskId) -> dict[str, Any]:
+        return person.accept(task_id)
+
+    @api.post("/api/tasks/{task_id}/decline")
+    def decline(task_id: TaskId) -> dict[str, Any]:
+        return person.decline(task_id)
+
+    @api.post("/api/tasks/{task_id}/withdraw")
+    def withdraw(task_id: TaskId) -> dict[str, Any]:
+        return person.withdraw(task_id)
+
+
+def _budget(api: FastAPI, person: Person) -> None:
+    @api.get("/api/ledger")
+    def ledger() -> dict[str, Any]:
+        return person.ledger()
+
+    @api.get("/api/settings")
+    def settings() -> dict[str, Any]:
+        return person.settings().as_json()
+
+    @api.put("/api/settings", openapi_extra=described.SETTINGS)
+    def set_settings(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Change limits, caps and the longest delay."""
+        return person.set_settings(body)
+
+    @api.get("/api/rules")
+    def rules() -> dict[str, Any]:
+        return {"rules": person.rules()}
+
+    @api.put("/api/rules", openapi_extra=described.RULES)
+    def set_rules(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
+        """Replace the standing rules."""
+        if set(body) != {"rules"}:
+            raise Mistake("rules", "must be given, and nothing else")
+        return {"rules": person.set_rules(body["rules"])}
+
+
+def _pages(api: FastAPI, person: Person, access: Access, guard: Guard, port: int) -> None:
+    @api.get("/", include_in_schema=False)
+    def home(request: Request, code: str = "") -> Response:
+        """A code is exchanged for a cookie that only this address gets back; the code works once."""
+        if code:
+            session = access.exchange(code)
+            if session is None:
+                return HTMLResponse(_page("This address was used before. Start `thebes person` anew for another."), 401)
+            answer = RedirectResponse("/", status_code=303)
+            answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
+            return answer
+        held = session_of(request.headers.get("cookie", "").encode("latin-1"), guard.cookie)
+        bearer = request.headers.get("authorization", "")
+        if not (held is not None and access.admits(held)) and not access.knows(bearer.removeprefix("Bearer ")):
+            return HTMLResponse(_page("Open the address that `thebes person` printed when it started."), 401)
+        lines = [f"{p['name'] or p['type']}: {p['state']}" for p in person.participations()]
+        return HTMLResponse(_page("Your machine is running.", lines))
+
+
+def _page(text: str, lines: list[str] | None = None) -> str:
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines or [])
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Thebes</title></head>'
+        f"<body><h1>Thebes</h1><p>{html.escape(text)}</p><ul>{items}</ul></body></html>"
+    )
+
+
+def _errors(api: FastAPI) -> None:
+    """Every error as problem details; none repeats what was sent."""
+
+    @api.exception_handler(ThebesError)
+    def ours(request: Request, error: ThebesError) -> JSONResponse:
+        status, body = to_problem(error)
+        return JSONResponse(body, status, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(RequestValidationError)
+    def unreadable(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part)[:40] for part in first["loc"] if part not in ("body", "path", "query"))
+        status = 400 if first["type"] in ("json_invalid",) else 422
+        return JSONResponse(problem(status, str(first["msg"]), field=where or "body"), status, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(HTTPException)
+    def other(request: Request, error: HTTPException) -> JSONResponse:
+        made = problem(error.status_code, str(error.detail))
+        return JSONResponse(made, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(Exception)
+    def fault(request: Request, error: Exception) -> JSONResponse:
+        status, body = to_problem(error)
+        return JSONResponse(body, status, media_type=MEDIA_TYPE)

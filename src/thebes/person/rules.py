@@ -1,0 +1,122 @@
+"""Standing rules: what the person agreed to in advance, by fields of the document alone.
+
+What must stay true: a rule never looks at data, so that taking part tells nothing about it; its coin is tossed once
+for each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from thebes.person.board import Offer
+from thebes.person.participation import Participation, share
+from thebes.person.settings import read_number
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+from thebes.privacy.randomness import Coin, system
+from thebes.tasks import registry
+
+WEEK_SECONDS = 7 * 86_400
+FIELDS = (
+    "type",
+    "requestor",
+    "server",
+    "tables",
+    "epsilon_at_most",
+    "delta_at_most",
+    "epsilon_per_week",
+    "min_count",
+    "probability",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Agree to tasks of `type` (of `requestor`, to a `server` that is trusted or not, reading no other `tables`, for at
+    least `min_count` people) that cost at most `epsilon_at_most`, up to `epsilon_per_week` in seven days, with
+    `probability`. What is None does not matter."""
+
+    type: str
+    requestor: str | None = None
+    server: str | None = None
+    tables: frozenset[str] | None = None
+    epsilon_at_most: Decimal | None = None
+    delta_at_most: Decimal | None = None
+    epsilon_per_week: Decimal | None = None
+    min_count: int | None = None
+    probability: Decimal = Decimal(1)
+
+    @classmethod
+    def read(cls, body: object, where: str = "rule") -> Rule:
+        if not isinstance(body, Mapping):
+            raise Mistake(where, "must be an object of document fields")
+        for name in body:
+            if name not in FIELDS:
+                raise Mistake(f"{where}.{str(name)[:40]}", f"is not one of {', '.join(FIELDS)}")
+        found: dict[str, Any] = dict(body)
+        if found.get("type") not in registry.types():
+            raise Mistake(f"{where}.type", f"must be one of {', '.join(registry.types())}")
+        if not isinstance(found.get("requestor", ""), str):
+            raise Mistake(f"{where}.requestor", "must be a name")
+        if found.get("server", "trusted") not in ("trusted", "untrusted"):
+            raise Mistake(f"{where}.server", "must be trusted or untrusted")
+        if "tables" in found:
+            tables = found["tables"]
+            if not isinstance(tables, list) or not all(isinstance(table, str) for table in tables):
+                raise Mistake(f"{where}.tables", "must be a list of names such as profile.demographics")
+            found["tables"] = frozenset(tables)
+        for name in ("epsilon_at_most", "epsilon_per_week"):
+            if name in found:
+                number = read_number(f"{where}.{name}", found[name])
+                found[name] = exact.epsilon(number, f"{where}.{name}")
+        if "delta_at_most" in found:
+            number = read_number(f"{where}.delta_at_most", found["delta_at_most"])
+            found["delta_at_most"] = exact.delta(number, f"{where}.delta_at_most")
+        if "min_count" in found:
+            count = read_number(f"{where}.min_count", found["min_count"])
+            if count % 1 or count < 1:
+                raise Mistake(f"{where}.min_count", "must be a whole number, 1 or more")
+            found["min_count"] = int(count)
+        if "probability" in found:
+            found["probability"] = read_number(f"{where}.probability", found["probability"])
+            if not 0 <= found["probability"] <= 1:
+                raise Mistake(f"{where}.probability", "must lie between 0 and 1")
+        return cls(**found)
+
+    def covers(self, offer: Offer) -> bool:
+        """Whether the rule speaks about this document at all."""
+        document = offer.document
+        epsilon, delta = share(document)
+        return (
+            document.type == self.type
+            and self.requestor in (None, offer.requestor)
+            and self.server in (None, getattr(document, "server", None))
+            and (self.tables is None or set(getattr(document, "reads", {})) <= self.tables)
+            and (self.epsilon_at_most is None or epsilon <= self.epsilon_at_most)
+            and (self.delta_at_most is None or delta <= self.delta_at_most)
+            and (self.min_count is None or getattr(document, "min_count", 0) >= self.min_count)
+        )
+
+    def toss(self) -> bool:
+        """The coin: whether to take part in one task."""
+        if self.probability in (0, 1):
+            return bool(self.probability)
+        return bool(system().toss(Coin.nearest(Fraction(self.probability)), 1)[0])
+
+    def affords(self, offer: Offer, earlier: Iterable[Participation], now: float) -> bool:
+        """Whether this week's share of the rule covers the price; what was agreed to counts, whatever came of it."""
+        if self.epsilon_per_week is None:
+            return True
+        recent = [p for p in earlier if p.accepted_at is not None and p.accepted_at > now - WEEK_SECONDS]
+        return sum((share(p.document)[0] for p in recent), share(offer.document)[0]) <= self.epsilon_per_week
+
+
+def read_rules(body: object) -> list[Rule]:
+    """A list of rules, or a Mistake that names the field at fault."""
+    if not isinstance(body, list) or len(body) > 200:
+        raise Mistake("rules", "must be a list of at most 200 rules")
+    return [Rule.read(item, f"rules.{place}") for place, item in enumerate(body)]

@@ -1,0 +1,190 @@
+"""What the person decided about their machine: HOME/person.toml, read exactly as written.
+
+What must stay true: an unknown or wrong entry is refused by name; nothing falls back to a more generous figure.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+
+FILE = "person.toml"
+TRUSTS = ("local", "trusted")
+SMALLEST = Decimal("0.000001")  #: epsilon of a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The most that may be spent: in one period, and ever."""
+
+    epsilon: Decimal = Decimal(30)
+    delta: Decimal = Decimal("0.001")
+    overall_epsilon: Decimal = Decimal(300)
+    overall_delta: Decimal = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """The most one requestor may have in one period; the name `*` stands for everyone without a cap of their own."""
+
+    epsilon: Decimal
+    delta: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`local` bounds what is noised on this machine, `trusted` what a server promises to noise. `delay_seconds` is
+    the longest random wait before a contribution is sent."""
+
+    coordinator: str | None = None
+    delay_seconds: float = 120.0
+    period_days: int = 30
+    local: Allowance = Allowance()
+    trusted: Allowance = Allowance()
+    caps: Mapping[str, Cap] = field(default_factory=dict)
+
+    def allowance(self, trust: str) -> Allowance:
+        return self.trusted if trust == "trusted" else self.local
+
+    @classmethod
+    def read(cls, home: Path) -> Settings:
+        """The settings of a home; the defaults where there is no file."""
+        path = home / FILE
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return cls()
+        try:
+            body = tomllib.loads(text, parse_float=Decimal)
+        except tomllib.TOMLDecodeError as error:
+            raise Mistake(FILE, f"is not TOML: {error}") from None
+        return cls().changed(body)
+
+    def changed(self, body: Mapping[str, Any]) -> Settings:
+        """These settings with the entries of `body` in place of the old; `caps` are replaced as a whole."""
+        found: dict[str, Any] = {}
+        for name, value in body.items():
+            if name == "coordinator":
+                if not isinstance(value, str):
+                    raise Mistake("coordinator", "must be an address")
+                found[name] = value
+            elif name == "delay_seconds":
+                found[name] = float(_within(name, value, 0, 86_400))
+            elif name == "period_days":
+                days = read_number(name, value)
+                if days % 1 or not 1 <= days <= 3660:
+                    raise Mistake(name, "must be a whole number of days from 1 to 3660")
+                found[name] = int(days)
+            elif name in TRUSTS:
+                found[name] = replace(self.allowance(name), **_allowance(name, value))
+            elif name == "caps":
+                found[name] = _caps(value)
+            else:
+                raise Mistake(name, "is not a setting")
+        return replace(self, **found)
+
+    def write(self, home: Path) -> None:
+        """Into person.toml, whole or not at all."""
+        path, fresh = home / FILE, home / f".{FILE}.new"
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(self.as_toml())
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "coordinator": self.coordinator,
+            "delay_seconds": self.delay_seconds,
+            "period_days": self.period_days,
+            **{t: {n: float(v) for n, v in _fields(self.allowance(t)).items()} for t in TRUSTS},
+            "caps": {
+                who: {"epsilon": float(cap.epsilon), "delta": None if cap.delta is None else float(cap.delta)}
+                for who, cap in self.caps.items()
+            },
+        }
+
+    def as_toml(self) -> str:
+        lines = [
+            "# What this machine may do in its owner's name. Epsilon and delta are what may be spent per period",
+            "# of period_days and ever (overall): `local` is noised here, `trusted` by a server that promises to.",
+        ]
+        if self.coordinator is not None:
+            lines.append(f"coordinator = {_text(self.coordinator)}")
+        lines += [f"delay_seconds = {self.delay_seconds}", f"period_days = {self.period_days}"]
+        for trust in TRUSTS:
+            lines += ["", f"[{trust}]", *(f"{n} = {_plain(v)}" for n, v in _fields(self.allowance(trust)).items())]
+        for who, cap in self.caps.items():
+            lines += ["", f"[caps.{_text(who)}]", f"epsilon = {_plain(cap.epsilon)}"]
+            lines += [] if cap.delta is None else [f"delta = {_plain(cap.delta)}"]
+        return "\n".join(lines) + "\n"
+
+
+def _fields(allowance: Allowance) -> dict[str, Decimal]:
+    names = ("epsilon", "delta", "overall_epsilon", "overall_delta")
+    return {name: getattr(allowance, name) for name in names}
+
+
+def _allowance(trust: str, body: object) -> dict[str, Decimal]:
+    if not isinstance(body, Mapping):
+        raise Mistake(trust, "must be a table of epsilon, delta, overall_epsilon and overall_delta")
+    known, found = _fields(Allowance()), {}
+    for name, value in body.items():
+        if name not in known:
+            raise Mistake(f"{trust}.{name}", "is not a setting")
+        where = f"{trust}.{name}"
+        number = read_number(where, value)
+        if name.endswith("epsilon") and number < SMALLEST:
+            raise Mistake(where, f"must be at least {SMALLEST}")
+        found[name] = number if name.endswith("epsilon") else exact.delta(number, where)
+    return found
+
+
+def _caps(body: object) -> dict[str, Cap]:
+    if not isinstance(body, Mapping):
+        raise Mistake("caps", "must be a table of requestors")
+    found = {}
+    for who, cap in body.items():
+        if not isinstance(who, str) or not who.isprintable() or not 0 < len(who) <= 200:
+            raise Mistake("caps", "must be under printable names of requestors")
+        if not isinstance(cap, Mapping) or set(cap) - {"epsilon", "delta"} or "epsilon" not in cap:
+            raise Mistake("caps", "must each have an epsilon, and may have a delta")
+        epsilon = read_number("caps.epsilon", cap["epsilon"])
+        if epsilon < 0:
+            raise Mistake("caps.epsilon", "must not be negative")
+        delta = exact.delta(read_number("caps.delta", cap["delta"]), "caps.delta") if "delta" in cap else None
+        found[who] = Cap(epsilon, delta)
+    return found
+
+
+def read_number(where: str, value: object) -> Decimal:
+    """A number as written in TOML or JSON: not text, not true or false."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise Mistake(where, "must be a number")
+    return exact.declared(where, value)
+
+
+def _within(name: str, value: object, low: int, high: int) -> Decimal:
+    number = read_number(name, value)
+    if not low <= number <= high:
+        raise Mistake(name, f"must lie between {low} and {high}")
+    return number
+
+
+def _plain(value: Decimal) -> str:
+    text = format(value, "f")
+    return text if "." in text else f"{text}.0"
+
+
+def _text(value: str) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)  # a TOML basic string takes the same escapes

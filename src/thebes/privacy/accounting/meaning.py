@@ -1,0 +1,45 @@
+"""What an epsilon and a delta mean to a person who has never met them: how well anybody can guess.
+
+Someone who knows everything except whether it was you (a fair coin decides) and who sees the release guesses
+right with probability at most `best_guess`. Source: Kairouz, Oh & Viswanath 2017, theorem 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from thebes.privacy import exact
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The same promise in other units. Nothing here says what an attacker learns about everybody from the release."""
+
+    odds_factor: float  #: odds for or against any belief about one unit change by at most this factor
+    best_guess: float  #: the best chance of guessing right what a fair coin hid, between 0.5 and 1
+    advantage: float  #: twice what `best_guess` exceeds 0.5 by: the most that hits can exceed false alarms
+    fails: float  #: the probability with which `odds_factor` may not hold
+
+    @property
+    def sentence(self) -> str:
+        guess = (
+            f"Someone who knows all the rest and sees the result guesses right at most {self.best_guess:.1%} of times"
+            if self.best_guess < 0.9995
+            else "Someone who knows all the rest and sees the result may guess right almost every time"
+        )
+        odds = f"it changes the odds of any belief about one contributor by a factor of at most {self.odds_factor:.3g}"
+        fails = f", except with probability {self.fails:.1g}" if self.fails else ""
+        return f"{guess} (a blind guess: 50.0%); {odds}{fails}."
+
+
+def meaning(epsilon: exact.Number, delta: exact.Number = 0) -> Meaning:
+    """What (epsilon, delta) promises, each number rounded toward the attacker."""
+    e, d = float(exact.epsilon(epsilon)), float(exact.delta(delta))
+    guess = min(1.0, (1 + d * math.exp(-e)) / (1 + math.exp(-e)) * (1 + 1e-15))
+    return Meaning(
+        odds_factor=math.exp(e) * (1 + 1e-15) if e < 700 else math.inf,
+        best_guess=guess,
+        advantage=min(1.0, (math.tanh(e / 2) + 2 * d / (1 + math.exp(min(e, 700.0)))) * (1 + 1e-15)),
+        fails=d,
+    )

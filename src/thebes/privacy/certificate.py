@@ -1,0 +1,87 @@
+"""The certificate on a released number: what was promised, to whom, how it was made; never more than was proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Adjacency, Unit
+
+TRUST = ("none", "server", "site")  #: who must keep their word for the promise to hold ("none": nobody)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Everything a reader needs to judge one release.
+
+    `epsilon` and `delta` are one unit's total; a weaker reading stands beside it in `parameters`
+    (`per_weight`), never instead of it. `estimated` lists what was learned privately from the data inside
+    the same budget (for example bounds).
+    """
+
+    unit: Unit
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    guarantee: str  #: pure | approximate | zcdp | renyi | none
+    mechanism: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, Any] | None = None
+    contributors: int | None = None  #: None where the number of contributors is private
+    trust: str = "none"
+    estimated: tuple[str, ...] = ()
+    simulated: bool = False
+    notes: tuple[str, ...] = ()  #: sentences a reader must also know (missing values, who could see what)
+
+    def __post_init__(self) -> None:
+        if self.trust not in TRUST:
+            raise Mistake("trust", f"must be one of {', '.join(TRUST)}")
+        if self.guarantee not in ("pure", "approximate", "zcdp", "renyi", "none"):
+            raise Mistake("guarantee", "must be pure, approximate, zcdp, renyi or none")
+        if self.guarantee == "pure" and self.delta != 0:
+            raise Mistake("delta", "must be 0 for a pure guarantee")
+
+    @property
+    def text(self) -> str:
+        """One human paragraph."""
+        if self.guarantee == "none":
+            promise = "No privacy guarantee: this number was released without noise."
+        else:
+            odds = f"at most e^{self.epsilon:g} times likelier or less likely"
+            slack = f", except with probability {self.delta:g}" if self.delta else ""
+            promise = (
+                f"If {self.unit.sentence} {self.adjacency.sentence}, any outcome would have been "
+                f"{odds}{slack} (epsilon {self.epsilon:g}, delta {self.delta:g}; mechanism: {self.mechanism})."
+            )
+        trust = {
+            "none": "Nobody has to be trusted for this: the noise was added before anything left its owner.",
+            "server": "This holds if the server that collected the answers keeps its promise.",
+            "site": "This holds if the institution that holds the rows keeps its promise.",
+        }[self.trust]
+        pieces = [promise, trust if self.guarantee != "none" else ""]
+        if self.estimated:
+            pieces.append(f"Estimated from the data inside the same budget: {', '.join(self.estimated)}.")
+        if self.simulated:
+            pieces.append("Simulated: made with declared people or repeatable noise, so it protects nobody.")
+        return " ".join(p for p in (*pieces, *self.notes) if p)
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys every reader may rely on."""
+        return {
+            "unit": str(self.unit),
+            "adjacency": str(self.adjacency),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "guarantee": self.guarantee,
+            "mechanism": self.mechanism,
+            "parameters": dict(self.parameters),
+            "bounds": None if self.bounds is None else dict(self.bounds),
+            "contributors": self.contributors,
+            "trust": self.trust,
+            "estimated": list(self.estimated),
+            "simulated": self.simulated,
+            "notes": list(self.notes),
+            "text": self.text,
+        }

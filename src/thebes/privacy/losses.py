@@ -1,0 +1,232 @@
+"""What a release costs, as types: no arithmetic between kinds, and every conversion says how it rounds.
+
+Values are exact decimals, so a loss repeated n times is exactly n times the loss, in any order.
+Sources: zCDP, Bun & Steinke 2016; its tight conversion, Canonne, Kamath & Steinke 2020; Renyi DP, Mironov 2017.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import reduce
+from typing import Any, Protocol, TypeVar
+
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+
+#: One fixed grid for every Renyi curve, so that curves from anywhere add up.
+ORDERS: tuple[float, ...] = (
+    1.25,
+    1.5,
+    1.75,
+    2.0,
+    2.5,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    12.0,
+    16.0,
+    24.0,
+    32.0,
+    64.0,
+    128.0,
+    256.0,
+)
+
+
+#: Losses keep at most this many decimals, rounded up, so that sums below 10^30 are exact in any order.
+FINEST = Decimal("1e-30")
+_WIDE = Context(prec=60, rounding=ROUND_CEILING)
+
+
+def _checked(argument: str, value: exact.Number) -> Decimal:
+    if not isinstance(value, Decimal):
+        value = exact.declared(argument, value)
+    if value.is_nan() or value < 0:
+        raise Mistake(argument, "must be a number that is not negative")
+    if value.is_infinite():
+        return value
+    if value >= 10**29:
+        return Decimal("Infinity")
+    exponent = value.as_tuple().exponent
+    return value.quantize(FINEST, ROUND_CEILING, _WIDE) if isinstance(exponent, int) and exponent < -30 else value
+
+
+def _times(value: Decimal, times: int) -> Decimal:
+    return _WIDE.multiply(value, times) if times else Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """Every outcome is at most e^epsilon times likelier in one world than in the other."""
+
+    epsilon: Decimal
+
+    def __init__(self, epsilon: exact.Number) -> None:
+        object.__setattr__(self, "epsilon", _checked("epsilon", epsilon))
+
+    def __add__(self, other: Pure) -> Pure:
+        return Pure(_WIDE.add(self.epsilon, other.epsilon))
+
+    def __mul__(self, times: int) -> Pure:
+        return Pure(_times(self.epsilon, times))
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate:
+    """Like Pure, except for events of probability at most delta."""
+
+    epsilon: Decimal
+    delta: Decimal
+
+    def __init__(self, epsilon: exact.Number, delta: exact.Number) -> None:
+        object.__setattr__(self, "epsilon", _checked("epsilon", epsilon))
+        object.__setattr__(self, "delta", min(_checked("delta", delta), Decimal(1)))
+
+    def __add__(self, other: Approximate) -> Approximate:
+        """Basic composition: both parts add, under any adaptive choice."""
+        return Approximate(_WIDE.add(self.epsilon, other.epsilon), _WIDE.add(self.delta, other.delta))
+
+    def __mul__(self, times: int) -> Approximate:
+        return Approximate(_times(self.epsilon, times), _times(self.delta, times))
+
+
+@dataclass(frozen=True, slots=True)
+class Concentrated:
+    """rho-zCDP: Renyi divergence of every order a is at most rho * a."""
+
+    rho: Decimal
+
+    def __init__(self, rho: exact.Number) -> None:
+        object.__setattr__(self, "rho", _checked("rho", rho))
+
+    def __add__(self, other: Concentrated) -> Concentrated:
+        return Concentrated(_WIDE.add(self.rho, other.rho))
+
+    def __mul__(self, times: int) -> Concentrated:
+        return Concentrated(_times(self.rho, times))
+
+
+@dataclass(frozen=True, slots=True)
+class Renyi:
+    """Renyi divergence at each order of the fixed grid `ORDERS`; infinity where nothing is promised."""
+
+    epsilons: tuple[Decimal, ...]
+
+    def __init__(self, epsilons: Iterable[exact.Number]) -> None:
+        values = tuple(_checked("renyi", e) for e in epsilons)
+        if len(values) != len(ORDERS):
+            raise Mistake("renyi", f"needs one value for each of the {len(ORDERS)} orders")
+        object.__setattr__(self, "epsilons", values)
+
+    def __add__(self, other: Renyi) -> Renyi:
+        return Renyi(_WIDE.add(a, b) for a, b in zip(self.epsilons, other.epsilons, strict=True))
+
+    def __mul__(self, times: int) -> Renyi:
+        return Renyi(_times(e, times) for e in self.epsilons)
+
+
+Loss = Pure | Approximate | Concentrated | Renyi
+
+
+class Additive(Protocol):
+    """What `repeat` and `compose` can work with: the losses here, and privacy loss distributions."""
+
+    def __add__(self, other: Any) -> Any: ...
+
+    def __mul__(self, times: int) -> Any: ...
+
+
+L = TypeVar("L", bound=Additive)
+
+
+def repeat(loss: L, times: int) -> L:
+    """The cost of the same loss `times` times: the one place where a count multiplies."""
+    if isinstance(times, bool) or not isinstance(times, int) or times < 0:
+        raise Mistake("times", "must be a whole number that is not negative")
+    return loss * times  # type: ignore[no-any-return]
+
+
+def compose(losses: Iterable[L]) -> L:
+    """The cost of all losses together, even when each was chosen after seeing the ones before."""
+    items = list(losses)
+    if not items:
+        raise Mistake("losses", "needs at least one loss")
+    if any(type(item) is not type(items[0]) for item in items):
+        raise Mistake("losses", "must be of one kind; convert them first")
+    return reduce(lambda a, b: a + b, items)
+
+
+# --- conversions: each returns something that holds whenever its argument holds -----------------------
+
+
+def pure_to_approximate(loss: Pure) -> Approximate:
+    """Exact: delta is 0."""
+    return Approximate(loss.epsilon, 0)
+
+
+def pure_to_concentrated(loss: Pure) -> Concentrated:
+    """epsilon-DP implies (epsilon^2 / 2)-zCDP (Bun & Steinke, proposition 3.3); rounded up."""
+    return Concentrated(_WIDE.divide(_WIDE.multiply(loss.epsilon, loss.epsilon), Decimal(2)))
+
+
+def pure_to_renyi(loss: Pure) -> Renyi:
+    """The curve of randomised response, the worst pure mechanism (Mironov 2017); rounded up."""
+    if loss.epsilon.is_infinite():
+        return Renyi([loss.epsilon] * len(ORDERS))
+    e = float(loss.epsilon)
+    return Renyi(min(loss.epsilon, exact.loss_of(_pure_curve(e, a))) for a in ORDERS)
+
+
+def _pure_curve(e: float, a: float) -> float:
+    # ln(p^a q^(1-a) + q^a p^(1-a)) / (a-1) with p = e^e/(1+e^e), q = 1-p; written so that nothing overflows.
+    ln_p, ln_q = -math.log1p(math.exp(-e)), -e - math.log1p(math.exp(-e))
+    x, y = a * ln_p + (1 - a) * ln_q, a * ln_q + (1 - a) * ln_p
+    return (max(x, y) + math.log1p(math.exp(-abs(x - y))) + 1e-14) / (a - 1) * (1 + 1e-12)
+
+
+def concentrated_to_renyi(loss: Concentrated) -> Renyi:
+    """rho * a at order a: the definition; rounded up."""
+    return Renyi(_WIDE.multiply(loss.rho, Decimal(a)) for a in ORDERS)
+
+
+def concentrated_to_approximate(loss: Concentrated, delta: exact.Number) -> Approximate:
+    """The tight conversion of Canonne, Kamath & Steinke (2020, corollary 13), minimised over the order; rounded up.
+
+    epsilon = inf over a > 1 of rho a + ln(1 - 1/a) - ln(delta a) / (a - 1). Every a is sound, so a search over a is.
+    """
+    d = exact.delta(delta)
+    if loss.rho == 0:
+        return Approximate(0, 0)
+    if d == 0:
+        return Approximate(Decimal("Infinity"), 0)
+    if loss.rho.is_infinite():
+        return Approximate(loss.rho, d)
+    rho, ln_delta = float(loss.rho), float(d.ln())
+    best = min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in range(-500, 700))
+    return Approximate(exact.loss_of(best), d)
+
+
+def renyi_to_approximate(loss: Renyi, delta: exact.Number) -> Approximate:
+    """Canonne, Kamath & Steinke (2020, proposition 12) at the best order of the grid; rounded up."""
+    d = exact.delta(delta)
+    if all(e == 0 for e in loss.epsilons):
+        return Approximate(0, 0)
+    if d == 0:
+        return Approximate(Decimal("Infinity"), 0)
+    ln_delta = float(d.ln())
+    finite = [(a, float(e)) for a, e in zip(ORDERS, loss.epsilons, strict=True) if e.is_finite()]
+    best = min((_from_order(a, e, ln_delta) for a, e in finite), default=math.inf)
+    return Approximate(exact.loss_of(best), d)
+
+
+def _from_order(a: float, divergence: float, ln_delta: float) -> float:
+    # (a, divergence)-Renyi implies (epsilon, delta) with this epsilon; see the two conversions above.
+    # The last line covers what the floats lost, mostly where large terms cancel.
+    part, tail = math.log((a - 1) / a), (ln_delta + math.log(a)) / (a - 1)
+    value = divergence + part - tail
+    return max(0.0, value + 1e-14 * (abs(divergence) + abs(part) + abs(tail)))

@@ -1,0 +1,215 @@
+"""Laplace and Gaussian noise on whole numbers of known sensitivity: the makers behind `transformation >> noise`.
+
+Must stay true: the scale that is drawn is never below sensitivity times the ratio that is priced, and everything
+that decides it (sensitivity, epsilon, delta, number of coordinates) is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy import exact
+from thebes.privacy.accounting import gaussian
+from thebes.privacy.events import Event, GaussianEvent, LaplaceEvent
+from thebes.privacy.faults import Mistake
+from thebes.privacy.measurement import Floats, Measurement
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.randomness import Randomness
+from thebes.privacy.samplers import LARGEST_SCALE
+from thebes.privacy.stability import LARGEST_TOTAL, Sensitivity
+
+Integers = NDArray[np.int64]
+
+#: Gaussian noise is drawn on a grid this much finer than needed for delta: its slack takes this share of delta.
+SLACK_SHARE = Fraction(1, 1000)
+#: No refinement may leave room for fewer rows than this: totals beyond the room are clamped.
+ROWS = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class Additive:
+    """Noise of one kind and scale, in steps of the totals' grid. `finer` steps of the noise make one of the totals."""
+
+    kind: str  #: "laplace" or "gaussian"
+    drawn_scale: float  #: in steps of the noise's own grid
+    finer: int
+    event: Event
+
+    @property
+    def scale(self) -> float:
+        return self.drawn_scale / self.finer
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on one coordinate (from above for Laplace noise on few steps)."""
+        return self.scale * math.sqrt(2) if self.kind == "laplace" else self.scale
+
+    def width(self, level: float) -> float:
+        """The noise on one coordinate lies within this of 0 with probability at least `level`."""
+        if self.kind == "laplace":
+            # P(|k| > m) = 2 q^(m+1) / (1+q) with q = exp(-1/scale); the least such whole m, cautious in the last bit.
+            q = math.exp(-1 / self.scale)
+            steps = self.scale * math.log(2 / ((1 + q) * (1 - level))) * (1 + 1e-12)
+            return max(0.0, math.ceil(steps) - 1.0)
+        from scipy.special import ndtri
+
+        # Half a step of the fine grid is what separates rounded from continuous noise.
+        return (self.drawn_scale * float(ndtri((1 + level) / 2)) + 0.5) / self.finer
+
+    def add(self, totals: Integers, randomness: Randomness) -> Floats:
+        """Noised totals, in the totals' own steps. Clamping to what fits into 64 bits comes before the noise."""
+        room = LARGEST_TOTAL // self.finer
+        fine = np.clip(totals, -room, room) * self.finer
+        draw = randomness.laplace if self.kind == "laplace" else randomness.gaussian
+        return draw(fine, scale=self.drawn_scale).astype(np.float64) / self.finer
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Discrete Laplace noise (the two-sided geometric mechanism) of scale L1 sensitivity / epsilon, rounded up.
+
+    Pure epsilon: the ratio of two neighbouring probabilities of any vector of whole numbers is at most
+    exp(L1 distance / scale). Source: Ghosh, Roughgarden & Sundararajan 2009; Dwork, McSherry, Nissim & Smith 2006.
+    """
+
+    epsilon: Decimal
+
+    def __init__(self, epsilon: exact.Number) -> None:
+        object.__setattr__(self, "epsilon", exact.epsilon(epsilon))
+
+    def noise(self, sensitivity: Sensitivity) -> Additive:
+        ratio = exact.scale_of(1, self.epsilon)
+        scale = _product_up(ratio, sensitivity.l1)
+        if scale > LARGEST_SCALE:
+            raise Mistake("epsilon", "is too small for bounds cut this finely; use fewer bits")
+        # Several coordinates may share the distance in single steps, so only one coordinate may claim many steps.
+        steps = sensitivity.l1 if sensitivity.coordinates == 1 else 1
+        return Additive("laplace", scale, 1, LaplaceEvent(ratio, steps))
+
+    def release(
+        self, totals: Integers, *, sensitivity: Sensitivity, adjacency: Adjacency, randomness: Randomness
+    ) -> Measurement:
+        return released(totals, noise=self.noise(sensitivity), adjacency=adjacency, randomness=randomness)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Discrete Gaussian noise with the least analytic ratio for (epsilon, delta), for any epsilon.
+
+    The ratio is that of continuous noise (Balle & Wang 2018, theorem 8) at delta less the slack; the slack pays for
+    drawing on a grid. Let f be the density of N(0, s^2), s the scale in steps of the noise's grid, R continuous noise
+    rounded to the grid and P the discrete Gaussian. R on a whole-number answer is post-processing of continuous
+    noise. By the Peano kernel of the midpoint rule (between 0 and 1/8),
+    sum |f(k) - R(k)| <= (1/8) integral |f''| = max |f'| / 2 = 0.121 / s^2; normalising costs as much again, so
+    TV(P, R) <= 0.121 / s^2 for one coordinate and d / (8 s^2) for d. Hence P is
+    (epsilon, delta + (1 + e^epsilon) TV)-DP wherever R is (epsilon, delta)-DP. The event's slack is that term at
+    E = max(epsilon + 5, 10), so it also covers compositions reported up to E; the grid is refined until the slack is
+    at most delta / 1000. As zCDP no slack is needed: 1 / (2 ratio^2) holds for the discrete Gaussian itself (Canonne,
+    Kamath & Steinke 2020, theorem 14).
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+
+    def __init__(self, epsilon: exact.Number, delta: exact.Number) -> None:
+        object.__setattr__(self, "epsilon", exact.epsilon(epsilon))
+        object.__setattr__(self, "delta", exact.delta(delta))
+        if self.delta < exact.DELTA_STEP:
+            raise Mistake("delta", "must be at least 1e-18 for Gaussian noise")
+
+    def noise(self, sensitivity: Sensitivity) -> Additive:
+        slack = float(self.delta) * float(SLACK_SHARE)
+        ratio = gaussian.ratio_for(
+            math.nextafter(float(self.epsilon), 0), math.nextafter(float(self.delta) - slack, 0) * (1 - 1e-15)
+        )
+        scale = _product_up(ratio, sensitivity.l2)
+        finer = 1
+        while (charged := self._slack(scale * finer, sensitivity.coordinates)) > slack or scale * finer < 2**10:
+            finer *= 2
+            if finer * sensitivity.l2 * ROWS > LARGEST_TOTAL:
+                raise Mistake("delta", "is too small for Gaussian noise on this many coordinates")
+        if scale * finer > LARGEST_SCALE:
+            raise Mistake("epsilon", "is too small for bounds cut this finely; use fewer bits")
+        return Additive("gaussian", scale * finer, finer, GaussianEvent(ratio, charged))
+
+    def _slack(self, drawn_scale: float, coordinates: int) -> float:
+        reported = max(float(self.epsilon) + 5, 10.0)
+        if reported > 700:
+            raise Mistake("epsilon", "is too large for Gaussian noise; Laplace noise serves any epsilon")
+        return (1 + math.exp(reported)) * coordinates / (8 * drawn_scale**2) * (1 + 1e-9)
+
+    def release(
+        self, totals: Integers, *, sensitivity: Sensitivity, adjacency: Adjacency, randomness: Randomness
+    ) -> Measurement:
+        return released(totals, noise=self.noise(sensitivity), adjacency=adjacency, randomness=randomness)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastNoise:
+    """Laplace noise or, where delta allows it and its standard deviation is smaller, Gaussian noise.
+
+    The choice depends on public things only: epsilon, delta and the sensitivity.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+
+    def __init__(self, epsilon: exact.Number, delta: exact.Number) -> None:
+        object.__setattr__(self, "epsilon", exact.epsilon(epsilon))
+        object.__setattr__(self, "delta", exact.delta(delta))
+
+    def noise(self, sensitivity: Sensitivity) -> Additive:
+        laplace = Laplace(self.epsilon).noise(sensitivity)
+        if self.delta < exact.DELTA_STEP:
+            return laplace
+        try:
+            smooth = Gaussian(self.epsilon, self.delta).noise(sensitivity)
+        except Mistake:  # such a delta buys no Gaussian noise here
+            return laplace
+        return smooth if smooth.deviation < laplace.deviation else laplace
+
+    def release(
+        self, totals: Integers, *, sensitivity: Sensitivity, adjacency: Adjacency, randomness: Randomness
+    ) -> Measurement:
+        return released(totals, noise=self.noise(sensitivity), adjacency=adjacency, randomness=randomness)
+
+
+def released(totals: Integers, *, noise: Additive, adjacency: Adjacency, randomness: Randomness) -> Measurement:
+    """Noised totals with the event to pay for. The spread holds for each coordinate by itself."""
+    return Measurement(
+        value=noise.add(totals, randomness),
+        event=noise.event,
+        adjacency=adjacency,
+        mechanism=noise.kind,
+        parameters=stated(noise, randomness),
+        spread=spread_of(noise),
+        simulated=randomness.simulated,
+    )
+
+
+def stated(noise: Additive, randomness: Randomness, *, unit: float = 1.0) -> dict[str, object]:
+    """What a certificate says about the noise; `unit` is what one step is worth."""
+    return {"noise": noise.kind, "scale": noise.scale * unit, "drawn_by": randomness.drawn_by}
+
+
+def spread_of(noise: Additive, *, unit: float = 1.0, beside: float = 0.0) -> Callable[[float], tuple[float, float]]:
+    """The two-sided spread of one coordinate; `beside` is what else may have moved the answer (rounding)."""
+
+    def spread(level: float) -> tuple[float, float]:
+        width = noise.width(level) * unit + beside
+        return width, width
+
+    return spread
+
+
+def _product_up(ratio: float, sensitivity: float) -> float:
+    exactly = Fraction(ratio) * Fraction(sensitivity)
+    nearest = float(exactly)
+    return nearest if Fraction(nearest) >= exactly else math.nextafter(nearest, math.inf)

@@ -1,0 +1,1 @@
+"""Whoever asks: submits documents to a coordinator, waits, and reads certified answers."""

@@ -1,0 +1,119 @@
+"""One submitted task in a requestor's hands. It holds no state of its own: the coordinator knows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+from thebes.requestor.refusals import NotFinished, TaskCancelled, TaskExpired, TaskFailed
+from thebes.tasks.reading import release_from_json
+from thebes.tasks.release import Release
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.problems import printable
+from thebes.wire.refusals import Busy, Unreachable
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+PATIENCE_SECONDS = 60.0  #: for how long a coordinator may be silent before waiting ends
+
+_ENDS = {
+    "failed": (TaskFailed, "the coordinator gives no reason; its operator finds it in the log"),
+    "expired": (TaskExpired, "too few people took part before it expired; nothing was released"),
+    "cancelled": (TaskCancelled, "nothing was released"),
+}
+
+
+@dataclass(frozen=True)
+class Handle:
+    """The task `task_id`. `status` and `release` ask the coordinator each time."""
+
+    client: CoordinatorClient = field(repr=False)
+    task_id: str
+    digest: str | None = None
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+
+    def show(self) -> dict[str, Any]:
+        """Everything the coordinator says of the task: status, document, result."""
+        return self.client.task(self.task_id)
+
+    @property
+    def status(self) -> str:
+        """open, running, done, failed, cancelled or expired."""
+        return printable(self.show().get("status")) or "unknown"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document after aliases and defaults."""
+        return dict(self.show().get("document") or {})
+
+    @property
+    def release(self) -> Release | None:
+        """The latest release, or None before the first one. Reading it again spends nothing."""
+        result = self.show().get("result")
+        return None if result is None else release_from_json(result)
+
+    def cancel(self) -> None:
+        """End the task without a release. What people already paid stays paid."""
+        self.client.cancel(self.task_id)
+
+    def wait(
+        self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None
+    ) -> Release:
+        """The release, once the task is done.
+
+        Raises `NotFinished` (also a TimeoutError) after `timeout` seconds, and `TaskFailed`, `TaskExpired` or
+        `TaskCancelled` when there will be none. A coordinator that restarts meanwhile is waited for.
+        `progress` is told what the coordinator says of the task, each time.
+        """
+        body = self.finished(timeout, progress=progress)
+        if body.get("result") is None:
+            raise TaskFailed(self.task_id, "it ended without a release")
+        return release_from_json(body["result"])
+
+    def finished(
+        self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None
+    ) -> dict[str, Any]:
+        """Wait as `wait` does, and give what the coordinator says of the task that is done."""
+        if timeout is not None and (isinstance(timeout, bool) or not math.isfinite(timeout) or timeout < 0):
+            raise Mistake("timeout", "must be a number of seconds, or None to wait for as long as it takes")
+        started = self.clock()
+        answered = started
+        pause, heard = FIRST_PAUSE_SECONDS, ""
+        while True:
+            try:
+                body = self.show()
+            except (Unreachable, Busy):
+                if self.clock() - answered >= PATIENCE_SECONDS:
+                    raise
+            else:
+                answered = self.clock()
+                if progress is not None:
+                    progress(body)
+                if self._is_done(body):
+                    return body
+                heard = _heard(body)
+            if timeout is not None and self.clock() - started >= timeout:
+                raise NotFinished(self.task_id, timeout, heard)
+            left = math.inf if timeout is None else timeout - (self.clock() - started)
+            self.sleep(max(0.0, min(pause, left)))
+            pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+    def _is_done(self, body: Mapping[str, Any]) -> bool:
+        status = body.get("status")
+        if isinstance(status, str) and status in _ENDS:
+            class_, usual = _ENDS[status]
+            raise class_(self.task_id, printable(body.get("reason")) or usual)
+        return status == "done"
+
+
+def _heard(body: Mapping[str, Any]) -> str:
+    """How far a task is, where the coordinator says so."""
+    heard, wanted = body.get("contributions"), body.get("min_count")
+    if not isinstance(heard, int):
+        return ""
+    return f" ({heard} contributions so far" + (f", {wanted} are wanted)" if isinstance(wanted, int) else ")")

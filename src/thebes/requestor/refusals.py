@@ -1,0 +1,46 @@
+"""How a task ends without an answer, or has not ended yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thebes.privacy.faults import Refusal
+
+
+class TaskFailed(Refusal):
+    """`task_id` ended without a release; `reason` says why, as far as the coordinator does."""
+
+    ended = "failed"
+
+    def __init__(self, task_id: str, reason: str) -> None:
+        super().__init__(f"task {task_id} {self.ended}: {reason}")
+        self.task_id = task_id
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.task_id, self.reason))
+
+
+class TaskExpired(TaskFailed):
+    """Too few took part before the task's `expires_at`; nothing was released."""
+
+    ended = "expired"
+
+
+class TaskCancelled(TaskFailed):
+    """Its requestor or an operator ended the task; nothing was released."""
+
+    ended = "was cancelled"
+
+
+class NotFinished(Refusal, TimeoutError):
+    """The task goes on, only this wait is over; wait again, or cancel it."""
+
+    def __init__(self, task_id: str, seconds: float, heard: str) -> None:
+        super().__init__(f"task {task_id} is not finished after {seconds:g} seconds{heard}; wait again, or cancel it")
+        self.task_id = task_id
+        self.seconds = seconds
+        self.heard = heard
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.task_id, self.seconds, self.heard))

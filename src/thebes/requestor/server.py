@@ -1,0 +1,152 @@
+"""A coordinator as a requestor sees it.
+
+server = thebes.connect("http://127.0.0.1:8000", token="...")
+release = server.submit(document).wait(timeout=60)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from thebes.privacy.guarantees import Price
+from thebes.requestor.algorithms import algorithms
+from thebes.requestor.handle import Handle
+from thebes.requestor.listing import Listing
+from thebes.tasks import registry
+from thebes.tasks.document import Document
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.refusals import NotFound, Unreachable
+
+AnyDocument = Mapping[str, Any] | Document
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    timeout: float = 30,
+    ca_file: str | Path | None = None,
+    proxy: str | None = None,
+    trust_env: bool = False,
+) -> Server:
+    """The coordinator at `url`. Nothing is sent until something is asked.
+
+    `token` is a requestor's; reading open tasks needs none. `timeout` is for one request, in seconds. `ca_file`
+    names a PEM file where the deployment has its own certificate authority; `proxy` a proxy to go through;
+    `trust_env` lets the environment name one.
+    """
+    return Server(CoordinatorClient(url, token, timeout=timeout, ca_file=ca_file, proxy=proxy, trust_env=trust_env))
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What one contributor would pay for a document, and until when the coordinator holds to it."""
+
+    price: Price
+    expires_at: datetime | None
+
+    def __str__(self) -> str:
+        until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
+        price = self.price.as_json()
+        return f"epsilon {price['epsilon']:g}, delta {price['delta']:g} for one {price['unit']}{until}"
+
+
+class Server:
+    """What a requestor can ask of a coordinator."""
+
+    def __init__(self, client: CoordinatorClient) -> None:
+        self.client = client
+
+    @property
+    def url(self) -> str:
+        return self.client.url
+
+    def login(self, username: str, password: str) -> datetime:
+        """Use the token that the coordinator gives for a name and a password, until the moment that comes back."""
+        body = self.client.login(username, password)
+        try:
+            token, moment = body["token"], datetime.fromisoformat(body["expires_at"])
+        except (KeyError, TypeError, ValueError):
+            raise Unreachable(self.url, "the answer to the login cannot be read; check the address") from None
+        self.client.present(token)
+        return moment
+
+    def quote(self, document: AnyDocument) -> Quote:
+        """The price of a document before anything is asked of anybody."""
+        body = self.client.quote(_checked(document))
+        try:
+            price, moment = body["price"], body.get("expires_at")
+            told = Price(price["epsilon"], price["delta"], price["unit"])
+            return Quote(told, None if moment is None else datetime.fromisoformat(moment))
+        except (KeyError, TypeError, ValueError):
+            raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
+
+    def submit(self, document: AnyDocument) -> Handle:
+        """Put a document up as a task. What cannot work is refused here, naming the field, before it is sent."""
+        known = _checked(document)
+        body = self.client.post_task(known)
+        task_id, digest = body.get("task_id"), body.get("digest")
+        if not isinstance(task_id, str) or not isinstance(digest, str):
+            raise Unreachable(self.url, "the answer names no task; check the address, then list the tasks")
+        if known.get("type") in registry.types() and digest != registry.check(known).digest:
+            warnings.warn(
+                f"the coordinator read the document of task {task_id} differently, so it may be of another version; "
+                "compare handle.document with yours",
+                UserWarning,
+                stacklevel=2,
+            )
+        return Handle(self.client, task_id, digest)
+
+    def task(self, task_id: str) -> Handle:
+        """A task that exists already; `NotFound` where it does not."""
+        digest = self.client.task(task_id).get("digest")
+        return Handle(self.client, task_id, digest if isinstance(digest, str) else None)
+
+    def tasks(self) -> Listing:
+        """The open tasks."""
+        columns = ("task_id", "type", "status", "contributions", "min_count", "price.epsilon", "document.name")
+        return Listing(self.client.tasks(), columns)
+
+    def schemas(self) -> Any:
+        """Which tables and columns collectors say they fill: what a featurizer may read."""
+        return self.client.schemas()
+
+    def sites(self) -> Listing:
+        """The institutions that take part; empty where there are none."""
+        try:
+            found = self.client.sites()
+        except NotFound:
+            found = []
+        return Listing(found, ("name", "state"))
+
+    def algorithms(self) -> Listing:
+        """Every kind of task this installation knows, with the choices its documents offer."""
+        return Listing(algorithms(), ("type", "server", "choices"))
+
+    def close(self) -> None:
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<coordinator at {self.url}>"
+
+
+def _checked(document: AnyDocument) -> dict[str, Any]:
+    """The document as it will be read. A kind that only the coordinator knows is left for it to judge."""
+    named = document.get("type") if isinstance(document, Mapping) else None
+    if isinstance(document, Mapping) and isinstance(named, str) and named not in registry.types():
+        return dict(document)
+    return registry.check(document).as_json()

@@ -1,0 +1,171 @@
+"""Many simulations side by side: how an answer depends on epsilon, on the number of people, on the mechanism.
+
+For researchers who decide before they ask. Every run is a simulation; nothing here spends anybody's budget.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from thebes.privacy.faults import Mistake
+from thebes.simulation.tables import Population, Table, people_of
+from thebes.simulation.world import simulate
+from thebes.tasks import registry
+from thebes.tasks.document import PeopleDocument, Range, Values
+from thebes.tasks.release import Release
+
+Score = Callable[[Release], float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulated release: what was varied, which repeat it was, and what `score` said of it."""
+
+    varied: Mapping[str, Any]
+    repeat: int
+    score: float
+
+
+def sweep(
+    document: Mapping[str, Any],
+    rows: Any,
+    *,
+    vary: Mapping[str, Sequence[Any]],
+    repeats: int = 10,
+    score: Score | None = None,
+    seed: int = 0,
+) -> Any:
+    """A DataFrame with one line for every combination of `vary` (document fields to lists of values): mean and
+    standard deviation of `score` (by default the released number; NaN where none was) over `repeats` simulations."""
+    import pandas as pd
+
+    measure = score or _number
+    people = people_of(rows)
+    lines = []
+    for varied in _combinations(vary):
+        runs = [r.score for r in _runs({**document, **varied}, people, varied, repeats, measure, seed)]
+        lines.append(
+            {**varied, "repeats": repeats, "mean": np.mean(runs), "sd": np.std(runs, ddof=1 if repeats > 1 else 0)}
+        )
+    return pd.DataFrame(lines)
+
+
+def _combinations(vary: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    if not vary or not all(len(values) for values in vary.values()):
+        raise Mistake("vary", "must name at least one field of the document, each with at least one value")
+    for values in product(*vary.values()):
+        yield dict(zip(vary, values, strict=True))
+
+
+def _runs(
+    document: Mapping[str, Any], people: Population, varied: Mapping[str, Any], repeats: int, score: Score, seed: int
+) -> Iterator[Run]:
+    for repeat in range(repeats):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield Run(varied, repeat, score(simulate(document, people, seed=seed + repeat)))
+
+
+def _number(release: Release) -> float:
+    if release.value is None:
+        return float("nan")
+    if not isinstance(release.value, (int, float)):
+        raise Mistake("score", "is needed: this task does not release a single number")
+    return float(release.value)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The least epsilon, to within a tenth, for which `share` of the answers come within the wanted distance."""
+
+    epsilon: float
+    within: float
+    people: int
+    share: float
+    reached: float  #: the distance that `share` of the simulated answers kept
+
+
+def plan(
+    document: Mapping[str, Any],
+    *,
+    within: float,
+    people: int,
+    rows: Any = None,
+    share: float = 0.95,
+    repeats: int = 60,
+    seed: int = 0,
+) -> Plan:
+    """Which epsilon gives plus or minus `within`, for `people` people, `share` of the time?
+
+    Simulated on `rows` (drawn anew with repetition), or, without them, on people spread evenly over the document's
+    bounds. The distance is that between the answer and the truth about these same people: the noise's part.
+    """
+    if not within > 0:
+        raise Mistake("within", "must be greater than 0")
+    if not within < float("inf"):
+        raise Mistake("within", "must be finite")
+    if not 0 < share < 1:
+        raise Mistake("share", "must lie between 0 and 1")
+    if isinstance(people, bool) or people < 1:
+        raise Mistake("people", "must be a whole number of at least 1")
+    checked = registry.check({**document, "epsilon": document.get("epsilon", 1.0)})
+    if not isinstance(checked, PeopleDocument):
+        raise Mistake("type", "is not a kind that people answer")
+    crowd = _crowd(checked, rows, people, seed)
+
+    def reached(epsilon: float) -> float:
+        asked = {**document, "epsilon": epsilon}
+        exact = _number_of_truth(asked, crowd)
+        runs = _runs(asked, crowd, {}, repeats, _number, seed + 1)
+        # No answer is as far away as can be.
+        off = [abs(run.score - exact) if run.score == run.score else np.inf for run in runs]
+        return float(np.sort(off)[min(len(off) - 1, int(np.ceil(share * len(off))) - 1)])
+
+    low, high = 1e-3, 1e-3
+    while (found := reached(high)) > within:
+        low, high = high, high * 4
+        if high > 1e4:
+            raise Mistake("within", "is closer than any epsilon brings this answer: ask more people, or for less")
+    while high / low > 1.1 and high > 1e-3:
+        middle = (low * high) ** 0.5
+        seen = reached(middle)
+        low, high, found = (low, middle, seen) if seen <= within else (middle, high, found)
+    return Plan(high, within, people, share, found)
+
+
+#: an epsilon at which noise is far below anybody's interest: the same code gives the truth
+_HARMLESS = 1e5
+
+
+def _number_of_truth(document: Mapping[str, Any], crowd: Population) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return _number(simulate({**document, "epsilon": _HARMLESS}, crowd, seed=0))
+
+
+def _crowd(document: PeopleDocument, rows: Any, people: int, seed: int) -> Population:
+    draw = np.random.Generator(np.random.PCG64(seed))  # made-up people, not noise
+    if rows is not None:
+        given = people_of(rows)
+        if given.flat is None or len(given.flat.person) != given.people:
+            raise Mistake("rows", "must be one flat table with one row for each person")
+        chosen = draw.integers(0, given.people, people)
+        return people_of({name: column[chosen] for name, column in given.flat.columns.items()})
+    columns: dict[str, Any] = {}
+    for column in {name for names in document.reads.values() for name in names}:
+        bound = (document.bounds or {}).get(column)
+        if isinstance(bound, Range):
+            columns[column] = draw.uniform(bound.low, bound.high, people)
+        elif isinstance(bound, Values):
+            columns[column] = draw.choice(np.array(bound.values, dtype=object), people)
+        else:
+            raise Mistake("rows", f"are needed: the document does not say which values {column!r} can have")
+    if not columns:
+        raise Mistake("rows", "are needed: the featurizer names no column")
+    return Population({}, people, Table(columns, np.arange(people, dtype=np.int64)))

@@ -1,0 +1,102 @@
+"""One task over a population, from document to release, without a network.
+
+Every row (or `person_id`) is declared to be one human, so the release says `simulated`. `min_count` is not
+enforced: the people there are take part, spread evenly over the phases.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from thebes.privacy import randomness as chance
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import Randomness
+from thebes.simulation.featurizing import featurize
+from thebes.simulation.purses import Purses
+from thebes.simulation.tables import people_of
+from thebes.tasks import registry
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.release import Release
+from thebes.tasks.shape import Ask, Setting
+
+_BATCH = 250_000  #: people whose contributions are computed together, at most
+_NUMBERS = 2**25  #: and at most so many numbers in their contributions, to bound memory
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
+
+
+def simulate(document: Mapping[str, Any] | Document, rows: Any, seed: int | None = None) -> Release:
+    """Run one task over `rows` (a DataFrame, a dict of columns, or a dict of "collector.table" tables).
+
+    With a `seed` every draw is repeatable, which protects nobody; without one, chance comes from the
+    operating system. Either way the certificate says `simulated`, because the people were declared.
+    """
+    checked = registry.check(document)
+    if not isinstance(checked, PeopleDocument):
+        raise Mistake("type", "is not a kind that people answer, so a table of people cannot simulate it")
+    source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
+    everybody = featurize(checked.featurizer, people_of(rows))
+    owner = registry.owner(checked, simulated=True)
+    willing = np.flatnonzero(owner.able(checked, everybody))
+    if not len(willing):
+        raise Mistake(
+            "rows", "nobody in this table could take part: every row lacks a value, or holds text for a number"
+        )
+    if len(willing) < len(everybody.failures):
+        warnings.warn(
+            f"{len(everybody.failures) - len(willing)} of {everybody.people} people have no value and "
+            "would be told so before accepting; they send nothing",
+            stacklevel=2,
+        )
+    if len(willing) < checked.min_count:
+        warnings.warn(
+            f"{len(willing)} people take part, fewer than min_count {checked.min_count}: "
+            "a coordinator would not release this",
+            stacklevel=2,
+        )
+    turns = _turns(checked, len(willing), source)
+    purses = Purses(everybody.people, registry.kind(checked.type).price(checked, unit=Unit.PERSON))
+    setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None)
+    aggregator = registry.aggregator(checked, setting)
+    for turn in turns:
+        people = willing[turn]
+        aggregator.expect(len(people))
+        start = 0
+        while start < len(people):
+            ask = aggregator.ask("simulation")
+            if not isinstance(ask, Ask):
+                raise Fault("an aggregator stopped asking before its phase was full")
+            batch = people[start : start + _at_once(aggregator.layout(ask.part))]
+            start += len(batch)
+            given: Contributions = owner.contribute(
+                checked, ask, everybody.select(batch), purses.of(batch), randomness=source
+            )
+            aggregator.accept(given)
+        aggregator.advance(_EPOCH)
+    release = aggregator.release()
+    if release is None:
+        raise Fault("every phase ended and nothing was released")
+    return release
+
+
+def _at_once(layout: Layout) -> int:
+    return max(1, min(_BATCH, _NUMBERS // sum(max(1, slot.length) for slot in layout.values())))
+
+
+def _turns(document: PeopleDocument, people: int, source: Randomness) -> list[np.ndarray[Any, Any]]:
+    """Who takes part in which phase: everybody in `participations` of them, in random order, never twice in one."""
+    phases, each = document.phases, document.participations
+    if phases == 1:
+        return [np.arange(people)]
+    if people * each < phases:
+        raise Mistake("rows", f"{phases} rounds need at least {-(-phases // each)} people")
+    order = source.permutation(people)
+    turn = np.arange(people * each) % phases
+    member = order[np.arange(people * each) // each]
+    return [np.sort(member[turn == phase]) for phase in range(phases)]

@@ -1,0 +1,303 @@
+"""Documents in one line: `thebes.task.median("SELECT age FROM profile.demographics", epsilon=1)`.
+
+One function for each statistic, model and kind. Each returns a plain dictionary with every field explicit, checked
+at once: what cannot work raises a `Mistake` that names the field. Nothing is sent and nothing is spent.
+
+Every function takes, besides its own arguments, `epsilon` (one contributor's total) and these:
+
+    bounds      {column: range_(low, high) or values(...)}; (low, high) is short for a range
+    delta       0 (the default): pure mechanisms only; else at most this much
+    min_count   how many must take part before anything is released (default 11)
+    max_count   keeps the task open until that many, or until expires_at
+    expires_at  a moment such as "2027-01-31T12:00:00+00:00"
+    name, purpose     what people read about the task
+    diagnostics a share of epsilon for counting which featurizers failed
+    group, anonymity  whose members may answer, and whether with tokens
+    missing     trusted kinds: "refuse" (default) or "count"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+
+__all__ = [
+    "bounded",
+    "count",
+    "function",
+    "gaussian_nb",
+    "gradient",
+    "histogram",
+    "linear_regression",
+    "logistic_regression",
+    "mean",
+    "median",
+    "quantile",
+    "random_forest",
+    "range_",
+    "sum",
+    "values",
+    "variance",
+]
+
+Bound = Mapping[str, Any] | tuple[float, float]
+Bounds = Mapping[str, Bound]
+Task = dict[str, Any]
+
+# --- bounds -----------------------------------------------------------------------------------------------
+
+
+def range_(low: float, high: float, default: float | None = None) -> dict[str, Any]:
+    """Numbers from `low` to `high`; a value outside counts as the nearer end, `default` replaces a missing one.
+
+    Example: bounds={"age": range_(0, 120)}
+    """
+    return {"type": "range", "low": low, "high": high} | ({} if default is None else {"default": default})
+
+
+def values(*allowed: bool | int | float | str, default: bool | int | float | str | None = None) -> dict[str, Any]:
+    """One of the `allowed` values; anything else counts as missing, and `default` replaces a missing one.
+
+    Example: bounds={"species": values("cat", "dog", default="dog")}
+    """
+    return {"type": "set", "values": list(allowed)} | ({} if default is None else {"default": default})
+
+
+# --- statistics: one value from each person, a trusted server ----------------------------------------------
+
+
+def count(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
+    """How many people have a value; with `missing="count"`, among those who may have none.
+
+    Example: count("SELECT steps FROM phone.day", epsilon=0.1, missing="count")
+    """
+    return _basic("count", featurizer, epsilon, bounds, options)
+
+
+def sum(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
+    """The sum of everybody's value.
+
+    Example: sum("SELECT steps FROM phone.day", epsilon=0.5, bounds={"steps": (0, 30_000)})
+    """
+    return _basic("sum", featurizer, epsilon, bounds, options)
+
+
+def mean(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
+    """The average. Without bounds, part of epsilon is spent on finding them.
+
+    Example: mean("SELECT age FROM profile.demographics", epsilon=0.5, bounds={"age": (0, 120)})
+    """
+    return _basic("mean", featurizer, epsilon, bounds, options)
+
+
+def median(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
+    """The middle value. Without bounds, part of epsilon is spent on finding them.
+
+    Example: median("SELECT age FROM profile.demographics", epsilon=1, min_count=100)
+    """
+    return _basic("median", featurizer, epsilon, bounds, options)
+
+
+def variance(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
+    """The variance.
+
+    Example: variance("SELECT age FROM profile.demographics", epsilon=1, bounds={"age": (0, 120)})
+    """
+    return _basic("variance", featurizer, epsilon, bounds, options)
+
+
+def quantile(featurizer: str, q: float, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
+    """The value below which a share `q` (between 0 and 1) of the people lies.
+
+    Example: quantile("SELECT age FROM profile.demographics", 0.9, epsilon=1, bounds={"age": (0, 120)})
+    """
+    return _basic("quantile", featurizer, epsilon, bounds, {**options, "quantile": q})
+
+
+def histogram(
+    featurizer: str, *, epsilon: float, bounds: Bounds | None = None, bins: int | None = None, **options: Any
+) -> Task:
+    """How many people have which value: of declared values, in `bins` equal pieces of a range, or, with a delta,
+    of the values that turn out to be common.
+
+    Example: histogram("SELECT species FROM profile.pets", epsilon=1, bounds={"species": values("cat", "dog")})
+    """
+    return _basic("histogram", featurizer, epsilon, bounds, {**options, "bins": bins})
+
+
+def function(
+    name: str,
+    featurizer: str,
+    *,
+    epsilon: float,
+    bounds: Bounds | None = None,
+    subsets: int | None = None,
+    **options: Any,
+) -> Task:
+    """A named function of many disjoint groups of people, brought together privately: trimmed_mean, std, iqr, mad,
+    skewness, kurtosis, and of two columns correlation, rank_correlation, slope.
+
+    Example: function("iqr", "SELECT age FROM profile.demographics", epsilon=1, bounds={"age": (0, 120)})
+    """
+    return _basic(name, featurizer, epsilon, bounds, {**options, "subsets": subsets})
+
+
+# --- models: a row from each person, a trusted server --------------------------------------------------------
+
+
+def gaussian_nb(
+    featurizer: str, *, inputs: Sequence[str], output: str, epsilon: float, bounds: Bounds | None = None, **options: Any
+) -> Task:
+    """A Gaussian naive Bayes classifier of `output` from `inputs`.
+
+    Example: gaussian_nb("SELECT x0, y FROM profile.example", inputs=["x0"], output="y", epsilon=4,
+        bounds={"x0": (-4, 4), "y": values(0, 1)})
+    """
+    return _integrated("GaussianNB", featurizer, inputs, output, epsilon, bounds, options)
+
+
+def linear_regression(
+    featurizer: str, *, inputs: Sequence[str], output: str, epsilon: float, bounds: Bounds | None = None, **options: Any
+) -> Task:
+    """A linear regression of the number `output` from `inputs`. Needs a delta.
+
+    Example: linear_regression("SELECT x0, x1 FROM profile.example", inputs=["x0"], output="x1", epsilon=2,
+        delta=1e-6, bounds={"x0": (-4, 4), "x1": (-4, 4)})
+    """
+    return _integrated("LinearRegression", featurizer, inputs, output, epsilon, bounds, options)
+
+
+def logistic_regression(
+    featurizer: str, *, inputs: Sequence[str], output: str, epsilon: float, bounds: Bounds | None = None, **options: Any
+) -> Task:
+    """A logistic regression of the label `output` from `inputs`. Needs a delta.
+
+    Example: logistic_regression("SELECT x0, y FROM profile.example", inputs=["x0"], output="y", epsilon=2,
+        delta=1e-6, bounds={"x0": (-4, 4), "y": values(0, 1)})
+    """
+    return _integrated("LogisticRegression", featurizer, inputs, output, epsilon, bounds, options)
+
+
+def random_forest(
+    featurizer: str, *, inputs: Sequence[str], output: str, epsilon: float, bounds: Bounds | None = None, **options: Any
+) -> Task:
+    """A forest of random trees that classify `output` from `inputs`.
+
+    Example: random_forest("SELECT x0, y FROM profile.example", inputs=["x0"], output="y", epsilon=4,
+        bounds={"x0": (-4, 4), "y": values(0, 1)})
+    """
+    return _integrated("RandomForestClassifier", featurizer, inputs, output, epsilon, bounds, options)
+
+
+# --- without trust in the server: noise is added before anything leaves ----------------------------------------
+
+
+def bounded(featurizer: str, *, epsilon: float, bounds: Bounds, mechanism: str = "split", **options: Any) -> Task:
+    """One perturbed row from each person. `mechanism`: "split" (each column by itself), "privunit" (the whole row
+    as one report) or "auto" (whichever fits a model better).
+
+    Example: bounded("SELECT species, age FROM profile.pets", epsilon=2, min_count=1000,
+        bounds={"species": values("cat", "dog", default="dog"), "age": range_(0, 30, default=5)})
+    """
+    fields = {"type": "bounded", "server": "untrusted", "featurizer": featurizer, "mechanism": mechanism}
+    return _written(fields, epsilon, bounds, options)
+
+
+def gradient(
+    module: Any,
+    loss: Any,
+    featurizer: str,
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    epsilon: float,
+    clip: float = 1.0,
+    rounds: int = 1,
+    rounds_per_owner: int = 1,
+    shape: int | Sequence[int] | None = None,
+    targets: str | None = None,
+    bounds: Bounds | None = None,
+    **options: Any,
+) -> Task:
+    """Train a torch `module` to make `loss` small, from perturbed gradients of at most length `clip`.
+
+    `module` and `loss` may also be the two strings that `thebes.torch.encode` gives. `shape` and `targets` are told
+    to `encode` (there `inputs` and `targets`). Options besides: learning_rate, momentum, average, mechanism, backbone.
+
+    Example: gradient(torch.nn.Linear(2, 1), torch.nn.MSELoss(), "SELECT x0, x1, y FROM profile.example",
+        inputs=["x0", "x1"], outputs=["y"], epsilon=8, delta=1e-5, rounds=10, min_count=1000)
+    """
+    if isinstance(module, str) != isinstance(loss, str):
+        raise Mistake("loss", "and module are either both torch modules or both strings from thebes.torch.encode")
+    if not isinstance(module, str):
+        from thebes.torch import encode
+
+        module, loss = encode(module, loss, inputs=shape, targets=targets)  # type: ignore[arg-type]
+    elif shape is not None or targets is not None:
+        raise Mistake("shape", "and targets belong to encoding, and this module is encoded already")
+    fields = {
+        "type": "gradient",
+        "server": "untrusted",
+        "featurizer": featurizer,
+        "inputs": _names("inputs", inputs),
+        "outputs": _names("outputs", outputs),
+        "model": module,
+        "loss": loss,
+        "clip": clip,
+        "rounds": rounds,
+        "rounds_per_owner": rounds_per_owner,
+    }
+    return _written(fields, epsilon, bounds, options)
+
+
+def _basic(aggregator: str, featurizer: str, epsilon: float, bounds: Bounds | None, options: Mapping[str, Any]) -> Task:
+    fields = {"type": "basic", "server": "trusted", "featurizer": featurizer, "aggregator": aggregator}
+    return _written(fields, epsilon, bounds, options)
+
+
+def _integrated(
+    model: str,
+    featurizer: str,
+    inputs: Sequence[str],
+    output: str,
+    epsilon: float,
+    bounds: Bounds | None,
+    options: Mapping[str, Any],
+) -> Task:
+    fields = {"type": "integrated", "server": "trusted", "featurizer": featurizer, "model": model}
+    return _written({**fields, "inputs": _names("inputs", inputs), "output": output}, epsilon, bounds, options)
+
+
+def _written(
+    fields: Mapping[str, Any], epsilon: float, bounds: Bounds | None, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Everything given, checked, with every default spelled out."""
+    from thebes.tasks import registry
+
+    for name in options:
+        if name in fields:
+            raise Mistake(name, "is what this function stands for and cannot be given")
+    given = {**fields, "epsilon": epsilon, **{name: value for name, value in options.items() if value is not None}}
+    if bounds is not None:
+        given["bounds"] = _bounds(bounds)
+    return registry.check(given).as_json()
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    if not isinstance(bounds, Mapping) or not all(isinstance(bound, (Mapping, tuple)) for bound in bounds.values()):
+        raise Mistake("bounds", 'must say what each column may hold, for example {"age": range_(0, 120)}')
+    return {column: dict(b) if isinstance(b, Mapping) else _range(column, b) for column, b in bounds.items()}
+
+
+def _range(column: object, ends: tuple[Any, ...]) -> dict[str, Any]:
+    if len(ends) != 2:
+        raise Mistake(f"bounds.{column}"[:80], "must be (low, high), or range_(...), or values(...)")
+    return range_(*ends)
+
+
+def _names(argument: str, columns: Sequence[str]) -> list[str]:
+    if isinstance(columns, str):
+        raise Mistake(argument, f'must be a list of column names, such as ["{columns[:40]}"]')
+    return list(columns)

@@ -1,0 +1,1 @@
+"""basic: one number about many people, from one value each, computed by a server people trust."""

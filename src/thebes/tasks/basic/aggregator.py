@@ -1,0 +1,56 @@
+"""The aggregator of a basic task: many values in, one statistic with its error bar out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.promise import Adjacency
+from thebes.tasks.accompanying import Shares, measured
+from thebes.tasks.basic.kind import BasicDocument
+from thebes.tasks.basic.statistics import Answer, answer, count_of, histogram_of
+from thebes.tasks.document import FAILURE
+from thebes.tasks.keeping import Keeping
+from thebes.tasks.release import Release
+
+
+class BasicAggregator(Keeping):
+    document: BasicDocument
+
+    def conclude(self) -> Release:
+        columns, document, source = self.columns(), self.document, self.setting.randomness
+        epsilon = Shares.of(document).answer
+        values = [columns[name] for name in document.gives]
+        missing = np.logical_or.reduce([v == "" if v.dtype.kind == "U" else np.isnan(v.astype(float)) for v in values])
+        if document.aggregator == "count":
+            found = count_of(document, int((~missing).sum()), epsilon, source)
+        elif document.aggregator == "histogram":
+            found = histogram_of(document, values[0][~missing], epsilon, source)
+        else:
+            table = np.column_stack([v[~missing].astype(np.float64) for v in values])
+            found = answer(document, table, epsilon, source, everybody=document.missing == "refuse")
+        extra = measured(document, missing, columns.get(FAILURE), source)
+        if found.explanation is not None:
+            extra["explanation"] = found.explanation
+        return Release(found.value, self._certificate(found), found.intervals, extra)
+
+    def _certificate(self, found: Answer) -> Certificate:
+        delta = found.delta
+        return Certificate(
+            unit=self.setting.unit,
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=self.document.epsilon,
+            delta=delta,
+            guarantee="approximate" if delta else "pure",
+            mechanism=found.mechanism,
+            parameters={**found.parameters, "noise_drawn_by": self.setting.randomness.drawn_by},
+            bounds=found.bounds,
+            contributors=self.accepted,
+            trust="server",
+            estimated=found.estimated,
+            notes=self.notes,
+            simulated=self.setting.simulated or self.setting.randomness.simulated,
+        )
+
+
+AGGREGATOR = BasicAggregator

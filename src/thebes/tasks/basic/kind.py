@@ -1,0 +1,108 @@
+"""The document of a basic task, its price, and what a person is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from thebes.privacy.guarantees import Price
+from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
+from thebes.privacy.promise import Unit
+from thebes.tasks import explanation
+from thebes.tasks.document import Range, Values, read_as, rule
+from thebes.tasks.trusted import TrustedDocument
+
+STATISTICS = ("count", "sum", "mean", "median", "variance", "quantile", "histogram")
+MOST_BINS = 1000
+
+
+class BasicDocument(TrustedDocument):
+    """One statistic of one value from each person."""
+
+    type: Literal["basic"] = "basic"
+    aggregator: str = Field(json_schema_extra={"enum": [*STATISTICS, *sorted({*SAFE_FUNCTIONS} - {*STATISTICS})]})
+    quantile: float | None = Field(default=None, gt=0, lt=1)
+    bins: int | None = Field(default=None, ge=2, le=MOST_BINS)  #: of a histogram over a range
+    subsets: int | None = Field(default=None, ge=3, le=100_000)  #: of sample-and-aggregate
+
+    @field_validator("aggregator")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in STATISTICS and value not in SAFE_FUNCTIONS:
+            known = (*STATISTICS, *sorted({*SAFE_FUNCTIONS} - {*STATISTICS}))
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        wanted = SAFE_FUNCTIONS[self.aggregator].columns if self.aggregator in SAFE_FUNCTIONS else 1
+        if len(self.gives) != wanted:
+            raise rule("featurizer", f"must give exactly {'one column' if wanted == 1 else 'two columns'} here")
+        if (self.aggregator == "quantile") != (self.quantile is not None):
+            raise rule("quantile", "goes with the aggregator 'quantile', and only with it")
+        if self.subsets is not None and self.aggregator in STATISTICS:
+            raise rule("subsets", f"does not apply to {self.aggregator}")
+        bound = (self.bounds or {}).get(self.column)
+        # A sum is rounded to 2^-20 of its larger end.
+        if self.aggregator == "sum" and isinstance(bound, Range) and bound.high - bound.low < bound.farthest * 2.0**-16:
+            raise rule(
+                f"bounds.{self.column}", "is too narrow for a sum of such large numbers: let the SQL subtract low"
+            )
+        if self.aggregator == "histogram":
+            self._histogram(bound)
+        elif self.bins is not None:
+            raise rule("bins", "goes with the aggregator 'histogram', and only with it")
+        elif self.aggregator != "count" and any(isinstance(b, Values) for b in (self.bounds or {}).values()):
+            raise rule("bounds", f"must be a range of numbers for {self.aggregator}")
+        return self
+
+    def _histogram(self, bound: Range | Values | None) -> None:
+        if bound is None and self.delta == 0:
+            raise rule(
+                "bounds",
+                f"must declare the values of {self.column!r}; or give a delta, so that common values can be found",
+            )
+        if isinstance(bound, Range) and self.bins is None:
+            raise rule("bins", "is missing: into how many bins to cut the range")
+        if self.bins is not None and not isinstance(bound, Range):
+            raise rule("bins", "needs a range in bounds")
+
+    @property
+    def column(self) -> str:
+        """The first column the featurizer gives; for most statistics the only one."""
+        return self.gives[0]
+
+    def texts(self) -> tuple[str, ...]:
+        return self.gives if self.aggregator in ("histogram", "count") and not self.bounds else ()
+
+
+class BasicKind:
+    type = "basic"
+
+    def check(self, document: Mapping[str, Any]) -> BasicDocument:
+        checked: BasicDocument = read_as(BasicDocument, document)
+        return checked
+
+    def price(self, document: BasicDocument, *, unit: Unit = Unit.DEVICE) -> Price:
+        return Price(document.epsilon, document.delta, unit)
+
+    def explain(self, document: BasicDocument) -> str:
+        what = {
+            "quantile": f"the {document.quantile:g} quantile" if document.quantile else "a quantile",
+            "histogram": "how many people have which value",
+            "count": "the number of people who have a value",
+        }.get(document.aggregator, f"the {document.aggregator}")
+        return explanation.together(
+            document,
+            leaves=(
+                "If you accept, that one value is sent to the server, which you would have to trust: it is kept "
+                f"only until there are at least {document.min_count} people's values, which are then combined into "
+                f"one result, {what}, with random noise added. Only that noisy result leaves the server; your "
+                "value is then destroyed."
+            ),
+        )
+
+
+KIND = BasicKind()

@@ -1,0 +1,28 @@
+"""A person's half of a basic task: one value, sent as it is to a server the person trusts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.privacy.randomness import Randomness
+from thebes.tasks import trusted
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.shape import Ask, Claim
+
+
+class BasicOwner:
+    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+        return trusted.able(document, rows)
+
+    def contribute(self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness) -> Contributions:
+        return trusted.contribute(document, ask, rows, claim, randomness=randomness)
+
+    def layout(self, document: Any, part: str) -> Layout:
+        return trusted.layout_of(document)
+
+
+OWNER = BasicOwner()

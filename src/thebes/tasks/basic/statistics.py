@@ -1,0 +1,224 @@
+"""Which mechanism answers which statistic: the one with the least expected error within (epsilon, delta).
+
+Contributions are replace-one neighbours. Where nobody is missing their number is public; where missing values are
+counted, one person may also be absent, and every mechanism is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.accounting import pure
+from thebes.privacy.faults import Mistake
+from thebes.privacy.grid import Grid
+from thebes.privacy.measurement import Interval, Measurement
+from thebes.privacy.mechanisms.bounds import NoBounds, estimate_bounds
+from thebes.privacy.mechanisms.count import count
+from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys
+from thebes.privacy.mechanisms.mean import mean
+from thebes.privacy.mechanisms.quantile import quantile
+from thebes.privacy.mechanisms.sample_aggregate import sample_and_aggregate
+from thebes.privacy.mechanisms.sum import sum_
+from thebes.privacy.mechanisms.variance import variance
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.accompanying import middle_of, never_empty, part
+from thebes.tasks.basic.kind import BasicDocument
+from thebes.tasks.document import FARTHEST, Range, Values
+from thebes.tasks.release import LEVEL, intervals_of
+
+BOUNDS_SHARE = Decimal("0.4")  #: of epsilon, to find the range where none was declared
+Ends = tuple[float, float]
+
+
+def _within(bar: Interval, ends: Ends) -> Interval:
+    """An error bar cut to where every clamped value lies."""
+    return Interval(bar.level, max(float(bar.low), ends[0]), min(float(bar.high), ends[1]))
+
+
+def _width(ends: Ends) -> float:
+    return ends[1] - ends[0]
+
+
+#: where the results of a function of subsets are looked for, from the columns' ranges alone; other functions
+#: give a value of the column itself. Results outside are taken for the nearer end.
+_RESULTS: Mapping[str, Callable[[list[Ends]], Ends]] = {
+    "std": lambda r: (0.0, _width(r[0]) / 2),
+    "iqr": lambda r: (0.0, _width(r[0])),
+    "mad": lambda r: (0.0, _width(r[0]) / 2),
+    "skewness": lambda r: (-10.0, 10.0),
+    "kurtosis": lambda r: (-3.0, 30.0),
+    "correlation": lambda r: (-1.0, 1.0),
+    "rank_correlation": lambda r: (-1.0, 1.0),
+    "slope": lambda r: (-2 * _width(r[1]) / _width(r[0]), 2 * _width(r[1]) / _width(r[0])),
+}
+
+Floats = NDArray[np.float64]
+REPLACE = Adjacency.REPLACE_ONE
+_QUANTILE_BITS = 12  #: steps of 1/4096 of the range: finer ones widen the error bar, which counts grid points
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A statistic's value with its error bars; `value` is None where no range could be found."""
+
+    value: Any
+    mechanism: str
+    parameters: Mapping[str, Any]
+    intervals: Mapping[float, Interval]
+    delta: float
+    bounds: Mapping[str, Any] | None
+    estimated: tuple[str, ...] = ()
+    explanation: str | None = None
+
+
+def answer(
+    document: BasicDocument, table: Floats, epsilon: Decimal, randomness: Randomness, *, everybody: bool
+) -> Answer:
+    """Compute a statistic of numbers (one row each) for `epsilon`. `everybody`: the number of rows is public."""
+    ranges: list[Ends] = []
+    unknown = [c for c in document.gives if c not in (document.bounds or {})]
+    looking = part(epsilon, BOUNDS_SHARE) if unknown else Decimal(0)
+    for place, column in enumerate(document.gives):
+        bound = (document.bounds or {}).get(column)
+        if isinstance(bound, Range):
+            ranges.append((bound.low, bound.high))
+            continue
+        found = estimate_bounds(
+            never_empty(table[:, place]),
+            epsilon=part(looking, Decimal(1) / len(unknown)),
+            adjacency=REPLACE,
+            randomness=randomness,
+            false_positive=0.01,
+        )
+        if isinstance(found.value, NoBounds):
+            return Answer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.value.sentence)
+        if found.value.high - found.value.low > FARTHEST:
+            far = f"The values of {column!r} reach too far. Say which range they have."
+            return Answer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), far)
+        ranges.append((found.value.low, found.value.high))
+    measured = _over_range(document, table, ranges, epsilon - looking, randomness, everybody=everybody)
+    bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, ranges, strict=True)}
+    return _made(document, measured, bounds, ("bounds",) if unknown else ())
+
+
+def count_of(document: BasicDocument, people: int, epsilon: Decimal, randomness: Randomness) -> Answer:
+    """How many people have a value."""
+    counted = np.ones(people, dtype=np.bool_)
+    measured = count(counted, epsilon=epsilon, delta=document.delta, adjacency=REPLACE, randomness=randomness)
+    return _made(document, measured, None)
+
+
+def _over_range(
+    document: BasicDocument,
+    table: Floats,
+    ranges: list[Ends],
+    epsilon: Decimal,
+    randomness: Randomness,
+    *,
+    everybody: bool,
+) -> Measurement:
+    name, values = document.aggregator, table[:, 0]
+    n = len(values) if everybody and len(values) else None
+    additive = {"sum": sum_, "mean": mean, "variance": variance}
+    if name in additive:
+        return additive[name](
+            values,
+            bounds=ranges[0],
+            epsilon=epsilon,
+            delta=document.delta,
+            adjacency=REPLACE,
+            n=n,
+            randomness=randomness,
+        )
+    if name in ("median", "quantile"):
+        found = quantile(
+            never_empty(values, middle_of(ranges[0])),
+            alpha=document.quantile or 0.5,
+            bounds=ranges[0],
+            epsilon=epsilon,
+            adjacency=REPLACE,
+            randomness=randomness,
+            bits=_QUANTILE_BITS,
+            level=LEVEL,
+        )
+        return replace(found, bought=None if found.bought is None else _within(found.bought, ranges[0]))
+    # A person who may be absent is one removal and one addition away from any other: half of epsilon for each.
+    pays, under = (epsilon, REPLACE) if everybody else (part(epsilon, Decimal("0.5")), Adjacency.ADD_REMOVE_ONE)
+    subsets = document.subsets or (max(3, min(1000, round(len(values) ** 0.5))) if everybody else 30)
+    within = np.column_stack([np.clip(table[:, i], *ends) for i, ends in enumerate(ranges)])
+    return sample_and_aggregate(
+        within if len(ranges) > 1 else within[:, 0],
+        function=name,
+        blocks=min(subsets, max(1, len(values))) if everybody else subsets,
+        bounds=_RESULTS[name](ranges) if name in _RESULTS else ranges[0],
+        epsilon=pays,
+        adjacency=under,
+        randomness=randomness,
+        level=LEVEL,
+    )
+
+
+def histogram_of(document: BasicDocument, values: NDArray[Any], epsilon: Decimal, randomness: Randomness) -> Answer:
+    """How many people have which value: declared ones, bins of a range, or the common ones among unknown ones."""
+    bound, delta = (document.bounds or {}).get(document.column), document.delta
+    if bound is None:
+        measured = histogram_of_unknown_keys(
+            values, epsilon=epsilon, delta=delta, adjacency=REPLACE, randomness=randomness
+        )
+        return _made(document, measured, None, ("categories",))
+    if isinstance(bound, Values):
+        size, place = len(bound.values), values.astype(np.int64)
+        bounds: dict[str, Any] = {"type": "set", "values": list(bound.values)}
+    else:
+        size, grid = document.bins or 1, Grid(bound.low, bound.high)
+        place = np.minimum(grid.integers(values) * size // grid.steps, size - 1)
+        bounds = {"type": "range", "low": bound.low, "high": bound.high}
+    keys = list(range(size))
+    measured = histogram(place, keys=keys, epsilon=epsilon, delta=delta, adjacency=REPLACE, randomness=randomness)
+    return _made(document, measured, {document.column: bounds})
+
+
+def labels_of(document: BasicDocument) -> list[str] | None:
+    """What a histogram's keys are called."""
+    bound = (document.bounds or {}).get(document.column)
+    if isinstance(bound, Values):
+        return [str(v) for v in bound.values]
+    if isinstance(bound, Range) and document.bins is not None:
+        edges = np.linspace(bound.low, bound.high, document.bins + 1).tolist()
+        for digits in (6, 9, 12, 17):  # as few as tell the edges apart
+            written = [f"{edge:.{digits}g}" for edge in edges]
+            if len(set(written)) == len(edges):
+                return [f"{a} to {b}" for a, b in pairwise(written)]
+    return None
+
+
+def _made(
+    document: BasicDocument,
+    measured: Measurement,
+    bounds: Mapping[str, Any] | None,
+    estimated: tuple[str, ...] = (),
+) -> Answer:
+    value = measured.value
+    if document.aggregator == "histogram":
+        names = labels_of(document)
+        value = by_key(measured) if names is None else dict(zip(names, measured.value.tolist(), strict=True))
+    parameters = {k: v for k, v in measured.parameters.items() if k != "keys"}
+    delta = 0.0 if _is_pure(measured) else document.delta
+    return Answer(value, measured.mechanism, parameters, intervals_of(measured), delta, bounds, estimated)
+
+
+def _is_pure(measured: Measurement) -> bool:
+    """Whether the event has a pure price: then no delta was spent."""
+    try:
+        pure.price(measured.event, adjacency=measured.adjacency)
+    except Mistake:
+        return False
+    return True

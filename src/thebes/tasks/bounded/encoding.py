@@ -1,0 +1,217 @@
+"""How a row becomes reports: which mechanism carries which columns, with which share of epsilon.
+
+Owner and aggregator build the same plan from the document alone. The shares add up to at most the document's
+epsilon and delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import FAILURES
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+from thebes.privacy.mechanisms.local.additive import LocalGaussian, LocalLaplace
+from thebes.privacy.mechanisms.local.categories import CategoryMechanism
+from thebes.privacy.mechanisms.local.choose import choose_categorical, choose_number
+from thebes.privacy.mechanisms.local.numbers import NumberMechanism
+from thebes.privacy.mechanisms.local.privunit import STEPS, PrivUnit
+from thebes.privacy.mechanisms.local.response import RandomizedResponse
+from thebes.tasks.bounded.kind import MISSING, PRESENT, BoundedDocument
+from thebes.tasks.contributions import Slot
+from thebes.tasks.document import FAILURE, Range, Values
+
+PRESENCE_SHARE = Decimal("0.1")  #: of epsilon, for all presence bits together
+REPORT = "report"  #: the field of a whole-row report
+#: what m ranges' squares are taken to add up to at most: m * _MEAN_SQUARE + sqrt(m) * _SPREAD (a set adds 1).
+#: Chosen once for all data: longer radii mean more noise, shorter ones shorten more rows.
+_MEAN_SQUARE, _SPREAD = 0.2, 0.5
+
+_EXACT_IN_JSON = 2**53  #: whole numbers from here on do not survive every JSON reader
+
+Mechanism = NumberMechanism | CategoryMechanism | PrivUnit
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`parts` maps each field of a contribution to its mechanism; `whole` is the whole-row one, if any."""
+
+    document: BoundedDocument
+    parts: Mapping[str, Mechanism]
+
+    @property
+    def whole(self) -> PrivUnit | None:
+        found = self.parts.get(REPORT)
+        return found if isinstance(found, PrivUnit) else None
+
+    @property
+    def mechanism(self) -> str:
+        return "privunit" if self.whole is not None else "split"
+
+    def epsilon(self) -> Decimal:
+        """What the parts declare together; at most the document's."""
+        return sum((m.epsilon for m in self.parts.values()), Decimal(0))
+
+    def delta(self) -> Decimal:
+        return sum((m.delta for m in self.parts.values()), Decimal(0))
+
+    def slots(self) -> dict[str, Slot]:
+        """The layout of a contribution."""
+        return {name: _slot(mechanism) for name, mechanism in self.parts.items()}
+
+
+def _slot(mechanism: Mechanism) -> Slot:
+    if isinstance(mechanism, PrivUnit):
+        return Slot("integer", -STEPS, STEPS, length=mechanism.dimensions)
+    if isinstance(mechanism, NumberMechanism):
+        return Slot("integer", mechanism.least, mechanism.most)
+    return Slot("integer", 0, mechanism.size - 1)
+
+
+def categories(bound: Values) -> tuple[Any, ...]:
+    """The declared values, and `missing` where there is no default to stand in."""
+    return bound.values if bound.default is not None else (*bound.values, MISSING)
+
+
+def presence_bits(document: BoundedDocument) -> list[str]:
+    """The ranges without a default: only the owner knows whether there was a value."""
+    return [c for c in document.gives if isinstance(b := document.bounds[c], Range) and b.default is None]
+
+
+_plans: dict[str, Plan] = {}  # by digest: making a plan searches for caps and coins
+
+
+def plan(document: BoundedDocument) -> Plan:
+    """Which mechanism carries which columns; a `Mistake` names what cannot work."""
+    digest = document.digest
+    if digest not in _plans:
+        if len(_plans) >= 64:
+            _plans.clear()
+        _plans[digest] = _made(document)
+    return _plans[digest]
+
+
+def _made(document: BoundedDocument) -> Plan:
+    bits = presence_bits(document)
+    epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
+    parts: dict[str, Mechanism] = {}
+    if document.diagnostics is not None:
+        told = _down(epsilon * Decimal(str(document.diagnostics)))
+        parts[FAILURE] = RandomizedResponse(1 + len(FAILURES), told)
+        epsilon -= told
+    for_bits = epsilon * PRESENCE_SHARE if bits else Decimal(0)
+    for column in bits:
+        parts[column + PRESENT] = RandomizedResponse(2, _down(for_bits / len(bits)))
+    chosen = document.mechanism if document.mechanism != "auto" else _least_error(document, epsilon - for_bits)
+    if chosen == "privunit":
+        dimension = sum(1 for _ in coordinates(document))
+        parts[REPORT] = PrivUnit(dimension, epsilon - for_bits, radius=radius(document), aim="second-moment")
+        return Plan(document, parts)
+    share = _down((epsilon - for_bits) / len(document.gives))
+    delta_share = _down(delta / len(document.gives), exact.DELTA_STEP)
+    for column in document.gives:
+        parts[column] = _for_column(document.bounds[column], share, delta_share)
+    return Plan(document, parts)
+
+
+def _down(value: Decimal, step: Decimal = exact.EPSILON_STEP) -> Decimal:
+    return value.quantize(step, ROUND_FLOOR)
+
+
+def _for_column(bound: Range | Values, epsilon: Decimal, delta: Decimal) -> NumberMechanism | CategoryMechanism:
+    if isinstance(bound, Values):
+        return choose_categorical(len(categories(bound)), epsilon, 1000, delta=delta, among=(RandomizedResponse.name,))
+    names = (LocalLaplace.name, LocalGaussian.name) if delta else (LocalLaplace.name,)
+    try:
+        chosen = choose_number(bound.low, bound.high, epsilon, 1000, delta=delta, among=names)
+    except Mistake:
+        if not delta:
+            raise
+        return _for_column(bound, epsilon, Decimal(0))  # no Gaussian grid suits so small a delta; pure noise keeps it
+    if max(-chosen.least, chosen.most) >= _EXACT_IN_JSON:
+        raise Mistake("epsilon", "is too small for so many columns")
+    return chosen
+
+
+# --- the whole row as one vector -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One axis of the row's vector: a range scaled to [-1, 1], or one axis of a set's regular simplex."""
+
+    column: str
+    axis: int = 0
+
+
+def coordinates(document: BoundedDocument) -> Iterator[Coordinate]:
+    """A range has one axis, a set of k categories k - 1."""
+    for column in document.gives:
+        bound = document.bounds[column]
+        count = len(categories(bound)) - 1 if isinstance(bound, Values) else 1
+        for axis in range(count):
+            yield Coordinate(column, axis)
+
+
+def radius(document: BoundedDocument) -> float:
+    """The public length to which a row's vector is shortened."""
+    ranges = sum(isinstance(document.bounds[c], Range) for c in document.gives)
+    return math.sqrt(min(ranges, ranges * _MEAN_SQUARE + math.sqrt(ranges) * _SPREAD) + len(document.gives) - ranges)
+
+
+@lru_cache(maxsize=64)
+def simplex(size: int) -> Floats:
+    """`size` points of length 1 in size - 1 dimensions, as far from each other as can be; row c stands for c.
+
+    Helmert's contrasts: an explicit basis, so that an owner's machine and a requestor's mean the same axes.
+    """
+    k = np.arange(1, size, dtype=np.float64)
+    contrasts = np.tri(size - 1, size) - np.diag(k, 1)[:-1]
+    points: Floats = np.ascontiguousarray((contrasts / np.sqrt(k * (k + 1))[:, None]).T) * math.sqrt(size / (size - 1))
+    points.setflags(write=False)
+    return points
+
+
+def vector(document: BoundedDocument, columns: Mapping[str, NDArray[Any]], only: tuple[str, ...] = ()) -> Floats:
+    """Rows of numbers and category indices as vectors, of all columns or of some."""
+    blocks = []
+    for column in only or document.gives:
+        bound = document.bounds[column]
+        if isinstance(bound, Values):
+            blocks.append(simplex(len(categories(bound)))[columns[column]])
+        else:
+            half = (bound.high - bound.low) / 2
+            blocks.append(((np.clip(columns[column], bound.low, bound.high) - bound.middle) / half)[:, None])
+    return np.concatenate(blocks, axis=1)
+
+
+def _least_error(document: BoundedDocument, epsilon: Decimal) -> str:
+    """Whichever leaves the smaller expected squared error in the second moments, from which models are fitted.
+
+    One off-diagonal entry, per person: split, the product of two columns' (noise + 1); whole row, the variance of
+    V_i V_j, about 1/D^2, divided by (s - c)^2.
+    """
+    length = len(document.gives)
+    share, delta_share = _down(epsilon / length), _down(exact.delta(document.delta) / length, exact.DELTA_STEP)
+    noise = []
+    for column in document.gives:
+        bound = document.bounds[column]
+        each = _for_column(bound, share, delta_share).expected_error(1)
+        axes = 1.0 if isinstance(bound, Values) else ((bound.high - bound.low) / 2) ** 2
+        noise.append(each / axes)
+    split = float(np.mean([a + _MEAN_SQUARE for a in noise])) ** 2
+    dimension = sum(1 for _ in coordinates(document))
+    try:
+        whole = PrivUnit(dimension, epsilon, radius=radius(document), aim="second-moment")
+    except Mistake:
+        return "split"  # too many axes for so small an epsilon
+    return "privunit" if whole.radius**4 / (whole.dimensions * (whole.s - whole.c)) ** 2 < split else "split"

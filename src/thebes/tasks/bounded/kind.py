@@ -1,0 +1,72 @@
+"""The document of a bounded task, its price, and what a person is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.tasks import explanation
+from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Values, read_as, rule
+
+MECHANISMS = ("split", "privunit", "auto")
+MISSING = "missing"  #: the category of a set without a default
+PRESENT = ".present"  #: suffix of the column that says whether a range without a default had a value
+
+
+class BoundedDocument(PeopleDocument):
+    """One perturbed row from each person. `epsilon` covers the whole row, however many columns it has."""
+
+    type: Literal["bounded"] = "bounded"
+    server: Literal["untrusted"] = "untrusted"
+    bounds: Bounds
+    #: "split": each column by itself; "privunit": the whole row as one report; "auto": least expected error of a fit
+    mechanism: Literal["split", "privunit", "auto"] = "split"
+
+    @model_validator(mode="after")
+    def _every_column_is_bounded(self) -> Self:
+        for column in self.gives:
+            if column not in self.bounds:
+                raise rule(f"bounds.{column}", "is missing: every column needs a range or a set of values")
+            if column.endswith(PRESENT):
+                raise rule("featurizer", f"may not give a column whose name ends in {PRESENT}")
+            bound = self.bounds[column]
+            if isinstance(bound, Values) and bound.default is None and MISSING in bound.values:
+                raise rule(f"bounds.{column}", f"needs a default: {MISSING!r} stands for a value that is not there")
+        return self
+
+
+class BoundedKind:
+    type = "bounded"
+
+    def check(self, document: Mapping[str, Any]) -> BoundedDocument:
+        from thebes.tasks.bounded.encoding import plan
+
+        checked: BoundedDocument = read_as(BoundedDocument, document)
+        try:
+            plan(checked)
+        except Mistake as refused:
+            raise InvalidDocument([(refused.argument, refused.message)]) from None
+        return checked
+
+    def price(self, document: BoundedDocument, *, unit: Unit = Unit.DEVICE) -> Price:
+        return Price(document.epsilon, document.delta, unit)
+
+    def explain(self, document: BoundedDocument) -> str:
+        columns = ", ".join(document.gives)
+        return explanation.together(
+            document,
+            leaves=(
+                f"If you accept, your {columns} are changed at random on your own machine, so strongly that the price "
+                "below holds against everybody, the server too. Only the changed values leave; the requestor sees "
+                "them one by one, and can trust no single one of them. A value you do not have is answered at random "
+                "as well."
+            ),
+        )
+
+
+KIND = BoundedKind()

@@ -1,0 +1,156 @@
+"""What a bounded task releases: the perturbed rows, and what is needed to use them well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.measurement import Interval
+from thebes.privacy.mechanisms.local.categories import CategoryMechanism
+from thebes.privacy.mechanisms.local.numbers import NumberMechanism
+from thebes.tasks.bounded import fitting
+from thebes.tasks.bounded.encoding import REPORT, Plan, categories, plan, simplex
+from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
+from thebes.tasks.bounded.moments import Moments, moments
+from thebes.tasks.document import FAILURE, Values
+from thebes.tasks.release import Release
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class RowsRelease(Release):
+    """`rows` (also `value`) are the perturbed rows in the columns' own values; `fit` and `mean` take the noise out."""
+
+    form = "rows"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", self.rows)
+
+    @cached_property
+    def document(self) -> BoundedDocument:
+        """The document these rows answer."""
+        return BoundedKind().check(self.extra["document"])
+
+    @property
+    def _plan(self) -> Plan:
+        return plan(self.document)
+
+    @cached_property
+    def _reports(self) -> Arrays:
+        return {name: np.asarray(values) for name, values in self.extra["reports"].items()}
+
+    @property
+    def reports(self) -> NDArray[np.int64]:
+        """The whole-row reports, one row for each contribution in order."""
+        if REPORT not in self._reports:
+            raise Mistake("mechanism", "there are no whole-row reports: this task perturbed each column by itself")
+        return np.asarray(self._reports[REPORT], dtype=np.int64)
+
+    @cached_property
+    def rows(self) -> Any:
+        """A DataFrame, one row for each contribution in order: sets as declared values, ranges as finite numbers
+        that may lie outside the range. No single row can be believed."""
+        import pandas as pd
+
+        return pd.DataFrame(self._whole() if self._plan.whole is not None else self._split())
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Unbiased mean and second moment of the true rows, as vectors (see `encoding`)."""
+        return moments(self._plan, self._reports)
+
+    @cached_property
+    def frequencies(self) -> dict[str, dict[Any, float]]:
+        """For every set (and presence bit) how frequent each value is among the contributors, freed of the noise.
+        Unbiased, so it may lie outside [0, 1]."""
+        found = {}
+        for column in self.document.gives:
+            bound = self.document.bounds[column]
+            if isinstance(bound, Values):
+                names, mechanism = categories(bound), self._plan.parts.get(column)
+                if isinstance(mechanism, CategoryMechanism):
+                    share = mechanism.estimate(self._reports[column]).value
+                else:
+                    size = len(names)
+                    seen = self.moments.mean[self.moments.block(column)]
+                    share = 1 / size + (size - 1) / size * simplex(size) @ seen
+                found[column] = dict(zip(names, np.asarray(share).tolist(), strict=True))
+        for name, mechanism in self._plan.parts.items():
+            if name.endswith(PRESENT):
+                there = np.asarray(mechanism.estimate(self._reports[name]).value)
+                found[name] = {True: float(there[1]), False: float(there[0])}
+        return found
+
+    def mean(self, column: str, level: float = 0.95) -> tuple[float, Interval]:
+        """A range's mean over the contributors, freed of the noise, with its error bar."""
+        bound = self.document.bounds.get(column)
+        if bound is None or isinstance(bound, Values):
+            raise Mistake("column", "must be one of the ranges of this task")
+        mechanism = self._plan.parts.get(column)
+        if isinstance(mechanism, NumberMechanism):
+            estimate = mechanism.estimate(self._reports[column])
+            bar = estimate.interval(level)
+            return float(estimate.value), Interval(level, float(bar.low), float(bar.high))
+        assert self._plan.whole is not None  # noqa: S101
+        place, half = self.moments.block(column)[0], (bound.high - bound.low) / 2
+        whole = self._plan.whole.estimate(self.reports)
+        bar = whole.interval(level)
+        low, high = (bound.middle + half * float(np.asarray(end)[place]) for end in (bar.low, bar.high))
+        return bound.middle + half * float(whole.value[place]), Interval(level, low, high)
+
+    def fit(self, model: str, *, output: str) -> fitting.FittedRows:
+        """A model of `output` from all other columns, corrected for the noise; `model` as in `fitting.MODELS`."""
+        return fitting.fit(self.moments, self.document, model, output)
+
+    def as_json(self) -> dict[str, Any]:
+        body = super().as_json()
+        body["value"] = self.rows.to_dict(orient="records")
+        return body
+
+    def _lines(self) -> list[str]:
+        lines = [f"{len(next(iter(self._reports.values())))} perturbed rows; freed of the noise:"]
+        for column in self.document.gives:
+            if column in self.frequencies:
+                shares = ", ".join(f"{value} {share:.4g}" for value, share in self.frequencies[column].items())
+                lines.append(f"{column}: {shares}")
+            else:
+                value, bar = self.mean(column)
+                lines.append(f"{column}: mean {value:.6g}  ({bar.level:.0%} interval {bar.low:.6g} to {bar.high:.6g})")
+        return lines
+
+    def _split(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        for name, mechanism in self._plan.parts.items():
+            if name == FAILURE:
+                continue
+            reports = self._reports[name]
+            if name.endswith(PRESENT):
+                columns[name] = reports.astype(bool)
+            elif isinstance(mechanism, NumberMechanism):
+                columns[name] = mechanism.decode(reports)
+            else:
+                bound = self.document.bounds[name]
+                assert isinstance(bound, Values)  # noqa: S101
+                columns[name] = np.array(categories(bound), dtype=object)[reports]
+        ordered = [c for column in self.document.gives for c in (column, column + PRESENT) if c in columns]
+        return {name: columns[name] for name in ordered}
+
+    def _whole(self) -> dict[str, Any]:
+        assert self._plan.whole is not None  # noqa: S101
+        decoded = self._plan.whole.decode(self.reports)
+        columns: dict[str, Any] = {}
+        for column in self.document.gives:
+            bound, where = self.document.bounds[column], self.moments.block(column)
+            if isinstance(bound, Values):
+                names = np.array(categories(bound), dtype=object)
+                columns[column] = names[np.argmax(decoded[:, where] @ simplex(len(names)).T, axis=1)]
+            else:
+                columns[column] = bound.middle + (bound.high - bound.low) / 2 * decoded[:, where[0]]
+            if column + PRESENT in self._reports:
+                columns[column + PRESENT] = self._reports[column + PRESENT].astype(bool)
+        return columns

@@ -1,0 +1,159 @@
+"""What owners send: a batch of contributions as arrays, and each one as the JSON that travels.
+
+A layout says which numbers a contribution holds and within which limits. Whatever does not fit is refused
+before an aggregator sees it, naming the field and never the value.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.faults import Mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One field of a contribution: numbers within limits, `length` of them (0 = a single one).
+
+    For `text`, `length` is the most characters, and the empty text stands for a missing one.
+    """
+
+    kind: Literal["number", "integer", "text"]
+    low: float = -math.inf
+    high: float = math.inf
+    length: int = 0
+    nullable: bool = False
+    packed: bool = False  #: travels as base64 of little-endian float32 instead of a list
+
+    def array(self, name: str, values: Sequence[Any]) -> NDArray[np.generic]:
+        """Check many contributions' values of this field at once."""
+        if self.kind == "text":
+            return self._texts(name, values)
+        shape = (len(values), self.length) if self.length else (len(values),)
+        array = np.empty(shape, dtype=np.float64)
+        for row, value in enumerate(values):
+            array[row] = self._one(name, value)
+        return self.checked(name, array)
+
+    def _texts(self, name: str, values: Sequence[Any]) -> NDArray[np.str_]:
+        if not all(isinstance(value, str) and len(value) <= self.length for value in values):
+            raise Mistake(name, f"must be text of at most {self.length} characters")
+        return np.array(values, dtype=f"<U{self.length}")
+
+    def _one(self, name: str, value: Any) -> Any:
+        if self.packed:
+            return _unpack(name, value, self.length)
+        items = value if self.length else [value]
+        if not isinstance(items, list) or len(items) != (self.length or 1):
+            raise Mistake(name, f"must be a list of {self.length} numbers")
+        for item in items:
+            if item is None and self.nullable:
+                continue
+            if isinstance(item, bool) or not isinstance(item, (int, float)):
+                raise Mistake(name, "must be a number")
+            if self.kind == "integer" and not (isinstance(item, int) and abs(item) < 2**53):
+                raise Mistake(name, "must be a whole number")
+            if isinstance(item, int) and abs(item) >= 2**1000:
+                raise Mistake(name, "is out of range")
+        numbers = [math.nan if item is None else float(item) for item in items]
+        if any(math.isnan(n) for n, item in zip(numbers, items, strict=True) if item is not None):
+            raise Mistake(name, "must be a number")
+        return numbers if self.length else numbers[0]
+
+    def checked(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Refuse values outside the limits; give integers back as integers."""
+        if self.kind == "text":
+            return self._texts(name, array.tolist()) if array.dtype.kind != "U" else array
+        numbers = array.astype(np.float64, copy=False)
+        absent = np.isnan(numbers)
+        if absent.any() and not self.nullable:
+            raise Mistake(name, "must be a number")
+        present = numbers[~absent]
+        if np.isinf(present).any() or (present < self.low).any() or (present > self.high).any():
+            raise Mistake(name, "is out of range")
+        if self.kind == "integer":
+            if (present != np.rint(present)).any():
+                raise Mistake(name, "must be a whole number")
+            return array if array.dtype.kind in "iu" else numbers if self.nullable else numbers.astype(np.int64)
+        return array
+
+
+Layout = Mapping[str, Slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """`count` contributions to one part; row i of every array is contributor i's."""
+
+    part: str
+    count: int
+    fields: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+
+    def payloads(self, layout: Layout) -> Iterable[dict[str, Any]]:
+        """Each contribution as the JSON object that travels."""
+        for row in range(self.count):
+            yield {name: _plain(slot, self.fields[name][row]) for name, slot in layout.items()}
+
+
+def read_payloads(layout: Layout, part: str, payloads: Sequence[object]) -> Contributions:
+    """JSON objects back into one batch, each checked against the layout."""
+    for payload in payloads:
+        if not isinstance(payload, Mapping):
+            raise Mistake("payload", "must be a JSON object")
+        for name in payload:
+            if name not in layout:
+                raise Mistake(f"payload.{name}"[:80], "is not a field of this contribution")
+        for name in layout:
+            if name not in payload:
+                raise Mistake(f"payload.{name}", "is missing")
+    objects = [p for p in payloads if isinstance(p, Mapping)]
+    fields = {name: slot.array(f"payload.{name}", [p[name] for p in objects]) for name, slot in layout.items()}
+    return Contributions(part, len(objects), fields)
+
+
+def checked(layout: Layout, batch: Contributions) -> Contributions:
+    """A batch that never was JSON (simulation) passes the same limits."""
+    if set(batch.fields) != set(layout):
+        raise Mistake("payload", "does not have the fields of this contribution")
+    for name, slot in layout.items():
+        array = np.asarray(batch.fields[name])
+        expected = (batch.count, slot.length) if slot.length and slot.kind != "text" else (batch.count,)
+        if array.shape != expected:
+            raise Mistake(f"payload.{name}", "has the wrong length")
+        slot.checked(f"payload.{name}", array)
+    return batch
+
+
+def _plain(slot: Slot, value: Any) -> Any:
+    if slot.kind == "text":
+        return str(value)
+    if slot.packed:
+        return base64.b64encode(np.asarray(value, dtype="<f4").tobytes()).decode("ascii")
+    if slot.length:
+        return [_scalar(slot, v) for v in np.asarray(value).tolist()]
+    return _scalar(slot, value.item() if hasattr(value, "item") else value)
+
+
+def _scalar(slot: Slot, value: float) -> float | int | None:
+    if value != value:
+        return None
+    return int(value) if slot.kind == "integer" else float(value)
+
+
+def _unpack(name: str, value: object, length: int) -> NDArray[np.float64]:
+    if not isinstance(value, str):
+        raise Mistake(name, "must be base64 text")
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except ValueError:
+        raise Mistake(name, "must be base64 text") from None
+    if len(raw) != 4 * length:
+        raise Mistake(name, f"must hold {length} float32 numbers")
+    return np.frombuffer(raw, dtype="<f4").astype(np.float64)

@@ -1,0 +1,274 @@
+"""The document: what a requestor asks for, immutable and known by its digest.
+
+Every kind adds its own fields to these. Reading is strict: an unknown or wrong field is refused by name, and no
+refusal repeats a value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from thebes.data import featurizer as sql
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+
+LEAST_EPSILON = 1e-6  #: below, every answer is noise alone, and wider than 64 bits hold
+LEAST_DELTA = 1e-15  #: below, noise on a grid that 64 bits hold cannot keep the promise; 0 is always possible
+SERVER_FLOOR = 11  #: the least min_count a coordinator accepts unless its operator says otherwise
+MOST_TIMES = 1_000_000
+FARTHEST = 1e100  #: no range may reach further, so that squares of its values are still numbers
+NARROWEST = 1e-9  #: nor be narrower than this share of its values, so that floats tell its steps apart
+FAILURE = "failure"  #: the field of a contribution that holds the class of a featurizer's failure
+
+
+class InvalidDocument(Mistake):
+    """A document that cannot work. `problems` lists every (field, what is wrong)."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        field, message = problems[0]
+        more = f" (and {len(problems) - 1} more: {', '.join(f for f, _ in problems[1:])})" if problems[1:] else ""
+        super().__init__(field, message + more)
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self.problems,))
+
+
+def rule(field: str, message: str) -> PydanticCustomError:
+    """What a validator raises when fields do not fit together: it names the one to change."""
+    return PydanticCustomError("rule", "{message}", {"field": field, "message": message})
+
+
+def named(text: str) -> str:
+    """A name out of a document as a message shows it: documents are public, but may be long."""
+    return repr(text if len(text) <= 40 else text[:40] + "...")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
+
+
+Scalar = bool | int | float | str
+
+
+class Range(_Strict):
+    """Numbers from `low` to `high`; a value outside counts as the nearer end."""
+
+    type: Literal["range"] = "range"
+    low: float
+    high: float
+    default: float | None = None  #: replaces a missing value
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high:
+            raise rule("low", "must be smaller than high")
+        if self.farthest > FARTHEST or self.high - self.low < max(1 / FARTHEST, NARROWEST * abs(self.middle)):
+            raise rule("low", f"and high must lie within {FARTHEST:g} of 0, and not too close together")
+        if self.default is not None and not self.low <= self.default <= self.high:
+            raise rule("default", "must lie between low and high")
+        return self
+
+    @property
+    def farthest(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def middle(self) -> float:
+        return self.low + (self.high - self.low) / 2
+
+
+class Values(_Strict):
+    """One of the declared `values`; anything else counts as missing."""
+
+    type: Literal["set"] = "set"
+    values: tuple[Scalar, ...] = Field(min_length=2, max_length=10_000)
+    default: Scalar | None = None  #: replaces a missing value
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _from_list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(set(self.values)) != len(self.values) or len({str(v) for v in self.values}) != len(self.values):
+            raise rule("values", "must differ from each other, also when they are written as text")
+        if self.default is not None and self.default not in self.values:
+            raise rule("default", "must be one of the values")
+        return self
+
+
+Bound = Annotated[Range | Values, Field(discriminator="type")]
+Bounds = dict[str, Bound]
+
+
+class Document(_Strict):
+    """The fields every kind has. `epsilon` and `delta` are one contributor's total for the whole document."""
+
+    #: other spellings that are accepted on reading
+    ALIASES: ClassVar[Mapping[str, str]] = {"min_sample_size": "min_count"}
+
+    type: str
+    version: Literal[1] = 1
+    name: str | None = Field(default=None, max_length=200)
+    purpose: str | None = Field(default=None, max_length=2000)
+    epsilon: float = Field(ge=LEAST_EPSILON, le=1e6)
+    delta: float = Field(default=0.0, ge=0, lt=1)
+    expires_at: str | None = None
+
+    @field_validator("delta")
+    @classmethod
+    def _usable(cls, value: float) -> float:
+        if 0 < value < LEAST_DELTA:
+            raise ValueError(f"must be 0 or at least {LEAST_DELTA:g}")
+        return value
+
+    @field_validator("expires_at")
+    @classmethod
+    def _moment(cls, value: str | None) -> str | None:
+        try:
+            zoned = value is None or datetime.fromisoformat(value).tzinfo is not None
+        except ValueError:
+            zoned = False
+        if not zoned:
+            raise ValueError("must be a moment with a time zone, for example 2027-01-31T12:00:00+00:00")
+        return value
+
+    @property
+    def deadline(self) -> datetime | None:
+        return None if self.expires_at is None else datetime.fromisoformat(self.expires_at)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document after aliases and defaults: what the digest covers and what everybody is shown."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of the RFC 8785 form."""
+        import rfc8785
+
+        return hashlib.sha256(rfc8785.dumps(self.as_json())).hexdigest()
+
+
+class PeopleDocument(Document):
+    """A document that people answer from their own stores."""
+
+    server: Literal["trusted", "untrusted"]
+    min_count: int = Field(default=SERVER_FLOOR, ge=1, le=MOST_TIMES * 1000)
+    max_count: int | None = Field(default=None, ge=1, le=MOST_TIMES * 1000)
+    group: str | None = Field(default=None, max_length=200)
+    anonymity: Literal["none", "token"] = "none"
+    diagnostics: float | None = Field(default=None, gt=0, le=0.5)
+    featurizer: str
+    bounds: Bounds | None = None
+
+    @field_validator("featurizer")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        try:
+            sql.read(value)
+        except Mistake as refused:
+            raise ValueError(refused.message) from None
+        return value
+
+    @model_validator(mode="after")
+    def _counts(self) -> Self:
+        if self.max_count is not None and self.max_count < self.min_count:
+            raise rule("max_count", "must not be smaller than min_count")
+        if self.anonymity == "token" and self.group is None:
+            raise rule("group", "is needed with tokens: name the group whose members may answer")
+        if self.diagnostics is not None and FAILURE in self.gives:
+            raise rule("featurizer", f"may not give a column named {FAILURE!r} where diagnostics are asked for")
+        for column in self.bounds or {}:
+            if column not in self.gives:
+                raise rule("bounds", f"names {named(column)}, which the featurizer does not give")
+        return self
+
+    @property
+    def phases(self) -> int:
+        """How many phases the task has, one after another."""
+        return 1
+
+    @property
+    def participations(self) -> int:
+        """In how many phases one owner takes part; `epsilon` is shared over these."""
+        return 1
+
+    @property
+    def parts(self) -> int:
+        """How many contributions one participation sends, under one claim."""
+        return 1
+
+    @property
+    def most_rows(self) -> int:
+        """How many of one owner's rows are read; the first ones in insertion order."""
+        return 1
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """What the featurizer gives."""
+        return sql.read(self.featurizer).outputs
+
+    @property
+    def reads(self) -> dict[str, tuple[str, ...]]:
+        """The tables and columns the featurizer touches."""
+        return sql.read(self.featurizer).tables
+
+
+def raw(document: object) -> dict[str, Any]:
+    """A document as a plain object with aliases resolved; depth and keys are checked before anything else."""
+    if isinstance(document, Document):
+        return document.as_json()
+    if not isinstance(document, Mapping):
+        raise InvalidDocument([("document", "must be a JSON object")])
+    plain = dict(document)
+    if not all(isinstance(key, str) for key in plain):
+        raise InvalidDocument([("document", "every field name must be text")])
+    for alias, name in Document.ALIASES.items():
+        if alias in plain:
+            if name in plain:
+                raise InvalidDocument([(alias, f"is another spelling of {name}; give one of them")])
+            plain[name] = plain.pop(alias)
+    return plain
+
+
+D = Any
+
+
+def read_as(model: type[Document], document: object) -> D:
+    """Read a document as `model`, or refuse it naming every field at fault."""
+    plain = raw(document)
+    try:
+        parsed = model.model_validate(plain)
+        digest = parsed.digest  # a number or text that has no canonical form is refused here
+    except ValidationError as error:
+        raise InvalidDocument([_problem(e) for e in error.errors(include_input=False, include_url=False)]) from None
+    except RecursionError:
+        raise InvalidDocument([("document", "is nested too deeply")]) from None
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidDocument([("document", "has a number or text without a canonical JSON form")]) from None
+    exact.epsilon(parsed.epsilon)
+    assert digest  # noqa: S101
+    return parsed
+
+
+def _problem(error: Any) -> tuple[str, str]:
+    where = [str(part) for part in error["loc"] if part not in ("range", "set")]
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "rule":
+        where.append(str(error["ctx"]["field"]))
+    elif error["type"] == "extra_forbidden":
+        message = "is not a field of this document"
+    elif error["type"] == "union_tag_invalid":  # its own message repeats the tag
+        where.append("type")
+        message = f"must be {error['ctx']['expected_tags']}"
+    elif error["type"] == "missing":
+        message = "is missing"
+    return ".".join(part[:40] for part in where) or "document", message

@@ -1,0 +1,119 @@
+"""The document of a gradient task, its price, and what a person is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.tasks import explanation
+from thebes.tasks.document import InvalidDocument, PeopleDocument, Values, named, read_as, rule
+
+MOST_ROUNDS = 10_000
+MOST_ROWS = 1000  #: of one owner
+
+
+class GradientDocument(PeopleDocument):
+    """Train `model` to make `loss` small. `epsilon` covers every round that one owner serves."""
+
+    type: Literal["gradient"] = "gradient"
+    server: Literal["untrusted"] = "untrusted"
+    inputs: tuple[str, ...] = Field(min_length=1, max_length=10_000)
+    outputs: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    model: str
+    loss: str
+    #: digest of an installed network whose features the model works on; its own weights are not trained
+    backbone: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    clip: float = Field(default=1.0, gt=0, le=1e9)  #: L2 length to which one owner's gradient is shortened
+    rounds: int = Field(default=1, ge=1, le=MOST_ROUNDS)
+    rounds_per_owner: int = Field(default=1, ge=1, le=MOST_ROUNDS)
+    learning_rate: float = Field(default=1.0, gt=0, le=1e6)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    #: which weights are released: those after the last round, or the mean over the second half of the rounds
+    average: Literal["last", "tail"] = "tail"
+    mechanism: Literal["auto", "gaussian", "privunit"] = "auto"
+
+    @field_validator("inputs", "outputs", mode="before")
+    @classmethod
+    def _from_list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _columns_fit(self) -> Self:
+        given = self.gives
+        for field, names in (("inputs", self.inputs), ("outputs", self.outputs)):
+            for column in names:
+                if column not in given:
+                    raise rule(field, f"names {named(column)}, which the featurizer does not give")
+        if set(self.inputs) & set(self.outputs) or len({*self.inputs, *self.outputs}) != len(
+            (*self.inputs, *self.outputs)
+        ):
+            raise rule("outputs", "must differ from the inputs and from each other")
+        if self.rounds_per_owner > self.rounds:
+            raise rule("rounds_per_owner", "must not be more than rounds")
+        if self.mechanism == "gaussian" and self.delta == 0:
+            raise rule("delta", "must be given for Gaussian noise, which has no pure guarantee")
+        return self
+
+    @property
+    def phases(self) -> int:
+        return self.rounds
+
+    @property
+    def participations(self) -> int:
+        return self.rounds_per_owner
+
+    @property
+    def most_rows(self) -> int:
+        return MOST_ROWS
+
+    @property
+    def input_width(self) -> int:
+        """How many numbers the model is fed: a set of m values is m - 1 of them, the last value the reference."""
+        return sum(self._width(column) for column in self.inputs)
+
+    def _width(self, column: str) -> int:
+        bound = (self.bounds or {}).get(column)
+        return len(bound.values) - 1 if isinstance(bound, Values) else 1
+
+
+class GradientKind:
+    type = "gradient"
+
+    def check(self, document: Mapping[str, Any]) -> GradientDocument:
+        from thebes.tasks.gradient.network import network
+
+        checked: GradientDocument = read_as(GradientDocument, document)
+        try:
+            network(checked)
+        except Mistake as refused:
+            if isinstance(refused, InvalidDocument):
+                raise
+            raise InvalidDocument([(refused.argument, refused.message)]) from None
+        return checked
+
+    def price(self, document: GradientDocument, *, unit: Unit = Unit.DEVICE) -> Price:
+        return Price(document.epsilon, document.delta, unit)
+
+    def explain(self, document: GradientDocument) -> str:
+        columns = ", ".join((*document.inputs, *document.outputs))
+        rounds = (
+            "one round" if document.rounds_per_owner == 1 else f"up to {document.rounds_per_owner} rounds, not more,"
+        )
+        return explanation.together(
+            document,
+            leaves=(
+                f"If you accept, your own machine computes from your {columns} how a small network would have to "
+                "change to fit you better, shortens that direction and changes it at random, so strongly that the "
+                f"price below holds against everybody, the server too. You take part in {rounds} of "
+                f"{document.rounds}; only the changed directions leave. The network is data: no program of the "
+                "requestor runs on your machine."
+            ),
+        )
+
+
+KIND = GradientKind()

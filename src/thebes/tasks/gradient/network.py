@@ -1,0 +1,234 @@
+"""The model and loss of a gradient document, read and checked; and which mechanism hides one owner's gradient.
+
+Owner and aggregator build the same from the document alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import FAILURES, Rows
+from thebes.learning.graph import Loss, Model, read_loss, read_model
+from thebes.learning.graph.backbones import Catalogue
+from thebes.learning.graph.document import BACKBONE
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.mechanisms.additive import Additive, Gaussian
+from thebes.privacy.mechanisms.local.privunit import MOST_DIMENSIONS, STEPS, PrivUnit
+from thebes.privacy.mechanisms.local.response import RandomizedResponse
+from thebes.privacy.randomness import Randomness
+from thebes.privacy.stability import Sensitivity
+from thebes.tasks.contributions import Slot
+from thebes.tasks.document import FAILURE, Range, Values
+from thebes.tasks.gradient.kind import GradientDocument
+
+REPORT = "report"
+BITS = 16  #: a gradient's coordinate is rounded to clip / 2^BITS
+_LARGEST = float(2**30)  #: no report of a coordinate, in multiples of clip, may be larger
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LocalGaussianVector:
+    """A gradient of length at most `clip`, on a grid, with Gaussian noise for two gradients 2 clip apart.
+
+    Each coordinate is rounded to `step`; rounding moves a vector by at most sqrt(d)/2 steps, so two rounded ones differ
+    by at most 2 clip/step + sqrt(d). The analytic ratio for (epsilon, delta) and the discrete noise's slack are those
+    of `mechanisms.additive` (Balle & Wang 2018). The seed's noise for distance `clip` would promise half as much.
+    """
+
+    dimension: int
+    epsilon: Decimal
+    delta: Decimal
+    clip: float
+    noise: Additive
+    name: str = "local-gaussian"
+
+    @classmethod
+    def calibrated(cls, dimension: int, epsilon: Decimal, delta: Decimal, clip: float) -> LocalGaussianVector:
+        reach = math.ceil((2 * 2**BITS + math.sqrt(dimension)) ** 2 * (1 + 1e-12))
+        sensitivity = Sensitivity(math.ceil(math.sqrt(reach * dimension)), reach, dimension)
+        return cls(dimension, epsilon, delta, clip, Gaussian(epsilon, delta).noise(sensitivity))
+
+    @property
+    def step(self) -> float:
+        return self.clip / (1 << BITS)
+
+    def perturb(self, gradients: Floats, randomness: Randomness) -> Floats:
+        """Noised gradients in units of clip, each row with its own noise."""
+        steps = np.rint(gradients / self.step).astype(np.int64)
+        noised = self.noise.add(steps, randomness) / 2**BITS
+        return np.asarray(np.clip(noised, -_LARGEST, _LARGEST))
+
+    def decode(self, reports: NDArray[Any]) -> Floats:
+        return np.asarray(reports, dtype=np.float64) * self.clip
+
+    def expected_error(self) -> float:
+        """Expected squared distance of one report."""
+        scale = self.noise.drawn_scale / self.noise.finer * self.step
+        return float(self.dimension * scale**2)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"scale": self.noise.drawn_scale / self.noise.finer * self.step, "clip": self.clip, "bits": BITS}
+
+
+Mechanism = LocalGaussianVector | PrivUnit
+
+
+@dataclass(frozen=True)
+class Network:
+    """`epsilon` and `delta` are one round's share; `failures`, where asked for, hides a featurizer's failure class."""
+
+    model: Model
+    loss: Loss
+    mechanism: Mechanism
+    failures: RandomizedResponse | None
+    epsilon: Decimal
+    delta: Decimal
+
+    @property
+    def parameters(self) -> int:
+        return self.model.graph.parameter_count
+
+    def layout(self) -> dict[str, Slot]:
+        if isinstance(self.mechanism, PrivUnit):
+            dimensions = self.mechanism.dimensions
+            slots = {REPORT: Slot("integer", -STEPS, STEPS, length=dimensions, packed=True)}
+        else:
+            slots = {REPORT: Slot("number", -_LARGEST, _LARGEST, length=self.parameters, packed=True)}
+        if self.failures is not None:
+            slots[FAILURE] = Slot("integer", 0, len(FAILURES))
+        return slots
+
+
+_networks: dict[str, Network] = {}  # by digest: reading a graph and finding a cap take a while
+
+
+def network(document: GradientDocument) -> Network:
+    """Read model and loss, and choose the mechanism; a `Mistake` names what cannot work."""
+    digest = document.digest
+    if digest not in _networks:
+        if len(_networks) >= 16:
+            _networks.clear()
+        _networks[digest] = _made(document)
+    return _networks[digest]
+
+
+def _made(document: GradientDocument) -> Network:
+    model = read_model(document.model)
+    loss = read_loss(document.loss, model)
+    takes = model.input.columns if document.backbone is None else _backbone(document, model)
+    if takes != document.input_width:
+        raise Mistake("inputs", f"give {document.input_width} numbers where {takes} are taken")
+    if loss.targets.columns != len(document.outputs):
+        raise Mistake("outputs", f"must be {loss.targets.columns}, as the loss takes")
+    if model.graph.parameter_count < 1:
+        raise Mistake("model", "has no weights to train")
+    epsilon = _share(exact.epsilon(document.epsilon), document.rounds_per_owner, exact.EPSILON_STEP)
+    delta = _share(exact.delta(document.delta), document.rounds_per_owner, exact.DELTA_STEP)
+    failures = None
+    left = epsilon
+    if document.diagnostics is not None:
+        told = (epsilon * Decimal(str(document.diagnostics))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+        failures, left = RandomizedResponse(1 + len(FAILURES), told), epsilon - told
+    mechanism = _mechanism(document, model.graph.parameter_count, left, delta)
+    return Network(model, loss, mechanism, failures, epsilon, delta)
+
+
+def backbone_text(document: GradientDocument) -> str | None:
+    """The backbone's bytes from this machine's own catalogue, compared with the document's digest."""
+    return None if document.backbone is None else Catalogue(catalogue_folder()).text(document.backbone)
+
+
+def catalogue_folder() -> Path:
+    """Where this machine's owner installs backbones; those that come with Thebes need no folder."""
+    return Path(os.environ.get("THEBES_BACKBONES", str(Path.home() / ".thebes" / "backbones")))
+
+
+def _backbone(document: GradientDocument, model: Model) -> int:
+    try:
+        text = backbone_text(document)
+    except Refusal:
+        raise Mistake("backbone", "is not installed here; install it, or name one that comes with Thebes") from None
+    below = read_model(str(text), argument="backbone", limits=BACKBONE)
+    if math.prod(below.output_shape) != model.input.columns:
+        raise Mistake("backbone", f"gives other features than the {model.input.columns} the model takes")
+    return below.input.columns
+
+
+def _share(whole: Decimal, rounds: int, step: Decimal) -> Decimal:
+    return (whole / rounds).quantize(step, ROUND_FLOOR)
+
+
+def _mechanism(document: GradientDocument, dimension: int, epsilon: Decimal, delta: Decimal) -> Mechanism:
+    choices: dict[str, Mechanism] = {}
+    if document.mechanism != "gaussian" and dimension < MOST_DIMENSIONS:
+        try:
+            choices["privunit"] = PrivUnit(dimension, epsilon, radius=document.clip)
+        except Mistake:
+            if document.mechanism == "privunit":
+                raise
+    if document.mechanism != "privunit" and delta:
+        choices["gaussian"] = LocalGaussianVector.calibrated(dimension, epsilon, delta, document.clip)
+    if not choices:
+        raise Mistake("delta", "must be given: so many weights at so small an epsilon need Gaussian noise")
+    return min(choices.values(), key=lambda m: m.expected_error(1) if isinstance(m, PrivUnit) else m.expected_error())
+
+
+# --- rows as the numbers the network takes ----------------------------------------------------------------
+
+
+def tables(document: GradientDocument, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """(inputs, targets, usable): one line for each row; a row without a target is not usable."""
+    inputs = [_encoded(document, rows, column)[0] for column in document.inputs]
+    usable = np.ones(len(rows.person), dtype=np.bool_)
+    targets = []
+    for column in document.outputs:
+        bound = (document.bounds or {}).get(column)
+        if isinstance(bound, Values):
+            index, missing = rows.categories(column, bound.values)
+            targets.append(index.astype(np.float64)[:, None])
+            usable &= ~missing
+        else:
+            numbers, missing = _encoded(document, rows, column)
+            targets.append(numbers)
+            usable &= ~missing
+    return np.concatenate(inputs, axis=1), np.concatenate(targets, axis=1), usable
+
+
+def _encoded(document: GradientDocument, rows: Rows, column: str) -> tuple[Floats, NDArray[np.bool_]]:
+    bound = (document.bounds or {}).get(column)
+    if isinstance(bound, Values):
+        index, missing = rows.categories(column, bound.values)
+        stand_in = bound.values.index(bound.default) if bound.default is not None else len(bound.values) - 1
+        return np.eye(len(bound.values))[np.where(missing, stand_in, index)][:, :-1], missing
+    numbers, missing = rows.numbers(column)
+    if isinstance(bound, Range):
+        stand_in_number = bound.middle if bound.default is None else bound.default
+        numbers = np.clip(np.where(missing, stand_in_number, numbers), bound.low, bound.high)
+        missing = missing if bound.default is None else np.zeros_like(missing)
+    return np.nan_to_num(numbers, nan=0.0, posinf=3e38, neginf=-3e38)[:, None], missing
+
+
+def facts(document: GradientDocument) -> Mapping[str, Any]:
+    """What the certificate says about the mechanism."""
+    made = network(document)
+    return {
+        "rounds": document.rounds,
+        "rounds_per_owner": document.rounds_per_owner,
+        "epsilon_per_round": float(made.epsilon),
+        "delta_per_round": float(made.delta),
+        "weights": made.parameters,
+        "graph": made.model.graph.digest,
+        **made.mechanism.parameters(),
+    }

@@ -1,0 +1,93 @@
+"""A person's half of a gradient task: the mean gradient over the person's rows, shortened, then changed at random.
+
+The network runs in a confined child; whatever happens there, the rest runs here: NaN to zero, clip, noise.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.learning.graph import GradientWorker, clip_rows, finite
+from thebes.learning.graph.weights import unpack_flat
+from thebes.privacy.faults import Mistake
+from thebes.privacy.mechanisms.local.privunit import PrivUnit
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import FAILURE
+from thebes.tasks.gradient.kind import MOST_ROWS, GradientDocument
+from thebes.tasks.gradient.network import REPORT, Floats, backbone_text, network, tables
+from thebes.tasks.shape import Ask, Claim
+
+_AT_ONCE = 2**22  #: numbers of gradients held at a time
+
+
+class GradientOwner:
+    """`trusted` computes in this process: for simulations of one's own models only."""
+
+    def __init__(self, *, trusted: bool = False) -> None:
+        self._trusted = trusted
+
+    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+        """Everybody: who has no row sends the noise around nothing."""
+        return np.ones(rows.people, dtype=np.bool_)
+
+    def contribute(
+        self, document: GradientDocument, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+    ) -> Contributions:
+        """One perturbed gradient for this round, at the weights in the ask, which must fit the consented graph."""
+        made = network(document)
+        weights = _weights(document, ask)
+        claim.consume(epsilon=made.epsilon, delta=made.delta)
+        kept = rows.at_most(MOST_ROWS)
+        inputs, targets, usable = tables(document, kept)
+        dimensions = made.mechanism.dimensions if isinstance(made.mechanism, PrivUnit) else made.parameters
+        kind = np.int16 if isinstance(made.mechanism, PrivUnit) else np.float32
+        reports = np.empty((rows.people, dimensions), dtype=kind)
+        size = max(1, _AT_ONCE // made.parameters)
+        starts = np.searchsorted(kept.person, np.arange(rows.people + 1))
+        backbone = backbone_text(document)
+        with GradientWorker(document.model, document.loss, backbone=backbone, trusted=self._trusted) as worker:
+            for first in range(0, rows.people, size):
+                last = min(first + size, rows.people)
+                span = slice(starts[first], starts[last])
+                mine = usable[span]
+                person = kept.person[span][mine] - first
+                mean = np.zeros((last - first, made.parameters))
+                if mine.any():
+                    each = _by_rows(worker, weights, inputs[span][mine], targets[span][mine], size)
+                    np.add.at(mean, person, each)
+                    mean /= np.maximum(np.bincount(person, minlength=last - first), 1)[:, None]
+                reports[first:last] = made.mechanism.perturb(clip_rows(mean, document.clip), randomness)
+        fields: dict[str, NDArray[np.generic]] = {REPORT: reports}
+        if made.failures is not None:
+            fields[FAILURE] = made.failures.perturb(rows.failures.astype(np.int64), randomness)
+        return Contributions(ask.part, rows.people, fields)
+
+    def layout(self, document: GradientDocument, part: str) -> Layout:
+        return network(document).layout()
+
+
+def _by_rows(worker: GradientWorker, weights: Any, inputs: Floats, targets: Floats, size: int) -> Floats:
+    pieces = [
+        finite(worker.gradients(weights, inputs[start : start + size], targets[start : start + size]))
+        for start in range(0, len(inputs), size)
+    ]
+    return np.concatenate(pieces)
+
+
+def _weights(document: GradientDocument, ask: Ask) -> NDArray[np.float32]:
+    try:
+        raw = base64.b64decode(str(ask.payload.get("weights")), validate=True)
+    except (binascii.Error, ValueError):
+        raise Mistake("weights", "of this round are not base64; the server did not keep to the task") from None
+    return unpack_flat(network(document).model.graph, raw)
+
+
+OWNER = GradientOwner()
+SIMULATED = GradientOwner(trusted=True)

@@ -1,0 +1,30 @@
+"""What an integrated task releases: a model as JSON, which loads into a fitted estimator and never into code."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+from thebes.tasks.release import Release
+
+
+class ModelRelease(Release):
+    """`value` is the model as plain data (None where none could be trained); `model` is fitted and predicts."""
+
+    form = "model"
+
+    @cached_property
+    def model(self) -> Any:
+        """A fitted scikit-learn-compatible estimator over the document's inputs, in their order."""
+        if self.value is None:
+            raise Mistake("model", str(self.extra.get("explanation", "none was released")))
+        from thebes.learning import from_json
+
+        return from_json(self.value)
+
+    def _lines(self) -> list[str]:
+        if self.value is None:
+            return super()._lines()
+        inputs, output = ", ".join(self.extra["inputs"]), self.extra["output"]
+        return [f"a {type(self.model).__name__} that predicts {output} from {inputs}"]

@@ -1,0 +1,87 @@
+"""Which kinds there are. A kind is one folder beside this file, or a package that declares the entry point
+`thebes.kinds`; adding one changes nothing here.
+
+A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
+needs it, so that no coordinator loads an owner's half.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import Any
+
+from thebes.tasks.document import Document, InvalidDocument, raw
+from thebes.tasks.shape import Aggregator, Kind, Owner, Setting
+
+
+@lru_cache(maxsize=1)
+def _folders() -> dict[str, str]:
+    """type -> the package that holds the kind."""
+    import thebes.tasks as room
+
+    found = {
+        info.name.replace("_", "-"): f"{room.__name__}.{info.name}"
+        for info in pkgutil.iter_modules(room.__path__)
+        if info.ispkg
+    }
+    for point in entry_points(group="thebes.kinds"):
+        found.setdefault(point.name, point.value)
+    return found
+
+
+def register(type_: str, package: str) -> None:
+    """Make a kind known that lives in `package` (what the entry point does for an installed one)."""
+    _folders().setdefault(type_, package)
+
+
+def types() -> tuple[str, ...]:
+    """Every kind's type, in alphabetical order."""
+    return tuple(sorted(_folders()))
+
+
+def load_all() -> None:
+    """Import every kind's public half."""
+    for type_ in types():
+        kind(type_)
+
+
+def load_releases() -> None:
+    """Import every kind's own form of release (`release.py`, where it has one), so that it can be read from JSON."""
+    for package in _folders().values():
+        if find_spec(f"{package}.release") is not None:
+            import_module(f"{package}.release")
+
+
+def kind(type_: object) -> Kind:
+    """The kind of that type; an unknown one is refused naming those that exist."""
+    if not isinstance(type_, str) or type_ not in _folders():
+        raise InvalidDocument([("type", f"must be one of {', '.join(types())}")])
+    found: Kind = import_module(f"{_folders()[type_]}.kind").KIND
+    return found
+
+
+def check(document: Mapping[str, Any] | Document) -> Document:
+    """Read a document of any kind, or refuse it naming the field at fault."""
+    plain = raw(document)
+    if "type" not in plain:
+        raise InvalidDocument([("type", "is missing")])
+    return kind(plain["type"]).check(plain)
+
+
+def aggregator(document: Document, setting: Setting) -> Aggregator:
+    """A new aggregator for a checked document."""
+    made: Aggregator = import_module(f"{_folders()[document.type]}.aggregator").AGGREGATOR(document, setting)
+    return made
+
+
+def owner(document: Document, *, simulated: bool = False) -> Owner:
+    """The owner's half for a checked document. In simulation of one's own documents a kind may give a quicker one
+    (`SIMULATED`) that computes the same without confining strangers' models."""
+    module = import_module(f"{_folders()[document.type]}.owner")
+    half: Owner = getattr(module, "SIMULATED", module.OWNER) if simulated else module.OWNER
+    return half

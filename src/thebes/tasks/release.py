@@ -1,0 +1,142 @@
+"""The answer: a value, an error bar, a certificate. Stored before it is served and served again for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, ClassVar
+
+import numpy as np
+
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.faults import Mistake
+from thebes.privacy.measurement import Interval
+
+#: the levels at which error bars are kept
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Release:
+    """`value` is a number, {key: number}, a model, or rows, by kind. `extra` holds what a kind adds."""
+
+    value: Any
+    certificate: Certificate
+    intervals: Mapping[float, Interval] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    #: how a kind's own release is made again from its JSON; kinds register here by `form`
+    form: ClassVar[str] = "value"
+    FORMS: ClassVar[dict[str, type[Release]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Release.FORMS[cls.form] = cls
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """Where the exact answer lies with probability at least `level`, or None where no error bar is known.
+
+        Only some levels are kept; the nearest one that is high enough is given, and says which it is.
+        """
+        if not self.intervals:
+            return None
+        enough = [kept for kept in self.intervals if kept >= level]
+        if not 0 < level < 1 or not enough:
+            raise Mistake("level", f"must lie between 0 and {max(self.intervals)}, the highest that is kept")
+        return self.intervals[min(enough)]
+
+    def as_json(self) -> dict[str, Any]:
+        main = self._main
+        body = {
+            "value": plain(self.value),
+            "interval": None if main is None else self._bar(main),
+            "certificate": plain(self.certificate.as_json()),
+            "form": self.form,
+        }
+        if self.intervals:
+            body["intervals"] = [self._bar(interval) for interval in self.intervals.values()]
+        return {**body, **{name: plain(v) for name, v in self.extra.items()}}
+
+    @property
+    def _main(self) -> Interval | None:
+        return self.interval(min(LEVEL, max(self.intervals))) if self.intervals else None
+
+    def _bar(self, interval: Interval) -> dict[str, Any]:
+        """An interval as JSON: of {key: number} the ends are {key: number} too."""
+        body = interval.as_json()
+        if isinstance(self.value, Mapping):
+            for end in ("low", "high"):
+                ends = body[end] if isinstance(body[end], list) else [body[end]] * len(self.value)
+                body[end] = {str(key): each for key, each in zip(self.value, ends, strict=True)}
+        return body
+
+    def __str__(self) -> str:
+        return "\n".join([*self._lines(), *self._beside(), self.certificate.text])
+
+    def _lines(self) -> list[str]:
+        """The value in words; a kind's own release says it differently."""
+        bar = None if self._main is None else self._bar(self._main)
+        if isinstance(self.value, Mapping):
+            if not self.value:
+                return ["nothing was common enough to be shown"]
+            low, high = (bar["low"], bar["high"]) if bar is not None else ({}, {})
+            return [
+                f"{key}: {_with_bar(number, bar, low.get(str(key)), high.get(str(key)))}"
+                for key, number in self.value.items()
+            ]
+        if self.value is None:
+            return ["no answer: " + str(self.extra.get("explanation", "nothing could be released"))]
+        return [_with_bar(self.value, bar, bar and bar["low"], bar and bar["high"])]
+
+    def _beside(self) -> list[str]:
+        """What was measured beside the value."""
+        lines = []
+        if "missing" in self.extra:
+            lines.append(f"without a value: {self.extra['missing']['value']:.6g}")
+        if "diagnostics" in self.extra:
+            counts = ", ".join(f"{name} {number:.6g}" for name, number in self.extra["diagnostics"].items())
+            lines.append(f"featurizers: {counts}")
+        return lines
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the value with its error bar, then the certificate. Everything is escaped."""
+        told = self.certificate
+        promise = {
+            "epsilon": f"{told.epsilon:g}",
+            "delta": f"{told.delta:g}",
+            "unit": str(told.unit),
+            "adjacency": str(told.adjacency),
+            "contributors": "private" if told.contributors is None else str(told.contributors),
+            "trust": told.trust,
+        }
+        rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in promise.items())
+        head = str(self).removesuffix(told.text).rstrip("\n")
+        return f"<div><pre>{escape(head)}</pre><table>{rows}</table><p>{escape(told.text)}</p></div>"
+
+
+def _with_bar(number: Any, bar: Mapping[str, Any] | None, low: Any, high: Any) -> str:
+    if not isinstance(number, (int, float)):
+        return type(number).__name__
+    if bar is None:
+        return f"{number:.6g}"
+    return f"{number:.6g}  ({bar['level']:.0%} interval {low:.6g} to {high:.6g})"
+
+
+def intervals_of(measurement: Any) -> dict[float, Interval]:
+    """A measurement's error bars at every kept level."""
+    bars = {level: measurement.interval(level) for level in LEVELS}
+    return {bar.level: bar for bar in bars.values() if bar is not None}
+
+
+def plain(value: Any) -> Any:
+    """Numbers as JSON knows them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,163 @@
+"""One shape for every kind of task.
+
+A kind reads and prices a document. Its aggregator asks, hears contributions and makes a release; its owner's
+half computes contributions from rows. The two halves meet only in `Contributions`, so the same code runs for one
+person, for a simulated million and over a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.privacy import exact
+from thebes.privacy.faults import Refusal
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import Document
+from thebes.tasks.release import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What the aggregator wants from one slot now. `part` depends on public things only; `ask_id` names the ask."""
+
+    ask_id: str
+    part: str
+    phase: int
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to ask now; come back after `seconds`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Nothing will be asked any more."""
+
+
+class TaskClosed(Refusal):
+    """The phase or the task this contribution was for has ended; nothing was taken."""
+
+
+class State(StrEnum):
+    """Where an aggregator stands. OPEN -> DONE when the last phase closes; OPEN -> EXPIRED when time runs out first."""
+
+    OPEN = "open"
+    DONE = "done"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an aggregator is told by the role that runs it; everything else is in the document.
+
+    `unit` is what admission proves. `group_size` is the published number of registered owners where there is
+    a group. `simulated` marks declared people.
+    """
+
+    unit: Unit
+    randomness: Randomness
+    group_size: int | None = None
+    simulated: bool = False
+
+
+class Claim(Protocol):
+    """An owner's right to spend on one document. Consuming comes before noise; more than was reserved is refused."""
+
+    def consume(self, *, epsilon: exact.Number, delta: exact.Number) -> object: ...
+
+
+class Kind(Protocol):
+    """The public half of a kind: pure functions of the document."""
+
+    #: the value of the document's `type`
+    type: str
+
+    def check(self, document: Mapping[str, Any]) -> Document:
+        """The document with aliases and defaults filled in, or `InvalidDocument` naming the field at fault."""
+        ...
+
+    def price(self, document: Any, *, unit: Unit = Unit.DEVICE) -> Price:
+        """The most one contributor can be charged for this document, over every part, round and repeat."""
+        ...
+
+    def explain(self, document: Any) -> str:
+        """The document in plain words for the person whose data it is about."""
+        ...
+
+
+class Aggregator(Protocol):
+    """The half that hears contributions. Only `advance` is told the time; nothing else ends a phase."""
+
+    state: State
+
+    @property
+    def part(self) -> str:
+        """The part that is heard now."""
+        ...
+
+    @property
+    def wanted(self) -> int:
+        """So many contributions to it end the phase before its time."""
+        ...
+
+    def quote(self, public_state: Mapping[str, Any] | None = None) -> Price: ...
+
+    def ask(self, slot: str) -> Ask | Wait | Closed: ...
+
+    def layout(self, part: str) -> Layout:
+        """What a contribution to this part must look like."""
+        ...
+
+    def examine(self, contributions: Contributions) -> Contributions:
+        """Refuse a batch that is out of domain, naming the field, without hearing it."""
+        ...
+
+    def accept(self, contributions: Contributions) -> None:
+        """Hear a batch. Raises `TaskClosed` after the phase ended, `Mistake` out of domain; then nothing was heard."""
+        ...
+
+    def advance(self, now: datetime, absent: int = 0) -> None: ...
+
+    def expect(self, count: int) -> None:
+        """In simulation only: close the phase at exactly `count` contributions."""
+        ...
+
+    def release(self) -> Release | None:
+        """The answer so far; the same answer every time until more was heard."""
+        ...
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, snapshot: bytes) -> None: ...
+
+
+class Owner(Protocol):
+    """The half that computes on rows: rows are a batch, a person is a batch of one."""
+
+    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+        """Who could answer at all. A person who could not is told so before accepting, and sends nothing."""
+        ...
+
+    def contribute(
+        self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+    ) -> Contributions: ...
+
+    def layout(self, document: Any, part: str) -> Layout:
+        """What a contribution to this part must look like: the same as the aggregator's, known without it."""
+        ...

@@ -1,0 +1,311 @@
+"""What every kind of task must do, as one suite: give it a `Sample` and call each check."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from thebes.data.rows import Rows
+from thebes.privacy import exact, randomness
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.simulation.featurizing import featurize
+from thebes.simulation.tables import people_of
+from thebes.tasks import registry
+from thebes.tasks.contributions import Contributions, read_payloads
+from thebes.tasks.document import Document, InvalidDocument
+from thebes.tasks.reading import release_from_json
+from thebes.tasks.release import Release
+from thebes.tasks.shape import Aggregator, Ask, Closed, Setting, State, TaskClosed
+
+_NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+#: values that are wrong, or at least suspicious, in any field
+POISON: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    10**400,
+    "",
+    "x" * 30_000,
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+    float("nan"),
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A valid document of a kind, and people who can answer it."""
+
+    name: str
+    document: Mapping[str, Any]
+    people: Any
+    seed: int = 7
+
+
+class Purse:
+    """A claim that adds up what was consumed."""
+
+    def __init__(self) -> None:
+        self.epsilon = Decimal(0)
+        self.delta = Decimal(0)
+
+    def consume(self, *, epsilon: exact.Number, delta: exact.Number = 0) -> None:
+        self.epsilon += exact.declared("epsilon", epsilon)
+        self.delta += exact.declared("delta", delta)
+
+
+def _expect(truth: bool, message: str) -> None:
+    if not truth:
+        raise AssertionError(message)
+
+
+def _begin(sample: Sample, *, seed: int | None = None) -> tuple[Document, Aggregator, Rows, randomness.Randomness]:
+    document = registry.check(sample.document)
+    source = randomness.seeded_for_simulation(sample.seed if seed is None else seed)
+    setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True)
+    rows = featurize(str(sample.document["featurizer"]), people_of(sample.people))
+    return document, registry.aggregator(document, setting), rows, source
+
+
+def _turns(sample: Sample, document: Any, rows: Rows) -> list[np.ndarray[Any, Any]]:
+    able = np.flatnonzero(registry.owner(document, simulated=True).able(document, rows))
+    return [able[phase :: document.phases] for phase in range(document.phases)]
+
+
+def _run(sample: Sample) -> tuple[Document, Aggregator, list[tuple[Ask, Contributions, Purse]]]:
+    document, aggregator, rows, source = _begin(sample)
+    owner = registry.owner(document, simulated=True)
+    heard = []
+    for people in _turns(sample, document, rows):
+        aggregator.expect(len(people))
+        ask, purse = aggregator.ask("s"), Purse()
+        assert isinstance(ask, Ask)
+        given = owner.contribute(document, ask, rows.select(people), purse, randomness=source)
+        aggregator.accept(given)
+        aggregator.advance(_NOON)
+        heard.append((ask, given, purse))
+    return document, aggregator, heard
+
+
+def _same(first: Release | None, second: Release | None) -> bool:
+    return first is not None and second is not None and json.dumps(first.as_json()) == json.dumps(second.as_json())
+
+
+# --- the checks ---------------------------------------------------------------------------------------
+
+
+def check_the_price_is_the_documents_epsilon_and_delta(sample: Sample) -> None:
+    document = registry.check(sample.document)
+    price = registry.kind(document.type).price(document)
+    _expect(price.epsilon == Decimal(str(document.epsilon)), "the price is not the document's epsilon")
+    _expect(price.delta == Decimal(str(document.delta)), "the price is not the document's delta")
+
+
+def check_reading_twice_changes_nothing(sample: Sample) -> None:
+    document = registry.check(sample.document)
+    again = registry.check(json.loads(json.dumps(document.as_json())))
+    _expect(again == document and again.digest == document.digest, "a document's digest depends on how it was written")
+
+
+def check_the_explanation_names_what_is_read(sample: Sample) -> None:
+    document: Any = registry.check(sample.document)
+    words = registry.kind(document.type).explain(document)
+    for table, columns in document.reads.items():
+        _expect(table in words, f"the explanation does not name the table {table}")
+        _expect(all(column in words for column in columns), "the explanation does not name every column")
+    _expect(f"{document.epsilon:g}" in words, "the explanation does not name the price")
+
+
+def check_unknown_fields_are_refused_by_name(sample: Sample) -> None:
+    try:
+        registry.check({**sample.document, "surprise": 1})
+    except InvalidDocument as refused:
+        _expect("surprise" in [field for field, _ in refused.problems], "an unknown field is not named")
+    else:
+        raise AssertionError("an unknown field was accepted")
+
+
+def wrong_documents(sample: Sample) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field (also inside objects) wrong in turn, with every poison; generated, not hand-picked."""
+
+    def places(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        if path:
+            yield path
+        items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, (list, tuple)) else ()
+        for key, value in items:
+            yield from places(value, (*path, key))
+
+    whole = json.loads(json.dumps(registry.check(sample.document).as_json()))
+    for path in places(whole, ()):
+        for poison in POISON:
+            broken = copy.deepcopy(whole)
+            parent = broken
+            for step in path[:-1]:
+                parent = parent[step]
+            if parent[path[-1]] == poison:
+                continue
+            parent[path[-1]] = poison
+            yield str(path[0]), broken
+
+
+def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sample) -> None:
+    """No poison ends in anything but acceptance as another document, or a refusal that names a field and no value."""
+    whole = registry.check(sample.document)
+    for top, broken in wrong_documents(sample):
+        try:
+            checked = registry.check(broken)
+        except InvalidDocument as refused:
+            _expect(all(field for field, _ in refused.problems), f"a wrong {top} is refused without naming a field")
+            _expect(len(str(refused)) < 1000, f"the refusal of a wrong {top} repeats a long value")
+        else:
+            _expect(checked.digest != whole.digest or broken.get(top) is None, f"a changed {top} keeps the digest")
+
+
+def check_nobody_spends_more_than_the_price(sample: Sample) -> None:
+    document: Any
+    document, _, heard = _run(sample)
+    price = registry.kind(document.type).price(document)
+    for _, _, purse in heard:
+        most = document.participations
+        _expect(0 < purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price, or nothing")
+        _expect(purse.delta * most <= price.delta, "a part spends more than its share of delta")
+
+
+def check_a_contribution_survives_its_json(sample: Sample) -> None:
+    _, aggregator, heard = _run(sample)
+    for ask, given, _ in heard:
+        layout = aggregator.layout(ask.part)
+        few = Contributions(given.part, min(3, given.count), {name: a[:3] for name, a in given.fields.items()})
+        travelled = [json.loads(json.dumps(payload)) for payload in few.payloads(layout)]
+        back = read_payloads(layout, ask.part, travelled)
+        for name, array in few.fields.items():
+            if array.dtype.kind == "U":
+                _expect(bool((array == back.fields[name]).all()), f"{name} changes on the way")
+            else:
+                _expect(
+                    np.allclose(
+                        array.astype(float), back.fields[name].astype(float), rtol=1e-6, atol=1e-6, equal_nan=True
+                    ),
+                    f"{name} changes on the way",
+                )
+
+
+def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
+    document, aggregator, rows, source = _begin(sample)
+    aggregator.expect(1)
+    ask = aggregator.ask("s")
+    assert isinstance(ask, Ask)
+    layout = aggregator.layout(ask.part)
+    good = registry.owner(document, simulated=True).contribute(
+        document, ask, rows.select(np.array([0])), Purse(), randomness=source
+    )
+    payload = next(iter(good.payloads(layout)))
+    wrong: tuple[Any, ...] = ("x", [], {}, True, float("inf"), 10**400)
+    for name, poison in [(n, p) for n in payload for p in wrong]:
+        slot = layout[name]
+        if slot.kind == "text" and isinstance(poison, str):
+            continue
+        try:
+            read_payloads(layout, ask.part, [{**payload, name: poison}])
+        except Mistake as refused:
+            _expect(name in refused.argument, "the refusal does not name the field")
+        else:
+            raise AssertionError(f"{name} may be {type(poison).__name__}")
+    others: tuple[Any, ...] = ({**payload, "surprise": 1}, dict(list(payload.items())[1:]), None, [])
+    for broken in others:
+        try:
+            read_payloads(layout, ask.part, [broken])
+        except Mistake:
+            continue
+        raise AssertionError("a payload with other fields was accepted")
+
+
+def check_the_release_is_the_same_every_time_and_survives_its_json(sample: Sample) -> None:
+    _, aggregator, _ = _run(sample)
+    release = aggregator.release()
+    _expect(_same(release, aggregator.release()), "asking again gives another answer")
+    assert release is not None
+    back = release_from_json(json.loads(json.dumps(release.as_json())))
+    _expect(_same(release, back) and type(back) is type(release), "a release changes when it is stored")
+
+
+def check_the_certificate_claims_the_price_and_no_more(sample: Sample) -> None:
+    document, aggregator, _ = _run(sample)
+    release = aggregator.release()
+    assert release is not None
+    certificate = release.certificate.as_json()
+    _expect(certificate["epsilon"] == document.epsilon, "the certificate's epsilon is not the contributor's total")
+    _expect(certificate["delta"] <= document.delta, "the certificate claims a delta beyond the document's")
+    _expect(certificate["unit"] == "person" and certificate["simulated"] is True, "declared people are simulated")
+    _expect(bool(certificate["mechanism"]) and bool(certificate["text"]), "the certificate says too little")
+
+
+def check_a_snapshot_continues_where_it_was_taken(sample: Sample) -> None:
+    """Half of the first phase is heard before the snapshot, the rest by a new aggregator that restored it: with
+    the same chance from there on, both end in the same release."""
+    document, _, rows, source = _begin(sample)
+    turns = _turns(sample, document, rows)
+    owner = registry.owner(document, simulated=True)
+    ends = []
+    middle = len(turns[0]) // 2
+    ready: list[Contributions] = []
+    for restarted in (False, True):
+        later = Setting(unit=Unit.PERSON, randomness=randomness.seeded_for_simulation(99), simulated=True)
+        aggregator = registry.aggregator(document, later)
+        for phase, people in enumerate(turns):
+            aggregator.expect(len(people))
+            ask = aggregator.ask("s")
+            assert isinstance(ask, Ask)
+            for half, chosen in enumerate((people[:middle], people[middle:])):
+                if not restarted:
+                    given = owner.contribute(document, ask, rows.select(chosen), Purse(), randomness=source)
+                    ready.append(given)
+                aggregator.accept(ready[2 * phase + half])
+                if restarted and phase == 0 and half == 0:
+                    snapshot = aggregator.snapshot()
+                    aggregator = registry.aggregator(document, later)
+                    aggregator.restore(snapshot)
+                    aggregator.expect(len(people))
+            aggregator.advance(_NOON)
+        ends.append(aggregator.release())
+    _expect(_same(ends[0], ends[1]), "a restart changes the answer")
+
+
+def check_nothing_is_taken_after_the_end(sample: Sample) -> None:
+    _, aggregator, heard = _run(sample)
+    _expect(isinstance(aggregator.ask("s"), Closed), "a finished task still asks")
+    before = json.dumps(aggregator.release().as_json())  # type: ignore[union-attr]
+    try:
+        aggregator.accept(heard[-1][1])
+    except TaskClosed:
+        pass
+    else:
+        raise AssertionError("a contribution was taken after the end")
+    _expect(json.dumps(aggregator.release().as_json()) == before, "a refused contribution changed the release")  # type: ignore[union-attr]
+
+
+def check_too_few_by_the_deadline_release_nothing(sample: Sample) -> None:
+    whole = registry.check(sample.document).as_json()
+    timed = {**whole, "expires_at": _NOON.isoformat(), "min_count": 1_000_000}
+    document = registry.check(timed)
+    source = randomness.seeded_for_simulation(sample.seed)
+    aggregator = registry.aggregator(document, Setting(unit=Unit.DEVICE, randomness=source))
+    aggregator.advance(_NOON.replace(hour=11))
+    _expect(aggregator.state is State.OPEN, "a task ended before its deadline")
+    aggregator.advance(_NOON)
+    _expect(aggregator.state is State.EXPIRED and aggregator.release() is None, "too few people, and yet a release")
+
+
+CHECKS = tuple(value for name, value in sorted(globals().items()) if name.startswith("check_"))

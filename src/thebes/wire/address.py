@@ -1,0 +1,44 @@
+"""Where a server is, as a caller writes it, and ids as pieces of a path."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from thebes.privacy.faults import Mistake
+
+_SEGMENT = re.compile(r"[A-Za-z0-9._~-]{1,200}")
+
+
+def base_url(url: object) -> tuple[str, bool]:
+    """(the address without a slash at its end, whether what is said there is safe from listeners on the way)."""
+    if not isinstance(url, str) or any(not c.isprintable() or c.isspace() for c in url):
+        raise Mistake("url", "must be an address such as http://127.0.0.1:8000")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Mistake("url", "is not an address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise Mistake("url", "must be an address such as http://127.0.0.1:8000")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise Mistake("url", "must not hold a name, a password, a query or a fragment")
+    return url.rstrip("/"), parts.scheme == "https" or is_loopback(parts.hostname)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name is this machine itself."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def segment(argument: str, value: object) -> str:
+    """An id as one piece of a path, or a `Mistake` that names it: nothing in it may lead elsewhere."""
+    if not isinstance(value, str) or not _SEGMENT.fullmatch(value) or not value.strip("."):
+        raise Mistake(argument, "is not an id: it has other characters than letters, digits, '.', '_', '~' and '-'")
+    return value

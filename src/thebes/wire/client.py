@@ -1,0 +1,339 @@
+"""The client of a coordinator, for people and requestors alike: every method is one request of the contract.
+
+What must stay true: a refusal there is the same class here; only what is safe to repeat is repeated, with the same
+bytes; no credential is sent that the caller did not give, and no other server is followed.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from thebes import __version__
+from thebes.privacy.faults import Mistake, ThebesError
+from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
+from thebes.wire import frames
+from thebes.wire.address import base_url, segment
+from thebes.wire.problems import from_problem, printable
+from thebes.wire.refusals import TooLarge, Unreachable
+
+RETRIES = 3
+PAUSE_SECONDS = 0.2  #: before the first repeat; doubled each time
+LONGEST_PAUSE_SECONDS = 5.0
+MOST_BYTES = 2**30  #: of one answer
+_TRY_AGAIN = (429, 502, 503, 504)
+
+
+class CoordinatorClient:
+    """Talks to the coordinator at `url`. `token` is a requestor's or operator's; people need none.
+
+    `ca_file` names a PEM file with the certificate authority of a deployment that has its own. `trust_env` lets
+    the environment name proxies (HTTPS_PROXY, ...); off by default, so that nothing leaves by a way nobody chose.
+    Safe to share between threads. Close it, or use it in a `with`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 30,
+        retries: int = RETRIES,
+        ca_file: str | Path | None = None,
+        proxy: str | None = None,
+        trust_env: bool = False,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url, self._private = base_url(url)
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+            raise Mistake("timeout", "must be a number of seconds")
+        self._retries = retries
+        self._sleep = sleep
+        headers = {"User-Agent": f"thebes/{__version__}", "Accept": "application/json"}
+        try:
+            through = None if proxy is None else httpx.Proxy(proxy)
+        except (ValueError, TypeError, httpx.InvalidURL):
+            raise Mistake("proxy", "must be an address such as http://127.0.0.1:3128") from None
+        try:
+            self._http = httpx.Client(
+                base_url=self.url,
+                headers=headers,
+                timeout=httpx.Timeout(timeout, connect=min(timeout, 10)),
+                verify=_authority(ca_file),
+                proxy=through,
+                trust_env=trust_env,
+                transport=transport,
+                follow_redirects=False,
+            )
+        except ImportError:
+            raise Mistake("proxy", "of this kind needs another package: pip install 'httpx[socks]'") from None
+        if token is not None:
+            self.present(token)
+
+    def present(self, token: str) -> None:
+        """Show `token` from now on; a warning says so where everybody on the way could read it."""
+        if not isinstance(token, str) or not token.strip() or not token.isascii() or not token.isprintable():
+            raise Mistake("token", "must be the text that the coordinator or its operator gave you")
+        self._must_be_private("the token")
+        self._http.headers["Authorization"] = f"Bearer {token.strip()}"
+
+    def _must_be_private(self, secret: str) -> None:
+        if not self._private:
+            warnings.warn(f"{secret} travels unencrypted to {self.url}; use https", UserWarning, stacklevel=4)
+
+    # --- tasks --------------------------------------------------------------------------------------
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """The open tasks, each with document, explanation and price."""
+        return self._list(self._json("GET", "/api/task"))
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        """One task with its status and, where there is one, its latest release as `result`."""
+        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}"))
+
+    def post_task(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Put a document up as a task: `{"task_id", "digest"}`."""
+        return self._object(self._json("POST", "/api/task", body=document))
+
+    def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What one contributor would pay: `{"price", "expires_at"}`. Spends nothing."""
+        return self._object(self._json("POST", "/api/quote", body=document))
+
+    def cancel(self, task_id: str) -> None:
+        """End a task without a release; for its requestor or an operator."""
+        self._request("DELETE", f"/api/task/{segment('task_id', task_id)}")
+
+    # --- contributions ------------------------------------------------------------------------------
+
+    def ask(self, task_id: str, slot: str, *, framed: bool = False) -> Ask | Wait | Closed:
+        """What the task wants from `slot` now. `framed` fetches large payloads as a frame."""
+        path = f"/api/task/{segment('task_id', task_id)}/ask"
+        accept = f"{frames.MEDIA_TYPE}, application/json" if framed else "application/json"
+        try:
+            answer = self._request("GET", path, params={"slot": slot}, headers={"Accept": accept})
+        except TaskClosed:
+            return Closed()
+        return _ask(self._object(self._read(answer)), self.url)
+
+    def submit(self, task_id: str, body: Mapping[str, Any] | bytes, *, media_type: str = frames.JSON) -> str:
+        """Send a contribution and give its receipt. Bytes are sent as they are, so a retry sends the same ones:
+        `frames.encode(body)` makes them, together with their media type."""
+        content = body if isinstance(body, bytes) else _as_json("body", body)
+        path = f"/api/task/{segment('task_id', task_id)}/submit"
+        answer = self._request("POST", path, content=content, headers={"Content-Type": media_type}, again=True)
+        return str(self._known(self._object(self._read(answer)), "receipt"))
+
+    def withdraw(self, task_id: str, receipt: str) -> None:
+        """Take a contribution back before its phase closes. `TaskClosed` when it is too late."""
+        path = f"/api/task/{segment('task_id', task_id)}/submit"
+        self._request("DELETE", path, params={"receipt": receipt})
+
+    # --- everything else ----------------------------------------------------------------------------
+
+    def schemas(self) -> Any:
+        """The schemas that collectors publish: `{app: {"tables": {...}}}`."""
+        return self._json("GET", "/api/schema")
+
+    def publish_schema(self, app: str, tables: Mapping[str, Any]) -> None:
+        """Make known which tables and columns a collector fills: `POST /api/schema {"app", "tables"}`. No counts."""
+        self._request("POST", "/api/schema", json_body={"app": app, "tables": dict(tables)})
+
+    def sites(self) -> list[dict[str, Any]]:
+        """The institutions that take part and their state; empty where the coordinator has none."""
+        return self._list(self._json("GET", "/api/site"))
+
+    def log(self, *, after: int = 0) -> dict[str, Any]:
+        """The signed task list without its first `after` entries, for `wire.log.verify`."""
+        return self._object(self._json("GET", "/api/log", params={"after": str(after)} if after else None))
+
+    def login(self, username: str, password: str) -> dict[str, Any]:
+        """`{"token", "expires_at"}` for a name and a password; `present` the token to use it."""
+        self._must_be_private("the password")
+        return self._object(self._json("POST", "/api/login", body={"username": username, "password": password}))
+
+    def health(self) -> dict[str, Any]:
+        """Whether the coordinator is alive."""
+        return self._object(self._json("GET", "/api/health"))
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"CoordinatorClient({self.url!r})"
+
+    # --- one request --------------------------------------------------------------------------------
+
+    def _json(
+        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
+    ) -> Any:
+        return self._read(self._request(method, path, json_body=body, params=params))
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        json_body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        again: bool = False,
+    ) -> httpx.Response:
+        """One request, repeated where that changes nothing: a GET, or a submission, which has one identity."""
+        if json_body is not None:
+            content, headers = _as_json("document", json_body), {**(headers or {}), "Content-Type": "application/json"}
+        tries = 1 + (self._retries if again or method == "GET" else 0)
+        pause = PAUSE_SECONDS
+        for left in range(tries - 1, -1, -1):
+            try:
+                answer = self._once(method, path, content, params, headers)
+            except httpx.TransportError as error:
+                if not left:
+                    raise Unreachable(self.url, _reason(error)) from None
+            except httpx.HTTPError as error:
+                raise Unreachable(
+                    self.url, f"answered with something that is not HTTP ({type(error).__name__})"
+                ) from None
+            else:
+                if answer.is_success:
+                    return answer
+                if not left or answer.status_code not in _TRY_AGAIN:
+                    raise self._refused(answer)
+                pause = max(pause, _retry_after(answer))
+            self._sleep(min(pause, LONGEST_PAUSE_SECONDS))
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+    ) -> httpx.Response:
+        request = self._http.build_request(method, path, content=content, params=params, headers=headers)
+        answer = self._http.send(request, stream=True)
+        try:
+            taken = bytearray()
+            for piece in answer.iter_bytes():
+                taken += piece
+                if len(taken) > MOST_BYTES:
+                    raise TooLarge(f"{self.url}: the answer is larger than {MOST_BYTES} bytes")
+        finally:
+            answer.close()
+        kept = {k: v for k, v in answer.headers.items() if k in ("content-type", "location", "retry-after")}
+        return httpx.Response(answer.status_code, headers=kept, content=bytes(taken), request=request)
+
+    def _refused(self, answer: httpx.Response) -> ThebesError:
+        status = answer.status_code
+        if answer.is_redirect:
+            where = printable(answer.headers.get("location"), 200)
+            return Unreachable(self.url, f"the server sends us on to {where or 'elsewhere'}; give that address instead")
+        try:
+            body = json.loads(answer.content)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, Mapping) and status not in (413, 429, 503):
+            return Unreachable(
+                self.url, f"what answers there ({status}) is not a Thebes coordinator; check the address"
+            )
+        error = from_problem(status, body)
+        return Unreachable(self.url, error.message) if isinstance(error, Unreachable) else error
+
+    def _read(self, answer: httpx.Response) -> Any:
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == frames.MEDIA_TYPE:
+            return frames.decode(answer.content, most_bytes=MOST_BYTES)
+        try:
+            return json.loads(answer.content)
+        except (ValueError, RecursionError):
+            raise self._strange() from None
+
+    def _object(self, body: Any) -> dict[str, Any]:
+        if not isinstance(body, dict):
+            raise self._strange()
+        return body
+
+    def _list(self, body: Any) -> list[dict[str, Any]]:
+        if not isinstance(body, list) or not all(isinstance(item, dict) for item in body):
+            raise self._strange()
+        return body
+
+    def _known(self, body: Mapping[str, Any], name: str) -> Any:
+        if name not in body:
+            raise self._strange()
+        return body[name]
+
+    def _strange(self) -> Unreachable:
+        return Unreachable(self.url, "the answer is not what a Thebes coordinator says; check the address")
+
+
+def _ask(body: Mapping[str, Any], url: str) -> Ask | Wait:
+    try:
+        if "wait" in body:
+            return Wait(float(body["wait"]))
+        moment = body.get("expires_at")
+        payload = body.get("payload")
+        return Ask(
+            ask_id=str(body["ask_id"]),
+            part=str(body["part"]),
+            phase=int(body["phase"]),
+            payload=dict(payload) if payload is not None else {},
+            expires_at=None if moment is None else datetime.fromisoformat(moment),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise Unreachable(url, "what the coordinator asks cannot be read; it may be of another version") from None
+
+
+def _as_json(argument: str, body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise Mistake(argument, "cannot be written as JSON: use numbers, text, lists and objects") from None
+
+
+def _authority(ca_file: str | Path | None) -> ssl.SSLContext | bool:
+    if ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except (OSError, ssl.SSLError):
+        raise Mistake("ca_file", f"{str(ca_file)!r} is not a readable PEM file of certificates") from None
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    try:
+        return max(0.0, float(answer.headers.get("retry-after", "0")))
+    except ValueError:
+        return 0.0
+
+
+def _reason(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ConnectTimeout):
+        return "nothing answered in time; check the address and whether a firewall is in between"
+    if isinstance(error, httpx.TimeoutException):
+        return "the server did not answer in time; try again, or give a longer timeout"
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return "its certificate cannot be verified; give ca_file if the deployment has its own authority"
+    if isinstance(error, httpx.ConnectError):
+        return "nothing answers there; check the address, and whether `thebes coordinator` is running"
+    return "the connection broke; try again"

@@ -1,0 +1,32 @@
+"""An example kind: how many people say yes, by randomised response. The whole of what a new kind needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.tasks import explanation
+from thebes.tasks.document import PeopleDocument, read_as
+
+
+class TallyDocument(PeopleDocument):
+    type: Literal["tally"] = "tally"
+    server: Literal["untrusted"] = "untrusted"
+
+
+class TallyKind:
+    type = "tally"
+
+    def check(self, document: Mapping[str, Any]) -> TallyDocument:
+        return read_as(TallyDocument, document)
+
+    def price(self, document: TallyDocument, *, unit: Unit = Unit.DEVICE) -> Price:
+        return Price(document.epsilon, document.delta, unit)
+
+    def explain(self, document: TallyDocument) -> str:
+        return explanation.together(document, leaves="If you accept, a yes or a no leaves, which is often a lie.")
+
+
+KIND = TallyKind()

@@ -1,0 +1,131 @@
+"""Every kind passes the same suite; the example kind `tally` shows that adding one touches nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thebes.tasks import registry
+from thebes.testing.kinds import CHECKS, Sample
+
+sys.path.insert(0, str(Path(__file__).parent))
+registry.register("tally", "tally")
+
+RNG = np.random.default_rng(5)
+N = 600
+AGE = RNG.integers(18, 90, N).astype(float)
+X0, X1 = RNG.normal(size=N), RNG.normal(size=N)
+Y = (X0 + 0.5 * RNG.normal(size=N) > 0).astype(int)
+TOWN = np.where(RNG.random(N) < 0.7, "Thebes", "Aachen")
+PROFILE = {"town": TOWN, "age": AGE, "x0": X0, "x1": X1, "y": Y, "z": 2 * X0 - X1 + 0.1 * RNG.normal(size=N)}
+AGE_BOUNDS = {"age": {"type": "range", "low": 0.0, "high": 120.0}}
+X_BOUNDS = {c: {"type": "range", "low": -4.0, "high": 4.0} for c in ("x0", "x1")}
+
+
+def basic(aggregator: str, **more: object) -> Sample:
+    document = {
+        "type": "basic",
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "min_count": 50,
+        "featurizer": "SELECT age FROM profile.demographics",
+        "aggregator": aggregator,
+        "bounds": AGE_BOUNDS,
+        **more,
+    }
+    return Sample(f"basic-{aggregator}-{len(more)}", {k: v for k, v in document.items() if v is not None}, PROFILE)
+
+
+def integrated(model: str, **more: object) -> Sample:
+    output = "z" if model == "LinearRegression" else "y"
+    bound = {"type": "range", "low": -10, "high": 10} if output == "z" else {"type": "set", "values": [0, 1]}
+    document = {
+        "type": "integrated",
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "featurizer": f"SELECT x0, x1, {output} FROM profile.example",
+        "model": model,
+        "inputs": ["x0", "x1"],
+        "output": output,
+        "bounds": {**X_BOUNDS, output: bound},
+        **more,
+    }
+    return Sample(f"integrated-{model}-{len(more)}", {k: v for k, v in document.items() if v is not None}, PROFILE)
+
+
+def bounded(name: str, **more: object) -> Sample:
+    document = {
+        "type": "bounded",
+        "epsilon": 3.0,
+        "min_sample_size": 50,
+        "featurizer": "SELECT town, age, x0 FROM profile.example",
+        "bounds": {
+            "town": {"type": "set", "values": ["Aachen", "Thebes"], "default": "Thebes"},
+            "age": {"type": "range", "low": 0.0, "high": 100.0},
+            "x0": {"type": "range", "low": -3, "high": 3, "default": 0.0},
+        },
+        **more,
+    }
+    return Sample(f"bounded-{name}", document, PROFILE)
+
+
+def gradient(name: str, **more: object) -> Sample:
+    import torch
+
+    from thebes.torch import encode
+
+    torch.manual_seed(0)
+    model, loss = encode(torch.nn.Linear(2, 1), torch.nn.MSELoss())
+    document = {
+        "type": "gradient",
+        "epsilon": 4.0,
+        "featurizer": "SELECT x0, x1, z FROM profile.example",
+        "inputs": ["x0", "x1"],
+        "outputs": ["z"],
+        "model": model,
+        "loss": loss,
+        "clip": 1.0,
+        **more,
+    }
+    return Sample(f"gradient-{name}", document, PROFILE)
+
+
+SAMPLES = [
+    gradient("privunit"),
+    gradient("gaussian", delta=1e-5, mechanism="gaussian", rounds=3, rounds_per_owner=2, diagnostics=0.1),
+    bounded("split"),
+    bounded("split-delta", delta=1e-5),
+    bounded("privunit", mechanism="privunit"),
+    bounded("auto", mechanism="auto", delta=1e-6),
+    Sample(
+        "tally",
+        {"type": "tally", "epsilon": 1.0, "min_count": 20, "featurizer": "SELECT y FROM profile.example"},
+        PROFILE,
+    ),
+    *(basic(a) for a in ("count", "sum", "mean", "median", "variance", "std")),
+    basic("quantile", quantile=0.9, delta=None),
+    basic("correlation", featurizer="SELECT x0, y FROM profile.example", bounds=None),
+    basic("histogram", featurizer="SELECT town FROM profile.example", bounds=None),
+    basic(
+        "histogram",
+        featurizer="SELECT town FROM profile.example",
+        bounds={"town": {"type": "set", "values": ["Aachen", "Thebes"]}},
+    ),
+    basic("histogram", bins=10),
+    basic("mean", bounds=None, diagnostics=0.1),
+    basic("mean", missing="count"),
+    *(integrated(m) for m in ("GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier")),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
+def test_every_kind(check, sample) -> None:
+    check(sample)
+
+
+def test_every_kind_of_the_house_is_in_this_suite() -> None:
+    assert {sample.document["type"] for sample in SAMPLES} >= set(registry.types())

@@ -1,0 +1,184 @@
+"""Neighbouring tables never move a released sum further than its noise was calibrated for; and shares add up.
+
+Every release of a fit is recorded before its noise. The neighbour's fit hears the same noisy answers, so both walk the
+same path, and the exact integer sums can be compared step by step.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import thebes.learning as learning
+from thebes.learning.rows import blocks, lengths, scores
+from thebes.privacy.accounting.gaussian import delta_of, together
+from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
+from thebes.privacy.randomness import Randomness, seeded_for_simulation
+
+FITS = [
+    ("GaussianNB", {"mechanism": "gaussian"}),
+    ("GaussianNB", {"mechanism": "laplace"}),
+    ("LogisticRegression", {"steps": 3, "learning_rate": 20.0, "clip": 0.4}),
+    ("LogisticRegression", {"steps": 2, "clip": 50.0}),
+    ("LinearRegression", {"method": "moments"}),
+    ("LinearRegression", {"method": "descent", "steps": 3}),
+    ("Ridge", {"method": "moments"}),
+    ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 2}),
+    ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 2, "delta": 0}),
+    ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 2, "delta": 0, "rows": "disjoint"}),
+    ("DecisionTreeClassifier", {"max_depth": 2}),
+    ("KMeans", {"n_clusters": 2, "steps": 3}),
+    ("KMeans", {"n_clusters": 2, "steps": 3, "delta": 0}),
+]
+
+
+class Recorder(Randomness):
+    """Writes down every exact sum; with a `script`, answers from it instead of drawing."""
+
+    simulated = True
+
+    def __init__(self, seed, script=None):
+        self.source, self.script = seeded_for_simulation(seed), script
+        self.sums, self.kinds, self.scales, self.answers = [], [], [], []
+
+    def words(self, count):
+        return self.source.words(count)
+
+    def _hear(self, kind, values, scale):
+        turn = len(self.sums)
+        self.sums.append(np.array(values))
+        self.kinds.append(kind)
+        self.scales.append(scale)
+        drawn = getattr(self.source, kind)(values, scale=scale)
+        self.answers.append(drawn if self.script is None else self.script[turn])
+        return self.answers[-1]
+
+    def laplace(self, values, *, scale):
+        return self._hear("laplace", values, scale)
+
+    def gaussian(self, values, *, scale):
+        return self._hear("gaussian", values, scale)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def fit(name, options, X, y, adjacency, recorder, epsilon):
+    classes = {} if name in ("LinearRegression", "Ridge", "KMeans") else {"classes": [0, 1, 2]}
+    settings = {"epsilon": epsilon, "delta": 1e-5, "bounds": {"*": (-1.0, 1.0), "y": (0.0, 2.0)}, **classes, **options}
+    model = getattr(learning, name)(adjacency=adjacency, random_state=recorder, **settings)
+    return model.fit(X, y)
+
+
+#: Corners and edges, where sensitivities are reached, and anything in between or outside.
+VALUE = st.one_of(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0, -9.0, 9.0]), st.floats(-1, 1, width=32))
+
+
+@st.composite
+def neighbours(draw):
+    width, count = draw(st.integers(1, 3)), draw(st.integers(2, 6))
+    X = np.array(draw(st.lists(st.lists(VALUE, min_size=width, max_size=width), min_size=count, max_size=count)))
+    y = np.array(draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)))
+    place = draw(st.integers(0, count - 1))
+    row, label = np.array(draw(st.lists(VALUE, min_size=width, max_size=width))), draw(st.integers(0, 2))
+    return X, y, place, row, label, draw(st.integers(0, 2**20))
+
+
+@pytest.mark.parametrize(("name", "options"), FITS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in FITS])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
+@settings(max_examples=40, deadline=None)
+@given(case=neighbours(), epsilon=st.sampled_from([0.5, 8.0, 200.0]))
+def test_no_neighbour_moves_a_sum_further_than_its_noise_allows(name, options, adjacency, case, epsilon):
+    X, y, place, row, label, seed = case
+    if adjacency == "replace-one":
+        other_X, other_y = X.copy(), y.copy()
+        other_X[place], other_y[place] = row, label
+    elif options.get("rows") == "disjoint":
+        other_X, other_y = X[:-1], y[:-1]  # each row draws its own tree: the last one's leaving shifts no other
+    else:
+        other_X, other_y = np.delete(X, place, axis=0), np.delete(y, place)
+    first = Recorder(seed)
+    model = fit(name, options, X, y, adjacency, first, epsilon)
+    second = Recorder(seed, script=first.answers)
+    twin = fit(name, options, other_X, other_y, adjacency, second, epsilon)
+
+    assert model.events_ == twin.events_
+    assert first.scales == second.scales
+    assert len(first.sums) == len(model.events_)
+    for event, kind, scale, ours, theirs in zip(
+        model.events_, first.kinds, first.scales, first.sums, second.sums, strict=True
+    ):
+        moved = (ours - theirs).astype(object)
+        if kind == "gaussian":
+            assert isinstance(event, GaussianEvent)
+            distance = math.sqrt(int((moved * moved).sum()))
+        else:
+            assert isinstance(event, LaplaceEvent)
+            distance = float(np.abs(moved).sum())
+        assert distance * event.ratio <= scale * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), FITS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in FITS])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-5), (32.0, 1e-5), (500.0, 1e-6)])
+def test_releases_of_a_fit_cost_what_was_declared_and_no_more(name, options, adjacency, epsilon, delta):
+    generator = np.random.default_rng(4)
+    X, y = generator.uniform(-1, 1, size=(40, 3)), np.arange(40) % 3
+    changes = {"delta": delta, **options}
+    model = fit(name, changes, X, y, adjacency, seeded_for_simulation(5), epsilon)
+    gaussian = [event for event in model.events_ if isinstance(event, GaussianEvent)]
+    pure = [event for event in model.events_ if not isinstance(event, GaussianEvent)]
+    assert not (gaussian and pure)
+    if gaussian:
+        spent = delta_of(together(event.ratio for event in gaussian), epsilon)
+        slack = sum(event.slack for event in gaussian)
+        assert spent + slack <= delta
+        assert spent >= 0.97 * delta
+        assert slack <= 0.01 * delta
+        assert model.certificate_.guarantee == "approximate"
+    else:
+        spent = sum(1 / event.ratio for event in pure)
+        assert 0.999 * epsilon <= spent <= epsilon
+        assert (model.certificate_.guarantee, model.certificate_.delta) == ("pure", 0)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
+def test_bought_bounds_are_paid_out_of_the_same_epsilon(adjacency):
+    X = np.random.default_rng(6).uniform(1, 2, size=(4000, 2))
+    y = np.arange(4000) % 2
+    for name, delta in (("GaussianNB", 0), ("LogisticRegression", 1e-5)):
+        model = getattr(learning, name)(
+            epsilon=3, delta=delta, adjacency=adjacency, bounds="estimate", random_state=1
+        ).fit(X, y)
+        pure = sum(float(e.epsilon) for e in model.events_ if isinstance(e, PureEvent))
+        laplace = sum(1 / e.ratio for e in model.events_ if isinstance(e, LaplaceEvent))
+        ratios = [e.ratio for e in model.events_ if isinstance(e, GaussianEvent)]
+        assert pure == pytest.approx(0.3)
+        assert pure + laplace <= 3
+        if ratios:
+            assert delta_of(together(ratios), 3 - pure) <= delta
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(1, 300), width=st.integers(1, 7), outputs=st.integers(1, 4), seed=st.integers(0, 2**20))
+def test_a_row_computes_to_the_same_bits_in_any_company(count, width, outputs, seed):
+    from thebes.learning.logistic import _binary_residual, _softmax_residual
+    from thebes.learning.rows import shortened
+    from thebes.learning.scaling import Scaling
+
+    generator = np.random.default_rng(seed)
+    X, labels = generator.normal(size=(count, width)), generator.integers(0, outputs, size=count)
+    weights = generator.normal(size=(width, outputs)) * 5
+    scaling = Scaling(generator.normal(size=width) / 5, generator.uniform(0.1, 1, size=width))
+
+    def build(rows, own):
+        logits = scores(rows, weights)
+        pulls = _binary_residual(logits[:, :1], own) if outputs == 1 else _softmax_residual(logits, own)
+        return np.hstack([logits, pulls, lengths(rows), shortened(rows, 0.7), scaling.standardised(rows, 1.1)])
+
+    together_rows = np.vstack(list(blocks(build, X, labels)))
+    chosen = generator.permutation(count)[: max(1, count // 3)]
+    alone = np.vstack(list(blocks(build, X[chosen], labels[chosen])))
+    assert np.array_equal(together_rows[chosen], alone)

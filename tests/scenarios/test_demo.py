@@ -1,0 +1,111 @@
+"""`thebes demo`: real processes and people, every kind of task, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from thebes.tasks import registry
+
+pytestmark = pytest.mark.heavy
+DEMO = [sys.executable, "-m", "thebes.apps.command", "demo"]
+
+
+def started(place: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*DEMO, *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(place)},
+        cwd=place.parent,
+    )
+
+
+def left_over(place: Path) -> list[str]:
+    """Whatever still runs with that folder for its temporary files, or knows it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            known = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(place).encode() in known and process.name != str(os.getpid()):
+            found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+def nothing_is_left(place: Path) -> None:
+    end = time.monotonic() + 10  # a killed child takes a moment to go
+    while left_over(place) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left_over(place) == []
+    assert list(place.iterdir()) == []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> None:
+    running = started(place, "--people", "60", "--exit", "--json")
+    out, err = running.communicate(timeout=400)
+    assert running.returncode == 0, err
+    body = json.loads(out)
+    assert set(body) >= {"tasks", "urls", "seconds"}
+    assert {task["type"] for task in body["tasks"]} == set(registry.types())
+    for task in body["tasks"]:
+        assert set(task) >= {"type", "name", "true", "value", "interval", "epsilon", "seconds", "ok"}
+        assert task["ok"] is True
+        assert isinstance(task["true"], float)
+        assert isinstance(task["value"], float)
+        assert (task["interval"] is None) == ("metric" in task)
+        if task["interval"] is not None:
+            assert task["interval"]["low"] <= task["interval"]["high"]
+    names = [task["name"] for task in body["tasks"]]
+    assert len(set(names)) == len(names)
+    assert {"median age", "share of men", "gender from sites", "favourite site, over 21"} <= set(names)
+    assert set(body["urls"]) == {"coordinator", "person"}
+    assert body["seconds"] >= sum(task["seconds"] for task in body["tasks"])
+    assert "releas" in err  # the table, beside the JSON
+    nothing_is_left(place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_in_the_middle_it_leaves_nothing(place: Path, number: int) -> None:
+    running = started(place, "--people", "50")
+    end = time.monotonic() + 120
+    while not list(place.glob("*/person-*/person.db")) and time.monotonic() < end:
+        time.sleep(0.05)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "stopped" in err
+    assert "Traceback" not in err
+    nothing_is_left(place)
+
+
+def test_a_part_that_cannot_start_is_named_and_nothing_is_left(place: Path) -> None:
+    """Without room for a socket there is no coordinator."""
+    code = (
+        "import sys, thebes.apps.stage as stage; from thebes.apps import command\n"
+        "start = stage.Stage._start\n"
+        "stage.Stage._start = lambda self, name, *a: start(self, name, *[x if x != '0' else '70000' for x in a])\n"
+        "sys.argv = ['thebes', 'demo', '--people', '50', '--exit']; command.main()"
+    )
+    environment = {**os.environ, "TMPDIR": str(place)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 1
+    assert "coordinator has ended" in done.stderr
+    assert "Traceback" not in done.stderr
+    nothing_is_left(place)

@@ -1,0 +1,164 @@
+"""`thebes person` as a process: its ready line, its files, its end, and who else may use the home."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import thebes
+
+sys.path.insert(0, str(Path(__file__).parent))
+from processes import PersonProcess
+
+from thebes.person.folder import HomeInUse
+from thebes.privacy.faults import Mistake
+from thebes.wire.refusals import NotSignedIn, Unreachable
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[PersonProcess]:
+    made = PersonProcess(tmp_path / "home", NOWHERE, "--example")
+    made.ready()
+    yield made
+    assert made.process.stop() == 0
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "thebes.apps.command", *arguments], capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_ready_line_opens_one_session(running: PersonProcess) -> None:
+    facts = running.process.facts
+    assert facts["url"].startswith(facts["address"] + "/?code=")
+    with httpx.Client(trust_env=False) as browser:
+        opened = browser.get(facts["url"])
+        assert opened.status_code == 303
+        assert browser.get(facts["address"]).status_code == 200
+        assert browser.get(facts["address"] + "/api/store").status_code == 200
+    assert httpx.get(facts["url"], trust_env=False).status_code == 401
+
+
+def test_every_file_is_its_owners_alone_and_an_example_is_there(running: PersonProcess) -> None:
+    for path in [running.home, *running.home.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path.name
+    tables = {t["name"]: t["rows"] for t in running.get("/api/store")[0]["tables"]}
+    assert tables == {"demographics": 1, "example": 1, "pets": 1}
+
+
+def test_an_unreachable_coordinator_is_said_so_and_the_rest_works(running: PersonProcess) -> None:
+    answer = running.http.get("/api/tasks")
+    assert answer.status_code == 502
+    assert NOWHERE in answer.json()["detail"]
+    assert running.get("/api/ledger")["entries"] == []
+    with thebes.open_person(running.home) as me, pytest.raises(Unreachable):
+        me.tasks()
+
+
+def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProcess) -> None:
+    second = command("person", "--home", str(running.home), "--port", "0")
+    assert second.returncode == 1
+    assert "another process uses the home" in second.stderr
+    assert "Traceback" not in second.stderr
+    with thebes.open_person(running.home) as me:
+        me.register("diary", {"entry": {"columns": {"mood": {"type": "integer", "description": ""}}}})
+        assert me.insert("diary", "entry", [{"mood": 4}]) == 1
+        assert me.newest("diary", "entry") == [{"mood": 4}]
+        with pytest.raises(Mistake) as refused:
+            me.insert("diary", "entry", [{"mood": "high"}])
+        assert "mood" in refused.value.argument
+        me.set_rules([{"type": "basic", "probability": 0.5}])
+        assert me.rules() == [{"type": "basic", "probability": 0.5}]
+        assert me.set_settings({"period_days": 7})["period_days"] == 7
+        assert me.export()["store"]["collectors"]["diary"]
+        me.remove("diary", keep_data=False)
+        assert "diary" not in [c["name"] for c in me.store()]
+    announced = running.home / "daemon.json"
+    kept = announced.read_text()
+    announced.write_text(json.dumps({"url": NOWHERE, "pid": 1}))
+    with pytest.raises(HomeInUse):
+        thebes.open_person(running.home)
+    announced.write_text(kept)
+
+
+def test_a_new_token_takes_effect_while_the_process_runs(running: PersonProcess) -> None:
+    with thebes.open_person(running.home) as before:
+        done = command("person", "--home", str(running.home), "--new-token")
+        assert done.returncode == 0, done.stderr
+        with pytest.raises(NotSignedIn):
+            before.store()
+    with thebes.open_person(running.home) as after:
+        assert after.store()
+
+
+def test_destroying_everything_ends_the_process_and_leaves_nothing(tmp_path: Path) -> None:
+    made = PersonProcess(tmp_path / "home", NOWHERE, "--example")
+    made.ready()
+    with thebes.open_person(made.home) as me:
+        me.destroy()
+    assert made.process.ended() == 0
+    assert list(made.home.iterdir()) == []
+
+
+def test_an_address_left_behind_is_not_trusted_with_the_token(tmp_path: Path) -> None:
+    made = PersonProcess(tmp_path / "home", NOWHERE, "--example")
+    made.ready()
+    made.process.kill()
+    assert (made.home / "daemon.json").exists()
+    with thebes.open_person(made.home) as me:  # the home itself, not whoever may listen there now
+        assert type(me).__name__ == "Person"
+        assert me.store()[0]["name"] == "profile"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["person", "--home", "{home}"], "--coordinator"),
+        (["person", "--home", "{home}", "--coordinator", "nonsense"], "url"),
+        (["person", "--home", "{home}", "--coordinator", NOWHERE, "--port", "70000"], "--port"),
+        (["person", "--home", "{file}", "--coordinator", NOWHERE], "not a folder"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_status_2(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "file").write_text("")
+    named = [a.format(home=tmp_path / "home", file=tmp_path / "file") for a in arguments]
+    done = command(*named)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_port_in_use_is_a_mistake(running: PersonProcess, tmp_path: Path) -> None:
+    port = running.process.facts["address"].rpartition(":")[2]
+    done = command("person", "--home", str(tmp_path / "other"), "--coordinator", NOWHERE, "--port", port)
+    assert (done.returncode, "--port" in done.stderr) == (2, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", 12345, 12345)
+    assert command("person", "--home", str(tmp_path / "home"), "--coordinator", NOWHERE).returncode == 2
+
+
+def test_a_passphrase_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THEBES_PASSPHRASE", "correct horse battery")
+    made = PersonProcess(tmp_path / "home", NOWHERE, "--example")
+    made.ready()
+    assert made.process.stop() == 0
+    with pytest.raises(Mistake, match="passphrase"):
+        thebes.open_person(tmp_path / "home")
+    with thebes.open_person(tmp_path / "home", passphrase="correct horse battery") as me:
+        assert me.store()[0]["name"] == "profile"

@@ -1,0 +1,78 @@
+"""Accuracy that the private estimators must keep on real data: replace-one, delta 1e-5, one setting for all.
+
+Mean of 3 seeds x 5 folds with public bounds (`thebes.testing.datasets`). `bench/learning.py` prints it with goals.
+"""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold, StratifiedKFold
+
+import thebes.learning as learning
+from thebes.testing import datasets
+
+FLOORS = [
+    ("GaussianNB", "wine", 8, 0.80),
+    ("GaussianNB", "wine", 32, 0.917),
+    ("GaussianNB", "cancer", 4, 0.80),
+    ("GaussianNB", "cancer", 32, 0.90),
+    ("LogisticRegression", "wine", 8, 0.85),
+    ("LogisticRegression", "wine", 32, 0.94),
+    ("LogisticRegression", "cancer", 1, 0.88),
+    ("LogisticRegression", "cancer", 4, 0.93),
+    ("LogisticRegression", "cancer", 32, 0.95),
+    ("LinearRegression", "diabetes", 1, 0.0),
+    ("LinearRegression", "diabetes", 2, 0.0),
+    ("LinearRegression", "diabetes", 4, 0.25),
+    ("LinearRegression", "diabetes", 8, 0.42),
+    ("LinearRegression", "diabetes", 32, 0.45),
+    ("LinearRegression", "housing", 1, 0.60),
+    ("LinearRegression", "housing", 8, 0.64),
+    ("RandomForestClassifier", "wine", 8, 0.85),
+    ("RandomForestClassifier", "cancer", 4, 0.87),
+]
+
+
+def score(name, data, epsilon, seeds=3, **options):
+    means = []
+    regression = data.name in ("diabetes", "housing")
+    for seed in range(seeds):
+        folds = (KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=seed)
+        for fold, (train, test) in enumerate(folds.split(data.X, data.y)):
+            settings = {"delta": 1e-5, "adjacency": "replace-one", "random_state": 10 * seed + fold, **options}
+            model = getattr(learning, name)(epsilon=epsilon, bounds=data.bounds, **settings)
+            means.append(model.fit(data.X[train], data.y[train]).score(data.X[test], data.y[test]))
+    return means
+
+
+@pytest.mark.parametrize(("name", "dataset", "epsilon", "floor"), FLOORS)
+def test_accuracy_stays_above_its_floor(name, dataset, epsilon, floor):
+    data = getattr(datasets, dataset)()
+    if data is None:
+        pytest.skip("California housing is read from THEBES_DATA, which is absent here")
+    scores = score(name, data, epsilon)
+    assert np.mean(scores) >= floor
+    if dataset == "diabetes":
+        assert np.reshape(scores, (3, 5)).mean(axis=1).min() > 0
+
+
+def test_real_noise_keeps_the_floor_too():
+    assert np.mean(score("LogisticRegression", datasets.cancer(), 4, seeds=1, random_state=None)) >= 0.93
+
+
+def test_add_remove_one_and_pure_models_are_useful():
+    assert np.mean(score("GaussianNB", datasets.wine(), 8, adjacency="add-remove-one")) >= 0.80
+    assert np.mean(score("GaussianNB", datasets.wine(), 8, delta=0)) >= 0.80
+    assert np.mean(score("RandomForestClassifier", datasets.cancer(), 8, delta=0)) >= 0.85
+
+
+def test_more_budget_never_makes_the_ridge_weaker_on_average():
+    data = datasets.diabetes()
+    low, high = (np.mean(score("Ridge", data, epsilon)) for epsilon in (1, 32))
+    assert high > low
+
+
+def test_declared_bounds_hold_the_data_they_are_for():
+    for data in (datasets.wine(), datasets.cancer(), datasets.diabetes()):
+        low, high = (np.array([data.bounds[j][side] for j in range(data.X.shape[1])]) for side in (0, 1))
+        assert np.array_equal(np.clip(data.X, low, high), data.X)
+        assert set(data.bounds_by_name) >= set(data.columns)

@@ -1,0 +1,215 @@
+"""The noise on released sums has the scale that the promise asks for, under either adjacency: not 30 % more or less."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import thebes.learning as learning
+from thebes.learning.budget import Budget, Reach
+from thebes.privacy.accounting.gaussian import ratio_for
+from thebes.privacy.randomness import Randomness, bulk, seeded_for_simulation, system
+from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
+
+SOURCES = {"system": system, "bulk": bulk, "seeded": lambda: seeded_for_simulation(11)}
+ADJACENCIES = ["replace-one", "add-remove-one"]
+EPSILON, DELTA, WIDTH = 3.0, 1e-5, 40
+
+
+def spy_rows():
+    """Rows whose exact sums are known: 300 columns, all values on a coarse binary grid."""
+    return np.tile(np.array([[0.5, -0.25, 1.0], [0.25, 0.75, -1.0]]), (50, 100)), np.tile([37.5, 25.0, 0.0], 100)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_sums_get_the_stated_noise(source, adjacency, kind):
+    rows, exact = spy_rows()
+    length, distance, share, releases = 2.0, 3.5, Fraction(2, 3), 40
+    moved = distance if adjacency == "replace-one" else length
+    noise = []
+    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, randomness=SOURCES[source]())
+    for _ in range(releases):
+        released = getattr(budget, kind)([rows], width=300, reach=Reach(length, distance), share=share / releases)
+        noise.extend(released.value - exact)
+    if kind == "laplace":
+        assert_scale(noise, laplace_cdf, moved * releases / (EPSILON * float(share)))
+    else:
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) * math.sqrt(releases / float(share)))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("kind", ["laplace_counts", "gaussian_counts"])
+def test_counts_get_the_stated_noise(adjacency, kind):
+    counts, reach = np.arange(12_000, dtype=np.int64), Reach(3, 5)
+    moved = reach.distance if adjacency == "replace-one" else reach.length
+    budget = Budget(epsilon=0.01, delta=DELTA, adjacency=adjacency, randomness=bulk())
+    noise = getattr(budget, kind)(counts, reach=reach, share=Fraction(1, 2)).value - counts
+    if kind == "laplace_counts":
+        assert_scale(noise, laplace_cdf, moved / 0.005)
+    else:
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(0.01, DELTA) * math.sqrt(2))
+
+
+@pytest.mark.parametrize("source", ["bulk", "seeded"])
+def test_the_number_of_rows_is_exact_where_public_and_noisy_where_private(source):
+    public = Budget(epsilon=1, delta=0, adjacency="replace-one", randomness=SOURCES[source]())
+    assert public.row_count(1000, Fraction(1, 2)) == 1000
+    assert public.events == []
+    assert not public.bought_count
+    private = Budget(epsilon=100, delta=0, adjacency="add-remove-one", randomness=SOURCES[source]())
+    noise = [private.row_count(10**6, Fraction(1, 10_000)) - 10**6 for _ in range(10_000)]
+    assert_scale(noise, laplace_cdf, 100)
+    assert private.bought_count
+
+
+class Spy(Randomness):
+    """Draws from a seed and writes down every release: exact sums and the noise on them."""
+
+    def __init__(self, seed):
+        self.source, self.releases = seeded_for_simulation(seed), []
+
+    def words(self, count):
+        return self.source.words(count)
+
+    def laplace(self, values, *, scale):
+        answer = self.source.laplace(values, scale=scale)
+        self.releases.append((values, answer - values))
+        return answer
+
+    def gaussian(self, values, *, scale):
+        answer = self.source.gaussian(values, scale=scale)
+        self.releases.append((values, answer - values))
+        return answer
+
+
+def noise_of(name, adjacency, *, release, step, repeats, **options):
+    """The noise of one release of many fits on 64 rows of zeros, half of them labelled 1, in the sums' own unit.
+
+    `step(values)` tells what one step of the grid is worth, from a coordinate whose exact sum is known.
+    """
+    X, y = np.zeros((64, WIDTH)), np.arange(64) % 2
+    found = []
+    for seed in range(repeats):
+        spy = Spy(seed)
+        settings = {"epsilon": EPSILON, "delta": DELTA, "bounds": {"*": (-1.0, 1.0), "y": (-1.0, 1.0)}, **options}
+        getattr(learning, name)(adjacency=adjacency, random_state=spy, **settings).fit(X, y)
+        values, noise = spy.releases[release]
+        found.extend(noise * step(values))
+    return np.array(found)
+
+
+def rest(adjacency):
+    """The part of the budget that is left after the number of rows."""
+    return 1.0 if adjacency == "replace-one" else 0.98
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_naive_bayes_noise_has_the_derived_scale(adjacency):
+    replace = adjacency == "replace-one"
+    # Gaussian: rows of length C = sqrt(width), a count weighs sqrt(3/4) C: two rows 2 C apart, one of length sqrt(2) C.
+    length = math.sqrt(WIDTH)
+    noise = noise_of(
+        "GaussianNB",
+        adjacency,
+        release=-1,
+        step=lambda values: 32 * math.sqrt(0.75) * length / values[0],
+        repeats=80,
+        mechanism="gaussian",
+    )
+    moved = 2 * length if replace else math.sqrt(2) * length
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(0.75 * rest(adjacency)))
+    # Laplace: 2 per column and twice the count's weight (width / 10) apart; alone 1.5 per column and that weight.
+    noise = noise_of(
+        "GaussianNB",
+        adjacency,
+        release=-1,
+        step=lambda values: 32 * WIDTH / 10 / values[0],
+        repeats=80,
+        mechanism="laplace",
+    )
+    moved = 2.2 * WIDTH if replace else 1.6 * WIDTH
+    assert_scale(noise, laplace_cdf, moved / (EPSILON * rest(adjacency)))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_scaling_noise_has_the_derived_scale(adjacency):
+    # Sums and squares of columns in [-1, 1]; of zeros all are 0, so bounds are moved to make every row (1, ..., 1).
+    replace = adjacency == "replace-one"
+    noise = noise_of(
+        "LogisticRegression",
+        adjacency,
+        release=0 if replace else 1,
+        step=lambda values: 64 / values[0],
+        repeats=120,
+        bounds={"*": (-1.0, 0.0)},
+        steps=1,
+    )
+    moved = 2 * math.sqrt(WIDTH) if replace else math.sqrt(WIDTH * (1 + 1.66**2))
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(0.25 * rest(adjacency)))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_gradient_noise_has_the_derived_scale(adjacency):
+    # The first gradient is residual times (row, 1), never clipped here; all labels are 0, so 32 at the intercept.
+    X, y, noise = np.zeros((64, WIDTH)), np.zeros(64, dtype=int), []
+    for seed in range(250):
+        spy = Spy(seed)
+        learning.LogisticRegression(
+            epsilon=EPSILON,
+            delta=DELTA,
+            adjacency=adjacency,
+            bounds={"*": (-1, 1)},
+            classes=[0, 1],
+            random_state=spy,
+            steps=2,
+            clip=20.0,
+        ).fit(X, y)
+        values, added = spy.releases[1 if adjacency == "replace-one" else 2]
+        noise.extend(added * 32 / values[-1])
+    longest = math.sqrt(WIDTH + 1)
+    moved = 2 * longest if adjacency == "replace-one" else longest
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) * math.sqrt(2 / (0.75 * rest(adjacency))))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_forest_noise_has_the_derived_scale(adjacency):
+    replace = adjacency == "replace-one"
+    for trees, delta, epsilon in ((9, DELTA, EPSILON), (9, 0.0, 0.5)):
+        noise = noise_of(
+            "RandomForestClassifier",
+            adjacency,
+            release=-1,
+            step=lambda values: 64 * 9 / values.sum(),
+            repeats=45,
+            n_estimators=trees,
+            max_depth=4,
+            delta=delta,
+            epsilon=epsilon,
+        )
+        share = 0.75 * rest(adjacency)
+        if delta:
+            moved = math.sqrt(18) if replace else 3
+            assert_scale(noise, gaussian_cdf, moved * ratio_for(epsilon, DELTA) / math.sqrt(share))
+        else:
+            assert_scale(noise, laplace_cdf, (18 if replace else 9) / (epsilon * share))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_second_moment_noise_has_the_derived_scale(adjacency):
+    replace = adjacency == "replace-one"
+    noise = noise_of(
+        "LinearRegression",
+        adjacency,
+        release=-1,
+        # the product of 1 and 1 is the last but two of the upper triangle; rows are short, so it sums to 64
+        step=lambda values: 64 / values[-3],
+        repeats=20,
+        epsilon=5000.0,
+        method="moments",
+    )
+    square = 0.81 * (1.69 * WIDTH + 1)
+    moved = math.sqrt(2) * square if replace else square
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(5000.0, DELTA) / math.sqrt(0.75 * rest(adjacency)))

@@ -1,0 +1,203 @@
+"""Private estimators stand where scikit-learn's stand, and travel as plain data."""
+
+import copy
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import thebes.learning as learning
+from thebes.privacy.faults import Mistake
+
+NAMES = [name for name in learning.__all__ if name != "from_json"]
+EVERYWHERE = {"*": (-15.0, 15.0), "y": (-500.0, 500.0)}
+
+#: Checks of scikit-learn that privacy forbids. Simulated noise at a huge epsilon is what lets the others hold.
+FORBIDDEN = {
+    "KMeans": {"check_clustering": "wants labels_, every training row's own cluster, which would be no private output"},
+}
+
+
+def make(name, **changes):
+    good = {"epsilon": 1000.0, "delta": 1e-5, "adjacency": "replace-one", "bounds": EVERYWHERE, "random_state": 0}
+    return getattr(learning, name)(**{**good, **changes})
+
+
+def table(count=60):
+    generator = np.random.default_rng(2)
+    y = np.arange(count) % 3
+    return generator.normal(size=(count, 2)) + 3 * y[:, None], y
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES)
+def test_scikit_learn_accepts_the_estimator(name):
+    results = check_estimator(make(name), on_fail=None, on_skip=None)
+    failed = {result["check_name"] for result in results if result["status"] == "failed"}
+    assert failed == set(FORBIDDEN.get(name, {}))
+    assert sum(result["status"] == "passed" for result in results) > 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_survive_clone_and_set_params(name):
+    model = make(name)
+    other = clone(model)
+    assert other.get_params() == model.get_params()
+    assert other.set_params(epsilon=2.0).epsilon == 2.0
+    assert not hasattr(other, "certificate_")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pipelines_cross_validation_and_grids_work(name):
+    X, y = table()
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), make(name))
+    assert len(pipeline.fit(X, y).predict(X)) == len(X)
+    if name != "KMeans":
+        assert np.isfinite(cross_val_score(make(name), X, y, cv=3)).all()
+    if name == "LogisticRegression":
+        search = GridSearchCV(make(name), {"l2": [1e-3, 1e-1]}, cv=3).fit(X, y)
+        assert search.best_estimator_.certificate_.epsilon == 1000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_repeats_a_fit(name):
+    X, y = table()
+    first, second = make(name, epsilon=2.0).fit(X, y), make(name, epsilon=2.0).fit(X, y)
+    assert json.dumps(first.to_json()) == json.dumps(second.to_json())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_model_travels_as_plain_data(name, frame):
+    X, y = table()
+    X = pd.DataFrame(X, columns=["age", "height"]) if frame else X
+    model = make(name).fit(X, y)
+    document = json.loads(json.dumps(model.to_json(), allow_nan=False))
+    for loaded in (learning.from_json(document), type(model).from_json(document)):
+        assert type(loaded) is type(model)
+        assert np.array_equal(loaded.predict(X), model.predict(X))
+        assert loaded.certificate_ == model.certificate_
+        assert loaded.to_json() == model.to_json()
+        if hasattr(model, "predict_proba"):
+            assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_string_labels_travel_too():
+    X, y = table()
+    labels = np.array(["ant", "bee", "cat"])[y]
+    model = make("GaussianNB").fit(X, labels)
+    assert (learning.from_json(json.loads(json.dumps(model.to_json()))).predict(X) == model.predict(X)).all()
+
+
+def _without(document, *path):
+    changed = copy.deepcopy(document)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    del place[path[-1]]
+    return changed
+
+
+def _with(document, value, *path):
+    changed = copy.deepcopy(document)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_malformed_documents_are_refused(name):
+    X, y = table()
+    document = make(name).fit(X, y).to_json()
+    first = sorted(document["numbers"])[0]
+    broken = [
+        None,
+        [],
+        {},
+        _with(document, "os.system", "kind"),
+        _with(document, "from_json", "kind"),
+        _with(document, 2, "version"),
+        _with(document, 0, "columns"),
+        _with(document, ["only one"], "columns"),
+        _with(document, [1, 2], "columns"),
+        _without(document, "certificate"),
+        _without(document, "certificate", "adjacency"),
+        _with(document, "anybody", "certificate", "trust"),
+        _without(document, "numbers"),
+        _without(document, "numbers", first),
+        _with(document, [0.0], "numbers", "extra_"),
+        _with(document, [[1.0], [2.0, 3.0]], "numbers", first),
+        _with(document, "text", "numbers", first),
+        _with(document, {"a": 1}, "numbers", first),
+        _with(document, float("nan"), "numbers", first),
+        _with(document, [[[[0.5]]]], "numbers", first),
+        _with(document, document["numbers"]["low_"], "numbers", "high_"),
+    ]
+    for wrong in broken:
+        with pytest.raises(Mistake) as refusal:
+            learning.from_json(wrong)
+        assert refusal.value.argument in ("model", "adjacency", "trust", "unit")
+
+
+def test_a_forest_document_cannot_point_outside_its_columns():
+    X, y = table()
+    document = make("RandomForestClassifier", n_estimators=1, max_depth=1).fit(X, y).to_json()
+    for column in (2, -1, 0.5):
+        with pytest.raises(Mistake):
+            learning.from_json(_with(document, [[column]], "numbers", "features_"))
+
+
+def test_a_model_of_another_kind_is_refused():
+    X, y = table()
+    with pytest.raises(Mistake, match="not a"):
+        learning.KMeans.from_json(make("GaussianNB").fit(X, y).to_json())
+
+
+def test_weights_in_own_units_predict_what_predict_predicts():
+    generator = np.random.default_rng(3)
+    X = generator.uniform(-1, 1, size=(400, 2))
+    y = 2 + X @ [1.0, -0.5]
+    model = make("LinearRegression", bounds={"*": (-1, 1), "y": (0, 4)}).fit(X, y)
+    inside = np.array([[0.1, -0.2], [0.3, 0.3]])
+    assert np.allclose(inside @ model.coef_ + model.intercept_, model.predict(inside))
+    assert np.allclose(model.coef_, [1.0, -0.5], atol=0.1)
+    labels = (X[:, 0] + 0.2 * X[:, 1] > 0.1).astype(int)
+    logistic = make("LogisticRegression", bounds={"*": (-1, 1)}).fit(X, labels)
+    assert np.allclose(inside @ logistic.coef_[0] + logistic.intercept_, logistic.decision_function(inside))
+    many = make("LogisticRegression", bounds={"*": (-1, 1)}).fit(X, labels + (X[:, 1] > 0.5))
+    assert np.allclose(inside @ many.coef_.T + many.intercept_, many.decision_function(inside))
+
+
+def test_naive_bayes_tends_to_plain_moments_as_the_noise_vanishes():
+    X, y = table(600)
+    bounds = {"*": (-6.0, 12.0)}
+    for delta in (0.0, 1e-5):
+        model = make("GaussianNB", epsilon=1e4, delta=delta, bounds=bounds, mechanism="auto").fit(X, y)
+        plain = np.array([X[y == c].mean(axis=0) for c in range(3)])
+        assert np.allclose(model.theta_, plain, atol=0.05)
+        assert np.allclose(model.var_, 1.0, atol=0.3)
+        assert np.allclose(model.class_prior_, 1 / 3, atol=0.01)
+
+
+def test_a_forest_with_shared_rows_is_chosen_for_its_smaller_error():
+    X, y = table()
+    assert make("RandomForestClassifier", epsilon=4.0).fit(X, y).certificate_.parameters["rows"] == "shared"
+    apart = make("RandomForestClassifier", epsilon=4.0, rows="disjoint", delta=0).fit(X, y)
+    assert apart.certificate_.parameters["rows"] == "disjoint"
+    assert apart.predict(X).shape == (60,)
+
+
+def test_clusters_are_found_when_noise_is_small():
+    generator = np.random.default_rng(5)
+    centres = np.array([[-0.7, -0.7], [0.7, 0.7]])
+    X = np.vstack([centre + 0.05 * generator.normal(size=(500, 2)) for centre in centres])
+    model = make("KMeans", epsilon=5.0, bounds={"*": (-1, 1)}, n_clusters=2).fit(X)
+    assert np.allclose(model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])], centres, atol=0.1)

@@ -1,0 +1,367 @@
+"""Budget periods, limits that change, caps, settings and standing rules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thebes.ledger import BudgetExceeded, Ledger
+from thebes.person.home import Person
+from thebes.person.purse import Purse, consumed, period
+from thebes.person.rules import Rule, read_rules
+from thebes.person.settings import Cap, Settings
+from thebes.privacy.faults import Mistake
+from thebes.simulation import example
+from thebes.testing.coordinating import CoordinatorInMemory
+
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MEDIAN = {
+    "type": "basic",
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "min_count": 20,
+    "featurizer": "SELECT age FROM profile.demographics",
+    "aggregator": "median",
+    "bounds": {"age": {"type": "range", "low": 0.0, "high": 100.0}},
+}
+
+
+class Wallet:
+    """A purse whose settings and clock are in the test's hand."""
+
+    def __init__(self, **body: Any) -> None:
+        self.settings = Settings().changed(body)
+        self.now = START
+        self.ledger = Ledger("memory://")
+        self.purse = Purse(self.ledger, lambda: self.settings, lambda: self.now)
+        self.claims = 0
+
+    def reserve(self, epsilon: str, *, trust: str = "local", requestor: str = "ana", delta: str = "0") -> Any:
+        self.claims += 1
+        return self.purse.reserve(
+            f"claim {self.claims}",
+            trust=trust,
+            epsilon=Decimal(epsilon),
+            delta=Decimal(delta),
+            requestor=requestor,
+            purpose="a task",
+        )
+
+    def left(self, trust: str = "local", block: str = "period") -> float:
+        return float(self.purse.view()[trust][block]["remaining"]["epsilon"])
+
+
+def test_a_claim_counts_in_its_period_and_overall() -> None:
+    wallet = Wallet(local={"epsilon": 2, "overall_epsilon": 3})
+    wallet.reserve("1.5").consume()
+    assert (wallet.left(), wallet.left(block="overall")) == (0.5, 1.5)
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("1")
+    wallet.now += timedelta(days=30)
+    assert (wallet.left(), wallet.left(block="overall")) == (2.0, 1.5)
+    wallet.reserve("1")
+    with pytest.raises(BudgetExceeded) as refused:
+        wallet.reserve("0.75")
+    assert "overall" in refused.value.block
+
+
+def test_trusted_and_local_spending_never_meet() -> None:
+    wallet = Wallet(local={"epsilon": 1}, trusted={"epsilon": 1})
+    wallet.reserve("1", trust="trusted").consume()
+    wallet.reserve("1", trust="local").consume()
+    view = wallet.purse.view()
+    assert view["trusted"]["promise"] == "if the server keeps its promise"
+    assert "promise" not in view["local"]
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.1", trust="local")
+
+
+@pytest.mark.parametrize("days", [1, 7, 30, 365])
+def test_periods_follow_each_other_without_gap(days: int) -> None:
+    start, end = period(START, days)
+    assert start <= START.date() < end
+    assert (end - start).days == days
+    assert period(datetime.combine(end, datetime.min.time(), UTC), days)[0] == end
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("reserve"), st.integers(1, 40), st.sampled_from(["ana", "bert"])),
+        st.tuples(st.just("consume"), st.integers(0, 5), st.just("")),
+        st.tuples(st.just("release"), st.integers(0, 5), st.just("")),
+        st.tuples(st.just("limit"), st.integers(1, 60), st.just("")),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_whatever_limits_follow_each_other_what_is_claimed_stays_within_the_limit_of_its_moment(steps: Any) -> None:
+    wallet, claims = Wallet(local={"epsilon": 3, "overall_epsilon": 100}), []
+    limit = Decimal(3)
+    for what, number, who in steps:
+        held = sum((c.loss.epsilon for c in claims if c.state.open), Decimal(0))
+        held += sum((consumed(c).epsilon for c in claims if not c.state.open), Decimal(0))
+        if what == "reserve":
+            amount = Decimal(number) / 10
+            try:
+                claims.append(wallet.reserve(str(amount), requestor=who))
+            except BudgetExceeded:
+                continue
+            assert held + amount <= limit
+        elif what == "limit":
+            limit = Decimal(number) / 10
+            wallet.settings = wallet.settings.changed({"local": {"epsilon": limit}})
+        elif number < len(claims):
+            claim = claims[number]
+            if what == "release":
+                claim.release()
+            elif claim.state.open:
+                claim.consume()
+    spent = sum((consumed(c).epsilon for c in claims), Decimal(0))
+    assert Decimal(str(wallet.purse.view()["local"]["period"]["spent"]["epsilon"])) >= spent
+    assert Decimal(str(wallet.purse.view()["local"]["overall"]["spent"]["epsilon"])) == spent
+    wallet.ledger.verify()
+
+
+def test_a_lower_limit_holds_at_once_and_a_higher_one_forgets_nothing() -> None:
+    wallet = Wallet(local={"epsilon": 10})
+    wallet.reserve("4", requestor="ana").consume()
+    wallet.settings = wallet.settings.changed({"local": {"epsilon": 2}})
+    assert wallet.left() == 0
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.1")
+    wallet.settings = wallet.settings.changed({"local": {"epsilon": 5}})
+    assert wallet.left() == 1
+    wallet.reserve("1")
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.1")
+
+
+def test_a_cap_survives_a_change_of_the_limit() -> None:
+    wallet = Wallet(local={"epsilon": 10}, caps={"ana": {"epsilon": 3}})
+    wallet.reserve("2").consume()
+    wallet.settings = wallet.settings.changed({"local": {"epsilon": 20}})
+    with pytest.raises(BudgetExceeded) as refused:
+        wallet.reserve("1.5")
+    assert refused.value.spender == "ana"
+    wallet.reserve("1")
+    wallet.reserve("5", requestor="bert")
+
+
+def test_a_crash_while_a_limit_changes_carries_everything_over_in_the_end() -> None:
+    wallet = Wallet(local={"epsilon": 10})
+    wallet.reserve("2", requestor="ana").consume()
+    wallet.reserve("3", requestor="bert").consume()
+    old = wallet.purse.blocks("local")[0]
+    wallet.purse._open(f"{old.name} #2", Decimal(12), Decimal("0.001"))  # and here the process ends
+    wallet.settings = wallet.settings.changed({"local": {"epsilon": 12}})
+    assert wallet.left() == 7
+    assert wallet.ledger.block(old.name).state == "retired"
+
+
+def test_the_same_key_is_the_same_claim() -> None:
+    wallet = Wallet()
+    first = wallet.reserve("1")
+    wallet.claims -= 1
+    assert wallet.reserve("1").id == first.id
+    assert wallet.left() == 29
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
+    made = Settings().changed(
+        {
+            "coordinator": "http://127.0.0.1:8000",
+            "delay_seconds": 3,
+            "period_days": 7,
+            "local": {"epsilon": 0.1, "delta": 1e-7},
+            "trusted": {"overall_epsilon": 12},
+            "caps": {'a "strange" name': {"epsilon": 0.3, "delta": 1e-9}, "*": {"epsilon": 0}},
+        }
+    )
+    made.write(tmp_path)
+    again = Settings.read(tmp_path)
+    assert again == made
+    assert again.local.epsilon == Decimal("0.1")
+    assert again.caps['a "strange" name'] == Cap(Decimal("0.3"), Decimal("1e-9"))
+    assert (tmp_path / "person.toml").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "argument"),
+    [
+        ({"epsilon": 1}, "epsilon"),
+        ({"local": {"epsilon": 0}}, "local.epsilon"),
+        ({"local": {"epsilon": -1}}, "local.epsilon"),
+        ({"local": {"epsilon": float("nan")}}, "local.epsilon"),
+        ({"local": {"delta": 1}}, "local.delta"),
+        ({"local": {"more": 1}}, "local.more"),
+        ({"local": 3}, "local"),
+        ({"period_days": 0}, "period_days"),
+        ({"period_days": True}, "period_days"),
+        ({"period_days": 1.5}, "period_days"),
+        ({"delay_seconds": -1}, "delay_seconds"),
+        ({"delay_seconds": float("inf")}, "delay_seconds"),
+        ({"caps": {"ana": {}}}, "caps"),
+        ({"caps": {"ana": {"epsilon": -1}}}, "caps.epsilon"),
+        ({"caps": {"a\nb": {"epsilon": 1}}}, "caps"),
+        ({"caps": []}, "caps"),
+        ({"coordinator": 5}, "coordinator"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(body: dict[str, Any], argument: str) -> None:
+    with pytest.raises(Mistake) as refused:
+        Settings().changed(body)
+    assert refused.value.argument == argument
+
+
+def test_a_broken_file_stops_everything_instead_of_allowing_more(tmp_path: Path) -> None:
+    (tmp_path / "person.toml").write_text("[local\nepsilon = 1")
+    with pytest.raises(Mistake, match="not TOML"):
+        Settings.read(tmp_path)
+
+
+# --- standing rules -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> CoordinatorInMemory:
+    return CoordinatorInMemory()
+
+
+def person(tmp_path: Path, server: CoordinatorInMemory, **more: Any) -> Person:
+    made = Person(tmp_path / "home", client=server, delay=False, **more)  # type: ignore[arg-type]
+    example.fill(made, seed=4)
+    return made
+
+
+def test_a_rule_agrees_up_to_its_week(tmp_path: Path, server: CoordinatorInMemory) -> None:
+    now = [START.timestamp()]
+    with person(tmp_path, server, clock=lambda: now[0]) as me:
+        me.set_rules([{"type": "basic", "requestor": "ana", "epsilon_per_week": 0.25}])
+        tasks = [server.post({**MEDIAN, "epsilon": 0.1, "name": str(i)}) for i in range(4)]
+        server.post({**MEDIAN, "epsilon": 0.01, "name": "of another"}, requestor="bert")
+        me.apply_rules()
+        me._work.turn()
+        assert [p["task_id"] for p in me.participations()] == tasks[:2]
+        assert {p["rule"] for p in me.participations()} == {1}
+        me.apply_rules()
+        assert len(me.participations()) == 2
+        now[0] += 7 * 86_400 + 1
+        me.apply_rules()
+        assert [p["task_id"] for p in me.participations()] == tasks
+
+
+def test_a_rules_coin_is_tossed_once_for_each_task(tmp_path: Path, server: CoordinatorInMemory) -> None:
+    with person(tmp_path, server) as me:
+        me.set_rules([{"type": "basic", "probability": 0.5}])
+        tasks = [server.post({**MEDIAN, "epsilon": 0.01, "name": str(i)}) for i in range(40)]
+        for _ in range(5):
+            me.apply_rules()
+        agreed = [p["task_id"] for p in me.participations()]
+        assert 4 <= len(agreed) <= 36  # each outside with probability 1e-8
+        assert set(agreed) < set(tasks)
+
+
+def test_a_rule_never_looks_at_data(tmp_path: Path, server: CoordinatorInMemory, monkeypatch: Any) -> None:
+    """Whether one has the value must not show in whether one takes part."""
+    with Person(tmp_path / "empty", client=server, delay=False) as nobody:  # type: ignore[arg-type]
+        nobody.set_rules([{"type": "basic"}])
+        task = server.post(MEDIAN)
+        monkeypatch.setattr(type(nobody._store), "featurize", lambda *a, **k: pytest.fail("looked at data"))
+        nobody.apply_rules()
+        assert nobody.participations()[0]["task_id"] == task
+        monkeypatch.undo()
+        nobody._work.turn()
+        assert nobody.participations()[0]["state"] == "sent"
+
+
+def test_a_rule_respects_the_budget_and_what_was_declined(tmp_path: Path, server: CoordinatorInMemory) -> None:
+    with person(tmp_path, server) as me:
+        me.set_settings({"trusted": {"epsilon": 1.5}})
+        declined = server.post({**MEDIAN, "name": "declined"})
+        me.decline(declined)
+        for name in ("first", "second"):
+            server.post({**MEDIAN, "name": name})
+        me.set_rules([{"type": "basic"}])
+        me.apply_rules()
+        assert [p["state"] for p in me.participations()] == ["declined", "reserved"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "covers"),
+    [
+        ({}, True),
+        ({"type": "bounded"}, False),
+        ({"requestor": "ana"}, True),
+        ({"requestor": "bert"}, False),
+        ({"server": "untrusted"}, False),
+        ({"server": "trusted"}, True),
+        ({"tables": ["profile.demographics", "profile.pets"]}, True),
+        ({"tables": ["profile.pets"]}, False),
+        ({"epsilon_at_most": 1}, True),
+        ({"epsilon_at_most": 0.99}, False),
+        ({"delta_at_most": 0}, False),
+        ({"min_count": 20}, True),
+        ({"min_count": 21}, False),
+        ({"probability": 0}, False),
+    ],
+)
+def test_every_field_of_a_rule_counts(
+    tmp_path: Path, server: CoordinatorInMemory, rule: dict[str, Any], covers: bool
+) -> None:
+    with person(tmp_path, server) as me:
+        server.post(MEDIAN)
+        me.set_rules([{"type": "basic", **rule}])
+        me.apply_rules()
+        assert bool(me.participations()) is covers
+
+
+@pytest.mark.parametrize(
+    ("body", "argument"),
+    [
+        ({}, "rules"),
+        ([5], "rules.0"),
+        ([{}], "rules.0.type"),
+        ([{"type": "basic"}, {"type": "unknown"}], "rules.1.type"),
+        ([{"type": "basic", "age": 5}], "rules.0.age"),
+        ([{"type": "basic", "probability": 1.1}], "rules.0.probability"),
+        ([{"type": "basic", "probability": float("nan")}], "rules.0.probability"),
+        ([{"type": "basic", "epsilon_per_week": 0}], "rules.0.epsilon_per_week"),
+        ([{"type": "basic", "delta_at_most": 1}], "rules.0.delta_at_most"),
+        ([{"type": "basic", "tables": "profile"}], "rules.0.tables"),
+        ([{"type": "basic", "server": "maybe"}], "rules.0.server"),
+        ([{"type": "basic", "requestor": 5}], "rules.0.requestor"),
+        ([{"type": "basic", "min_count": 0}], "rules.0.min_count"),
+        ([{"type": ["basic"]}], "rules.0.type"),
+    ],
+)
+def test_a_wrong_rule_is_refused_by_name(body: Any, argument: str) -> None:
+    with pytest.raises(Mistake) as refused:
+        read_rules(body)
+    assert refused.value.argument == argument
+
+
+def test_a_rule_that_stays_keeps_what_it_has_spent(tmp_path: Path, server: CoordinatorInMemory) -> None:
+    with person(tmp_path, server) as me:
+        rule = {"type": "basic", "epsilon_per_week": 1.0}
+        me.set_rules([rule])
+        server.post(MEDIAN)
+        me.apply_rules()
+        me.set_rules([])
+        me.set_rules([rule, {"type": "bounded"}])
+        server.post({**MEDIAN, "name": "second"})
+        me.apply_rules()
+        assert len(me.participations()) == 1
+        assert me.rules() == [rule, {"type": "bounded"}]
+        assert Rule.read(rule).probability == 1

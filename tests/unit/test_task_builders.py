@@ -1,0 +1,136 @@
+"""Documents in one line: explicit, accepted as they are, and refused at once where they cannot work."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from typing import Any
+
+import pytest
+
+import thebes.task as task
+from thebes.privacy.faults import Mistake
+from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument
+
+AGE = "SELECT age FROM profile.demographics"
+PAIR = "SELECT x0, x1, y FROM profile.example"
+BOUNDS = {"age": (0, 120)}
+SQUARE = {"x0": task.range_(-4, 4), "x1": (-4.0, 4.0)}
+
+WRITTEN: dict[str, dict[str, Any]] = {
+    "count": task.count(AGE, epsilon=0.1, missing="count"),
+    "sum": task.sum(AGE, epsilon=1, bounds=BOUNDS),
+    "mean": task.mean(AGE, epsilon=1),
+    "median": task.median(AGE, epsilon=1, delta=1e-6, min_count=100, max_count=200, name="ages", purpose="to know"),
+    "variance": task.variance(AGE, epsilon=1, bounds={"age": task.range_(0, 120, default=40)}),
+    "quantile": task.quantile(AGE, 0.9, epsilon=1, bounds=BOUNDS),
+    "histogram": task.histogram(AGE, epsilon=1, bounds=BOUNDS, bins=12),
+    "histogram of values": task.histogram(AGE, epsilon=1, bounds={"age": task.values("young", "old", default="old")}),
+    "histogram of unknown values": task.histogram(AGE, epsilon=1, delta=1e-6),
+    "function": task.function("iqr", AGE, epsilon=1, bounds=BOUNDS, subsets=30),
+    "function of two": task.function("correlation", "SELECT x0, x1 FROM profile.example", epsilon=1, bounds=SQUARE),
+    "gaussian_nb": task.gaussian_nb(PAIR, inputs=["x0", "x1"], output="y", epsilon=4, bounds=SQUARE),
+    "linear_regression": task.linear_regression(PAIR, inputs=["x0"], output="x1", epsilon=4, delta=1e-6, bounds=SQUARE),
+    "logistic_regression": task.logistic_regression(
+        PAIR, inputs=("x0", "x1"), output="y", epsilon=4, delta=1e-6, bounds={**SQUARE, "y": task.values(0, 1)}
+    ),
+    "random_forest": task.random_forest(
+        PAIR, inputs=["x0"], output="y", epsilon=4, bounds={**SQUARE, "y": task.values(0, 1)}
+    ),
+    "bounded": task.bounded(PAIR, epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, mechanism="auto"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_written_document_is_plain_explicit_and_accepted(name: str) -> None:
+    document = WRITTEN[name]
+    assert type(document) is dict
+    assert json.loads(json.dumps(document)) == document
+    assert registry.check(document).as_json() == document
+    assert {"type", "version", "epsilon", "delta", "server", "min_count", "featurizer", "anonymity"} <= set(document)
+
+
+def test_a_written_document_is_the_one_written_by_hand() -> None:
+    by_hand = {
+        "type": "basic",
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "server": "trusted",
+        "min_count": 100,
+        "featurizer": AGE,
+        "aggregator": "median",
+    }
+    assert registry.check(task.median(AGE, epsilon=1.0, delta=1e-5, min_count=100)).digest == (
+        registry.check(by_hand).digest
+    )
+
+
+def test_every_examples_line_works() -> None:
+    import torch
+
+    shown = {name: getattr(task, name) for name in task.__all__}
+    for name, function in shown.items():
+        found = re.search(r"Example: (.+)", inspect.getdoc(function) or "", re.DOTALL)
+        assert found, f"{name} shows no example"
+        line = found.group(1).replace("\n", " ").removeprefix("bounds=")
+        assert eval(line, {**shown, "torch": torch})
+
+
+def test_every_public_name_is_listed() -> None:
+    public = {n for n, f in vars(task).items() if inspect.isfunction(f) and not n.startswith("_")}
+    assert public == set(task.__all__)
+
+
+@pytest.mark.parametrize(
+    ("write", "field"),
+    [
+        (lambda: task.median(AGE, epsilon=0), "epsilon"),
+        (lambda: task.median(AGE, epsilon=float("nan")), "epsilon"),
+        (lambda: task.median(AGE, epsilon="1"), "epsilon"),
+        (lambda: task.median("DROP TABLE x", epsilon=1), "featurizer"),
+        (lambda: task.median(AGE, epsilon=1, bounds={"height": (0, 1)}), "bounds"),
+        (lambda: task.median(AGE, epsilon=1, bounds={"age": (120, 0)}), "bounds.age.low"),
+        (lambda: task.median(AGE, epsilon=1, bounds={"age": (0, 1, 2, 3)}), "bounds.age"),
+        (lambda: task.median(AGE, epsilon=1, bounds={"age": [0, 120]}), "bounds"),
+        (lambda: task.median(AGE, epsilon=1, bounds=(0, 120)), "bounds"),
+        (lambda: task.median(AGE, epsilon=1, minimum=3), "minimum"),
+        (lambda: task.median(AGE, epsilon=1, aggregator="mean"), "aggregator"),
+        (lambda: task.quantile(AGE, 1.5, epsilon=1), "quantile"),
+        (lambda: task.quantile(AGE, None, epsilon=1), "quantile"),
+        (lambda: task.histogram(AGE, epsilon=1, bounds=BOUNDS), "bins"),
+        (lambda: task.histogram(AGE, epsilon=1), "bounds"),
+        (lambda: task.function("median_of_medians", AGE, epsilon=1), "aggregator"),
+        (lambda: task.gaussian_nb(PAIR, inputs="x0", output="y", epsilon=1), "inputs"),
+        (lambda: task.gaussian_nb(PAIR, inputs=["x9"], output="y", epsilon=1), "inputs"),
+        (lambda: task.linear_regression(PAIR, inputs=["x0"], output="x1", epsilon=1), "delta"),
+        (lambda: task.bounded(PAIR, epsilon=1, bounds=SQUARE), "bounds.y"),
+        (lambda: task.bounded(PAIR, epsilon=1, bounds=SQUARE, server="trusted"), "server"),
+        (lambda: task.gradient("{}", object(), PAIR, inputs=["x0"], outputs=["y"], epsilon=1), "loss"),
+        (lambda: task.gradient("{}", "{}", PAIR, inputs=["x0"], outputs=["y"], epsilon=1, shape=2), "shape"),
+        (lambda: task.gradient("{}", "{}", PAIR, inputs=["x0"], outputs=["y"], epsilon=1), "model"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once_naming_the_field(write: Any, field: str) -> None:
+    with pytest.raises(Mistake) as refused:
+        write()
+    named = [f for f, _ in refused.value.problems] if isinstance(refused.value, InvalidDocument) else []
+    assert field in (refused.value.argument, *named)
+
+
+def test_a_torch_module_becomes_a_gradient_document_that_trains() -> None:
+    import torch
+
+    import thebes.torch
+
+    module, loss = torch.nn.Linear(2, 1), torch.nn.MSELoss()
+    written = task.gradient(
+        module, loss, PAIR, inputs=["x0", "x1"], outputs=["y"], epsilon=8, delta=1e-5, rounds=3, momentum=0.5
+    )
+    model, text = thebes.torch.encode(module, loss)
+    assert (written["model"], written["loss"], written["rounds"]) == (model, text, 3)
+    again = task.gradient(
+        model, text, PAIR, inputs=["x0", "x1"], outputs=["y"], epsilon=8, delta=1e-5, rounds=3, momentum=0.5
+    )
+    assert again == written

@@ -1,0 +1,271 @@
+"""`thebes simulate`, `thebes task` and `thebes demo`, as a person at a terminal meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from thebes.apps import command
+
+MEDIAN = {
+    "type": "basic",
+    "epsilon": 1,
+    "featurizer": "SELECT age FROM p.t",
+    "aggregator": "median",
+    "bounds": {"age": {"type": "range", "low": 0, "high": 120}},
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("task.json").write_text(json.dumps(MEDIAN))
+    Path("people.csv").write_text("age,town\n" + "".join(f"{20 + i % 50},a\n" for i in range(300)))
+    return tmp_path
+
+
+@pytest.fixture
+def thebes(desk, monkeypatch, capsys):
+    """Run one command in this process: (exit status, standard output, standard error)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
+        monkeypatch.setattr(command, "_wire", lambda: None)
+        with pytest.raises(SystemExit) as ended:
+            command.main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    if not command.app.registered_commands:
+        command._wire()
+    return run
+
+
+def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "thebes.apps.command", *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_table_is_simulated_and_the_release_printed(thebes) -> None:
+    status, out, err = thebes("simulate", "task.json", "people.csv", "--seed", "1")
+    assert status == 0
+    assert "95% interval" in out
+    assert "epsilon 1" in out
+    assert err == ""
+    assert thebes("simulate", "task.json", "people.csv", "--seed", "1")[1] == out
+    assert thebes("simulate", "task.json", "people.csv", "--seed", "2")[1] != out
+
+
+@pytest.mark.parametrize("spelling", [["--json"], ["--json", "-"], ["--json", "out.json"], ["--json=-"]])
+def test_json_goes_where_it_was_asked_to(thebes, spelling) -> None:
+    status, out, err = thebes("simulate", "task.json", "people.csv", *spelling)
+    body = json.loads(Path("out.json").read_text() if "out.json" in spelling else out)
+    assert (status, err) == (0, "")
+    assert set(body) >= {"value", "interval", "certificate"}
+    assert 0 <= body["value"] <= 120
+    assert (out == "") == ("out.json" in spelling)
+
+
+def test_parquet_and_person_id_are_read(thebes) -> None:
+    frame = pd.DataFrame({"person_id": [i // 3 for i in range(300)], "age": [40.0] * 300})
+    frame.to_csv("grouped.csv", index=False)
+    import duckdb
+
+    duckdb.sql("COPY frame TO 'grouped.parquet' (FORMAT parquet)")
+    for table in ("grouped.csv", "grouped.parquet"):
+        _, out, _ = thebes("simulate", "task.json", table, "--json")
+        assert json.loads(out)["certificate"]["contributors"] == 100
+
+
+def test_too_few_rows_are_a_warning(thebes) -> None:
+    Path("few.csv").write_text("age\n30\n40\n")
+    status, out, err = thebes("simulate", "task.json", "few.csv", "--json")
+    assert status == 0
+    assert "min_count 11" in err
+    assert err.count("\n") == 1
+    assert json.loads(out)["certificate"]["simulated"] is True
+
+
+def test_a_release_without_a_value_says_why(thebes) -> None:
+    Path("blind.json").write_text(json.dumps({**MEDIAN, "bounds": None, "epsilon": 0.1}))
+    status, out, _ = thebes("simulate", "blind.json", "people.csv", "--seed", "1")
+    assert status == 0
+    assert "Say which range" in out
+    body = json.loads(thebes("simulate", "blind.json", "people.csv", "--seed", "1", "--json")[1])
+    assert body["value"] is None
+    assert body["interval"] is None
+
+
+NONSENSE = {
+    "empty.csv": b"",
+    "header.csv": b"age\n",
+    "other.csv": b"height\n1\n2\n",
+    "words.csv": b"age\nold\nyoung\n",
+    "nothing.csv": b"age\nNaN\nnan\n",
+    "binary.csv": bytes(range(256)) * 20,
+    "binary.parquet": bytes(range(256)) * 20,
+    "empty.parquet": b"",
+    "picture.png": b"\x89PNG",
+    "ragged.csv": b'age\n1,2,3\n"\n',
+}
+
+
+@pytest.mark.parametrize("name", [*NONSENSE, "absent.csv", "."])
+def test_a_table_that_cannot_be_used_is_your_mistake_in_one_sentence(thebes, name) -> None:
+    if name in NONSENSE:
+        Path(name).write_bytes(NONSENSE[name])
+    status, out, err = thebes("simulate", "task.json", name)
+    assert (status, out) == (2, "")
+    assert err.startswith("thebes: ")
+    assert err.count("\n") == 1
+
+
+DOCUMENTS = {
+    "not.json": b"{",
+    "list.json": b"[1]",
+    "binary.json": b"\xff\xfe\x00",
+    "empty.json": b"",
+    "deep.json": b"[" * 200_000,
+    "deeper.json": b'{"type":' * 100_000,
+    "nan.json": b'{"type": "basic", "epsilon": NaN}',
+    "kind.json": b'{"type": "telepathy"}',
+    "number.json": b'{"type": "basic", "epsilon": 1' + b"0" * 5000 + b"}",
+    "field.json": json.dumps({**MEDIAN, "surprise": 1}).encode(),
+}
+
+
+@pytest.mark.parametrize("verb", ["check", "explain", "simulate"])
+@pytest.mark.parametrize("name", [*DOCUMENTS, "absent.json", "."])
+def test_a_document_that_cannot_be_used_is_your_mistake_in_one_sentence(thebes, name, verb) -> None:
+    if name in DOCUMENTS:
+        Path(name).write_bytes(DOCUMENTS[name])
+    status, out, err = thebes(*(["simulate", name, "people.csv"] if verb == "simulate" else ["task", verb, name]))
+    assert (status, out) == (2, "")
+    assert err.startswith("thebes: ")
+    assert err.count("\n") == 1
+    assert len(err) < 500
+
+
+def test_check_prints_digest_and_price(thebes) -> None:
+    from thebes.tasks import registry
+
+    digest = registry.check(MEDIAN).digest
+    status, out, _ = thebes("task", "check", "task.json")
+    assert (status, digest in out, "epsilon 1" in out) == (0, True, True)
+    body = json.loads(thebes("task", "check", "task.json", "--json")[1])
+    assert body["digest"] == digest
+    assert body["price"] == {"epsilon": 1.0, "delta": 0.0, "unit": "device"}
+    assert registry.check(body["document"]).digest == digest
+
+
+def test_explain_names_what_is_read_and_the_price(thebes) -> None:
+    _, out, _ = thebes("task", "explain", "task.json")
+    assert "age from p.t" in out
+    assert "epsilon 1" in out
+    assert json.loads(thebes("task", "explain", "task.json", "--json")[1])["explanation"] == out.rstrip("\n")
+
+
+def test_plan_finds_an_epsilon_that_keeps_its_word(thebes) -> None:
+    status, out, _ = thebes("task", "plan", "task.json", "--within", "5", "--people", "500", "--json")
+    body = json.loads(out)
+    assert status == 0
+    assert 0.01 < body["epsilon"] < 10
+    assert thebes("task", "plan", "task.json", "--within", "5", "--people", "500", "--data", "people.csv")[0] == 0
+    for wrong in (["--within", "0"], ["--within", "nan"], ["--within", "inf"], ["--share", "2", "--within", "1"]):
+        status, _, err = thebes("task", "plan", "task.json", "--people", "500", *wrong)
+        assert status == 2
+        assert err.startswith("thebes: ")
+
+
+def test_a_file_that_cannot_be_written_is_named(thebes) -> None:
+    status, _, err = thebes("simulate", "task.json", "people.csv", "--json", "/nowhere/out.json")
+    assert status == 2
+    assert "/nowhere/out.json" in err
+
+
+def test_every_command_has_help_with_an_example(thebes) -> None:
+    for words in (["simulate"], ["demo"], ["task", "check"], ["task", "explain"], ["task", "plan"]):
+        status, out, _ = thebes(*words, "--help")
+        assert status == 0
+        assert "Example: thebes" in out
+
+
+def test_a_process_ends_with_the_status_it_promises(desk) -> None:
+    good = shell("task", "check", "task.json")
+    bad = shell("task", "check", "absent.json")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == "thebes: TASK: there is no file 'absent.json'\n"
+
+
+HEAVY = ("opendp", "torch", "duckdb", "matplotlib", "sklearn", "pandas", "dp_accounting", "scipy")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import thebes",
+        "import sys; sys.argv = ['thebes', '--help']\nfrom thebes.apps.command import main\n"
+        "try: main()\nexcept SystemExit: pass",
+    ],
+    ids=["import", "help"],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
+    asked = f"import sys\n{code}\nprint('loaded', [m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded []"
+
+
+def test_the_network_of_the_demo_is_what_encode_gives() -> None:
+    torch = pytest.importorskip("torch")
+    from thebes.apps import scenes
+    from thebes.torch import encode
+
+    network = torch.nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        network.weight.zero_()
+    assert encode(network, torch.nn.CrossEntropyLoss()) == (scenes.MODEL, scenes.LOSS)
+
+
+def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford() -> None:
+    from thebes.apps.crowd import ALLOWANCE
+    from thebes.apps.scenes import scenes, waiting, wanted
+    from thebes.tasks import registry
+
+    for people in (50, 60, 300, 2000):
+        made = [*scenes(people), *waiting(people)]
+        documents = [registry.check(scene.document) for scene in made]
+        assert {document.type for document in documents} == set(registry.types())
+        assert all(11 <= document.min_count <= wanted(people) < 0.65 * people for document in documents)
+        assert sum(document.epsilon for document in documents) < ALLOWANCE["trusted"]["epsilon"]
+
+
+def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
+    import io
+
+    from rich.console import Console
+
+    from thebes.apps.demo import show
+    from thebes.apps.scenes import scenes
+
+    told = {"true": -0.123456, "value": -0.234567, "seconds": 23.456, "ok": False, "epsilon": 16}
+    rows = [
+        {**told, "name": s.name, "type": "x", "interval": None, "metric": s.metric}
+        if s.metric
+        else {**told, "name": s.name, "type": "x", "interval": {"low": -12.3456, "high": -1.23456}}
+        for s in scenes(300)
+    ]
+    page = io.StringIO()
+    show(rows, 300, Console(file=page, width=80))
+    table = page.getvalue()
+    assert "…" not in table
+    assert all(len(line) <= 80 for line in table.splitlines())
+    for word in ("released", "epsilon", "FAILED", *(row["name"] for row in rows)):
+        assert word in table

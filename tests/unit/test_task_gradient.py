@@ -1,0 +1,283 @@
+"""Gradient tasks at an owner: the confined child, payment before noise, weights that must fit, transfer learning."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+import thebes
+from thebes.data.rows import Rows
+from thebes.learning.graph.backbones import Catalogue
+from thebes.learning.graph.weights import pack_flat
+from thebes.privacy import randomness
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.tasks import registry
+from thebes.tasks.gradient.network import network
+from thebes.tasks.gradient.owner import OWNER, SIMULATED
+from thebes.tasks.reading import release_from_json
+from thebes.tasks.shape import Ask, Setting
+from thebes.testing.kinds import Purse
+
+torch = pytest.importorskip("torch")
+from thebes.torch import encode  # noqa: E402
+
+DRAW = np.random.default_rng(8)
+N = 600
+X = DRAW.uniform(-1, 1, (N, 2))
+TABLE = {"x0": X[:, 0], "x1": X[:, 1], "z": X @ [1.0, -0.5], "y": (X[:, 0] > 0).astype(int)}
+
+
+def linear(**more: object):
+    torch.manual_seed(0)
+    model, loss = encode(torch.nn.Linear(2, 1), torch.nn.MSELoss())
+    return {
+        "type": "gradient",
+        "epsilon": 8.0,
+        "featurizer": "SELECT x0, x1, z FROM p.t",
+        "inputs": ["x0", "x1"],
+        "outputs": ["z"],
+        "model": model,
+        "loss": loss,
+        **more,
+    }
+
+
+def asked(document, seed: int = 1):
+    setting = Setting(unit=Unit.DEVICE, randomness=randomness.seeded_for_simulation(seed), simulated=True)
+    aggregator = registry.aggregator(document, setting)
+    ask = aggregator.ask("slot")
+    assert isinstance(ask, Ask)
+    return aggregator, ask
+
+
+def rows(count: int) -> Rows:
+    return Rows.one_each({name: values[:count] for name, values in TABLE.items()})
+
+
+@pytest.mark.parametrize("more", [{}, {"delta": 1e-5, "mechanism": "gaussian", "diagnostics": 0.1}])
+def test_an_owners_confined_child_gives_what_a_simulation_gives(more) -> None:
+    document = registry.check(linear(**more))
+    aggregator, ask = asked(document)
+    confined, simulated = (
+        half.contribute(document, ask, rows(20), Purse(), randomness=randomness.seeded_for_simulation(5))
+        for half in (OWNER, SIMULATED)
+    )
+    assert set(confined.fields) == set(aggregator.layout(ask.part))
+    for name, reports in confined.fields.items():
+        other = simulated.fields[name].astype(float)
+        # The same chance: what differs is the last bit of a float.
+        assert np.abs(reports.astype(float) - other).max() <= max(2.0, 1e-4 * np.abs(other).max())
+    aggregator.examine(confined)
+
+
+class _Broke:
+    def consume(self, *, epsilon, delta) -> None:
+        raise RuntimeError("no budget")
+
+
+def test_nothing_is_computed_or_drawn_before_the_claim_has_paid(monkeypatch) -> None:
+    from thebes.tasks.gradient import owner
+
+    document = registry.check(linear())
+    _, ask = asked(document)
+    happened: list[str] = []
+
+    class Worker:
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            happened.append("child")
+
+    class Watched(type(randomness.seeded_for_simulation(1))):  # type: ignore[misc]
+        def words(self, count: int):
+            happened.append("noise")
+            return super().words(count)
+
+    monkeypatch.setattr(owner, "GradientWorker", Worker)
+    with pytest.raises(RuntimeError, match="no budget"):
+        OWNER.contribute(document, ask, rows(1), _Broke(), randomness=Watched(1))
+    assert happened == []
+
+
+def _packed(values) -> str:
+    document = registry.check(linear())
+    return base64.b64encode(pack_flat(network(document).model.graph, values)).decode()
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        None,
+        "",
+        "!!!",
+        "AAAA",
+        base64.b64encode(b"\x80\x04pickle").decode(),
+        base64.b64encode(b"x" * 10_000).decode(),
+        lambda: _packed([1.0, 2.0, 3.0])[:-8],
+        lambda: base64.b64encode(base64.b64decode(_packed([1.0, 2.0, 3.0])).replace(b"weight", b"weighs")).decode(),
+        lambda: base64.b64encode(base64.b64decode(_packed([1.0, 2.0, 3.0]))[:-4] + b"\x00\x00\xc0\x7f").decode(),
+    ],
+)
+def test_weights_that_do_not_fit_the_consented_graph_are_refused_and_nothing_is_paid(weights) -> None:
+    document, purse = registry.check(linear()), Purse()
+    ask = Ask("a", "phase-0", 0, {"round": 0, "weights": weights() if callable(weights) else weights})
+    with pytest.raises(Mistake, match="weights"):
+        OWNER.contribute(document, ask, rows(1), purse, randomness=randomness.seeded_for_simulation(1))
+    assert purse.epsilon == 0
+
+
+def test_a_person_with_many_rows_sends_one_mean_gradient_of_at_most_a_thousand() -> None:
+    document = registry.check(linear(epsilon=1e5, clip=100.0))
+    _, ask = asked(document)
+    mechanism = network(document).mechanism
+    many = {name: np.concatenate([np.tile(v[:500], 2), np.full(50, 1e3)]) for name, v in TABLE.items()}
+    person = np.zeros(1050, dtype=np.int64)
+    hoarder = Rows(many, person, 2, np.zeros(2, dtype=np.uint8))
+    given = SIMULATED.contribute(document, ask, hoarder, Purse(), randomness=randomness.seeded_for_simulation(1))
+    once = SIMULATED.contribute(
+        document,
+        ask,
+        Rows({n: v[:500] for n, v in TABLE.items()}, person[:500], 2, hoarder.failures),
+        Purse(),
+        randomness=randomness.seeded_for_simulation(1),
+    )
+    first, same = (mechanism.decode(g.fields["report"]) for g in (given, once))
+    assert np.allclose(first[0], same[0], atol=1)  # the rows beyond a thousand did not count
+    assert np.linalg.norm(first[1]) < 5  # nobody's rows: the noise around nothing
+
+
+def test_missing_and_huge_values_never_leave_or_break_a_gradient() -> None:
+    document = registry.check(linear())
+    aggregator, ask = asked(document)
+    odd = Rows.one_each(
+        {
+            "x0": np.array([np.nan, np.inf, 1e300, None, "text", -1e30], dtype=object),
+            "x1": np.array([1.0, -np.inf, 1e308, None, 2, 1e38], dtype=object),
+            "z": np.array([1.0, 2.0, np.nan, None, np.inf, -1e308], dtype=object),
+        }
+    )
+    for half in (OWNER, SIMULATED):
+        given = half.contribute(document, ask, odd, Purse(), randomness=randomness.system())
+        aggregator.examine(given)
+
+
+def test_sets_are_one_hot_with_the_last_value_as_the_reference() -> None:
+    torch.manual_seed(0)
+    model, loss = encode(torch.nn.Linear(3, 2), torch.nn.CrossEntropyLoss())
+    town = np.array(["a", "b", "c"] * 200)
+    document = {
+        **linear(),
+        "featurizer": "SELECT town, x0, y FROM p.t",
+        "inputs": ["town", "x0"],
+        "outputs": ["y"],
+        "model": model,
+        "loss": loss,
+        "bounds": {"town": {"type": "set", "values": ["a", "b", "c"]}, "y": {"type": "set", "values": ["no", "yes"]}},
+        "rounds": 3,
+        "learning_rate": 2.0,
+    }
+    labels = np.where(town == "b", "yes", "no")
+    release = thebes.simulate(document, {"town": town, "x0": X[:, 0], "y": labels}, seed=1)
+    hot = np.column_stack([town == "a", town == "b", X[:, 0]]).astype(float)
+    assert np.mean(release.model.predict(hot) == (town == "b")) > 0.9
+    with pytest.raises(Mistake, match="inputs"):
+        registry.check({**document, "inputs": ["x0"]})
+
+
+def test_training_over_rounds_releases_a_network_that_predicts() -> None:
+    document = linear(rounds=6, rounds_per_owner=2, learning_rate=1.0, epsilon=20.0)
+    release = thebes.simulate(document, TABLE, seed=1)
+    back = release_from_json(json.loads(json.dumps(release.as_json())))
+    for found in (release, back):
+        guess = found.model.predict(X)
+        assert 1 - np.var(guess - TABLE["z"]) / np.var(TABLE["z"]) > 0.7
+    assert release.certificate.epsilon == 20
+    assert release.certificate.parameters["epsilon_per_round"] == 10
+    assert release.certificate.contributors == 2 * N
+    assert release.certificate.trust == "none"
+    module = torch.nn.Linear(2, 1)
+    from thebes.torch import to_module
+
+    trained = to_module(module, base64.b64decode(release.value["weights"]))
+    with torch.no_grad():
+        assert np.allclose(
+            trained(torch.tensor(X, dtype=torch.float32)).numpy()[:, 0], release.model.predict(X), atol=1e-4
+        )
+
+
+# --- transfer learning ------------------------------------------------------------------------------------
+
+PIXELS = [f"p{i}" for i in range(3 * 32 * 32)]
+PICTURES = 60
+LIGHT = DRAW.integers(0, 2, PICTURES)
+IMAGES = np.clip(DRAW.normal(0, 0.3, (PICTURES, len(PIXELS))) + np.where(LIGHT, 1.0, -1.0)[:, None], -2, 2)
+
+
+def pictures(model: str, loss: str, **more: object) -> dict:
+    return {
+        "type": "gradient",
+        "epsilon": 50.0,
+        "featurizer": f"SELECT {','.join(PIXELS)},label FROM p.t",
+        "inputs": PIXELS,
+        "outputs": ["label"],
+        "model": model,
+        "loss": loss,
+        "rounds": 3,
+        "learning_rate": 4.0,
+        **more,
+    }
+
+
+PICTURE_TABLE = {**{name: IMAGES[:, i] for i, name in enumerate(PIXELS)}, "label": LIGHT}
+
+
+def test_feature_extraction_trains_a_head_on_the_features_of_an_installed_backbone(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("THEBES_BACKBONES", str(tmp_path))
+    (digest,) = Catalogue(tmp_path).digests()  # the one that comes with Thebes
+    torch.manual_seed(0)
+    model, loss = encode(torch.nn.Linear(128, 2), torch.nn.CrossEntropyLoss())
+    document = pictures(model, loss, backbone=digest)
+    release = thebes.simulate(document, PICTURE_TABLE, seed=1)
+    back = release_from_json(json.loads(json.dumps(release.as_json())))
+    assert np.mean(back.model.predict(IMAGES) == LIGHT) > 0.8
+    assert back.value["backbone"] == digest
+    assert len(release.gradient) == 128 * 2 + 2  # the backbone itself is not trained
+    with pytest.raises(Mistake, match="backbone"):
+        registry.check({**document, "backbone": "f" * 64})
+    model, _ = encode(torch.nn.Linear(64, 2), torch.nn.CrossEntropyLoss())
+    with pytest.raises(Mistake, match="features"):
+        registry.check({**document, "model": model})
+
+
+def test_an_owner_computes_features_in_the_same_confined_child(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("THEBES_BACKBONES", str(tmp_path))
+    (digest,) = Catalogue(tmp_path).digests()
+    torch.manual_seed(0)
+    model, loss = encode(torch.nn.Linear(128, 2), torch.nn.CrossEntropyLoss())
+    document = registry.check(pictures(model, loss, backbone=digest))
+    aggregator, ask = asked(document)
+    one = Rows.one_each({name: values[:1] for name, values in PICTURE_TABLE.items()})
+    confined, simulated = (
+        half.contribute(document, ask, one, Purse(), randomness=randomness.seeded_for_simulation(5)).fields["report"]
+        for half in (OWNER, SIMULATED)
+    )
+    assert np.abs(confined.astype(int) - simulated.astype(int)).max() <= 2
+    assert aggregator.layout(ask.part)["report"].length == confined.shape[1] == 128 * 2 + 3
+
+
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "fine-tuned"])
+def test_a_backbone_inside_the_graph_may_be_frozen_or_fine_tuned(frozen) -> None:
+    torch.manual_seed(0)
+    backbone = torch.nn.Sequential(
+        torch.nn.Unflatten(1, (3, 32, 32)), torch.nn.Conv2d(3, 2, 8, stride=8), torch.nn.ReLU(), torch.nn.Flatten()
+    ).requires_grad_(not frozen)
+    module = torch.nn.Sequential(backbone, torch.nn.Linear(32, 2))
+    model, loss = encode(module, torch.nn.CrossEntropyLoss(), inputs=len(PIXELS))
+    # An epsilon that protects nobody: whether the graph trains is asked here, not how well under noise.
+    document = pictures(model, loss, rounds=3, rounds_per_owner=3, epsilon=15_000.0, learning_rate=0.5, average="last")
+    release = thebes.simulate(document, PICTURE_TABLE, seed=1)
+    head = 32 * 2 + 2
+    assert len(release.gradient) == (head if frozen else head + 2 * 3 * 64 + 2)
+    assert np.mean(release.model.predict(IMAGES) == LIGHT) > 0.9

@@ -1,0 +1,376 @@
+"""What a task releases: values with bars, models, rows and networks; missing data; and the same again from JSON."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thebes
+from thebes.data.rows import FAILURES, Rows
+from thebes.privacy import randomness
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.simulation.featurizing import featurize
+from thebes.simulation.tables import people_of
+from thebes.tasks import registry
+from thebes.tasks.reading import release_from_json
+from thebes.tasks.shape import Setting
+from thebes.testing.kinds import Purse
+
+DRAW = np.random.default_rng(3)
+N = 400
+AGE = DRAW.integers(18, 90, N).astype(float)
+RANGE = {"type": "range", "low": 0.0, "high": 120.0}
+
+
+def basic(aggregator: str, **more: object) -> dict:
+    return {
+        "type": "basic",
+        "epsilon": 20.0,
+        "min_count": 11,
+        "featurizer": "SELECT age FROM p.t",
+        "aggregator": aggregator,
+        "bounds": {"age": RANGE},
+        **more,
+    }
+
+
+def again(release):
+    back = release_from_json(json.loads(json.dumps(release.as_json(), allow_nan=False)))
+    assert type(back) is type(release)
+    assert json.dumps(back.as_json()) == json.dumps(release.as_json())
+    assert str(back) == str(release)
+    return back
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+def test_a_number_has_its_bar_and_certificate() -> None:
+    release = thebes.simulate(basic("mean"), {"age": AGE}, seed=1)
+    bar = release.interval(0.95)
+    assert bar.low <= release.value <= bar.high
+    assert release.interval(0.5).high < bar.high
+    body = release.as_json()
+    assert body["interval"] == {"level": 0.95, "low": bar.low, "high": bar.high}
+    assert set(body["certificate"]) >= {
+        "unit", "adjacency", "epsilon", "delta", "guarantee", "mechanism", "parameters", "bounds", "contributors",
+        "trust", "estimated", "simulated", "text",
+    }  # fmt: skip
+    assert body["certificate"]["contributors"] == N
+    assert body["certificate"]["trust"] == "server"
+    assert f"{release.value:.6g}" in str(again(release))
+    for level in (0, 1, 2, -1, float("nan"), 0.999):
+        with pytest.raises(Mistake, match="level"):
+            release.interval(level)
+
+
+def test_released_zero_is_a_value() -> None:
+    release = thebes.simulate(basic("sum", epsilon=1e5), {"age": np.zeros(20)}, seed=1)
+    assert release.value == pytest.approx(0.0, abs=0.1)
+    assert "no answer" not in str(release)
+
+
+def test_a_histogram_has_a_bar_for_every_key_also_in_json() -> None:
+    release = thebes.simulate(basic("histogram", bins=4), {"age": AGE}, seed=1)
+    body = again(release).as_json()
+    assert list(body["value"]) == list(body["interval"]["low"]) == list(body["interval"]["high"])
+    for key, count in body["value"].items():
+        assert body["interval"]["low"][key] <= count <= body["interval"]["high"][key]
+        assert f"{key}: {count:.6g}" in str(release)
+    back = release_from_json(json.loads(json.dumps(body, sort_keys=True)))  # whatever the order of keys
+    assert back.as_json()["interval"] == body["interval"]
+    assert sum(body["value"].values()) == pytest.approx(N, abs=10)
+
+
+def test_common_texts_are_found_and_rare_ones_stay_unsaid() -> None:
+    document = basic("histogram", delta=1e-6, bounds=None, featurizer="SELECT town FROM p.t")
+    towns = np.array(["Thebes"] * 300 + ["Aachen"] * 99 + ["Zwolle"])
+    release = thebes.simulate(document, {"town": towns}, seed=1)
+    assert set(release.value) == {"Thebes", "Aachen"}
+    assert release.certificate.estimated == ("categories",)
+    nothing = thebes.simulate(document, {"town": [f"town {i}" for i in range(50)]}, seed=1)
+    assert nothing.value == {}
+    assert "common enough" in str(again(nothing))
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "median", "sum", "variance", "std"])
+def test_bounds_that_cannot_be_seen_end_in_an_explanation(aggregator) -> None:
+    release = thebes.simulate(basic(aggregator, epsilon=0.5, bounds=None), {"age": AGE[:20]}, seed=1)
+    assert release.value is None
+    assert release.interval() is None
+    assert "Say which range" in again(release).extra["explanation"]
+    assert "Say which range" in str(release)
+    assert release.certificate.epsilon == 0.5  # looking is paid for
+
+
+def test_bounds_that_can_be_seen_are_named_as_estimated() -> None:
+    release = thebes.simulate(basic("mean", bounds=None), {"age": AGE}, seed=1)
+    assert release.certificate.estimated == ("bounds",)
+    found = release.certificate.bounds["age"]
+    assert found["low"] <= np.median(AGE) <= found["high"]
+    assert abs(release.value - AGE.mean()) < 10
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "median", "sum", "variance", "std"])
+def test_the_largest_numbers_there_are_end_in_a_number(aggregator) -> None:
+    far = np.array([1.7e308, -1.7e308] * 200)
+    release = again(thebes.simulate(basic(aggregator, bounds=None), {"age": far}, seed=1))
+    assert release.value is None or np.isfinite(release.value)
+
+
+def test_infinities_count_as_the_ends_of_the_range() -> None:
+    release = thebes.simulate(basic("mean", epsilon=1e4), {"age": [np.inf] * 50 + [-np.inf] * 50}, seed=1)
+    assert release.value == pytest.approx(60.0, abs=1)
+
+
+def test_a_release_that_is_none_is_refused() -> None:
+    for body in ({}, {"value": 1}, {"value": 1, "certificate": {}}, {"value": 1, "certificate": None, "form": "x"}):
+        with pytest.raises(Mistake, match="release"):
+            release_from_json(body)
+
+
+# --- missing values -----------------------------------------------------------------------------------------
+
+HOLES = np.where(np.arange(N) % 4 == 0, np.nan, 50.0)
+
+
+def test_who_lacks_the_value_sends_nothing_unless_missing_values_are_counted() -> None:
+    with pytest.warns(UserWarning, match="100 of 400"):
+        release = thebes.simulate(basic("mean"), {"age": HOLES}, seed=1)
+    assert release.certificate.contributors == 300
+    assert "missing" not in release.extra
+
+
+def test_missing_values_are_counted_with_a_twentieth_of_epsilon() -> None:
+    release = thebes.simulate(basic("mean", missing="count"), {"age": HOLES}, seed=1)
+    assert release.certificate.contributors == N
+    assert release.value == pytest.approx(50, abs=2)
+    counted = release.as_json()["missing"]
+    assert counted["interval"]["low"] <= 100 <= counted["interval"]["high"]
+    # the interval's width tells the scale: Laplace with 1/(0.05 * 20)
+    assert counted["interval"]["high"] - counted["value"] == pytest.approx(np.log(20), abs=0.7)
+    assert "without a value: " in str(again(release))
+
+
+def test_a_declared_default_replaces_a_missing_value() -> None:
+    document = basic("mean", epsilon=1e4, bounds={"age": {**RANGE, "default": 10.0}})
+    release = thebes.simulate(document, {"age": HOLES}, seed=1)
+    assert release.certificate.contributors == N
+    assert release.value == pytest.approx(40, abs=0.5)
+
+
+def test_a_featurizer_that_fails_after_consent_sends_the_middle_of_the_range() -> None:
+    document = registry.check(basic("mean"))
+    failing = Rows(
+        {"age": np.array([], dtype=object)}, np.array([], dtype=np.int64), 2, np.array([1, 5], dtype=np.uint8)
+    )
+    source = randomness.seeded_for_simulation(1)
+    aggregator = registry.aggregator(document, Setting(unit=Unit.DEVICE, randomness=source))
+    given = registry.owner(document).contribute(document, aggregator.ask("s"), failing, Purse(), randomness=source)
+    assert given.fields["age"].tolist() == [60.0, 60.0]
+    assert set(given.fields) == {"age"}  # no signal
+
+
+@pytest.mark.parametrize("missing", ["refuse", "count"])
+def test_a_count_counts_those_who_have_a_value(missing) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = thebes.simulate(basic("count", missing=missing), {"age": HOLES}, seed=1)
+    assert release.value == pytest.approx(300, abs=5)
+
+
+def test_text_where_numbers_are_wanted_is_missing_never_an_error() -> None:
+    rows = featurize("SELECT age FROM p.t", people_of({"age": np.array([1, "2", None, True, b"3", 4.5], dtype=object)}))
+    numbers, missing = rows.numbers("age")
+    assert missing.tolist() == [False, True, True, False, True, False]
+    assert numbers[~missing].tolist() == [1.0, 1.0, 4.5]
+
+
+def test_undeclared_values_are_missing() -> None:
+    rows = featurize("SELECT a FROM p.t", people_of({"a": np.array(["x", "y", None, 1, 2.0], dtype=object)}))
+    index, missing = rows.categories("a", ("x", 1.0, 2))
+    assert missing.tolist() == [False, True, True, False, False]
+    assert index[~missing].tolist() == [0, 1, 2]
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+X = DRAW.normal(size=(N, 2))
+TABLE = {"x0": X[:, 0], "x1": X[:, 1], "y": (X[:, 0] > 0).astype(int), "z": X @ [1.0, -2.0]}
+BOUNDS = {c: {"type": "range", "low": -4.0, "high": 4.0} for c in ("x0", "x1")}
+
+
+def integrated(model: str, **more: object) -> dict:
+    output = "z" if model == "LinearRegression" else "y"
+    bound = {"type": "range", "low": -12.0, "high": 12.0} if output == "z" else {"type": "set", "values": [0, 1]}
+    return {
+        "type": "integrated",
+        "epsilon": 20.0,
+        "delta": 1e-5,
+        "featurizer": f"SELECT x0, x1, {output} FROM p.t",
+        "model": model,
+        "inputs": ["x0", "x1"],
+        "output": output,
+        "bounds": {**BOUNDS, output: bound},
+        **more,
+    }
+
+
+MODELS = ["GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("bounds", ["declared", "estimated"])
+@pytest.mark.parametrize("missing", ["refuse", "count"])
+def test_a_model_predicts_and_survives_its_json(model, bounds, missing) -> None:
+    document = integrated(model, missing=missing)
+    if bounds == "estimated":
+        document |= {"bounds": None, "epsilon": 60.0}
+    holes = np.where(np.arange(N) % 10 == 0, np.nan, TABLE["x1"])
+    release = again(thebes.simulate(document, {**TABLE, "x1": holes if missing == "count" else X[:, 1]}, seed=1))
+    inputs, output = X, document["output"]
+    assert release.model.score(inputs, TABLE[output]) > 0.75
+    assert release.certificate.epsilon == document["epsilon"]
+    assert set(release.certificate.estimated) - {"number of rows"} == (
+        set() if bounds == "declared" else {"bounds"} if model == "LinearRegression" else {"bounds", "labels"}
+    )
+    assert model in str(release)
+    assert ("missing" in release.extra) == (missing == "count")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_of_nobodys_rows_is_noise_and_not_an_error(model) -> None:
+    nobody = {**TABLE, "x1": np.full(N, np.nan)}
+    release = thebes.simulate(integrated(model, missing="count"), nobody, seed=1)
+    assert len(release.model.predict(X)) == N
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 1e3, 1e6])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_large_epsilon_leaves_a_model_its_delta(model, epsilon) -> None:
+    release = thebes.simulate(integrated(model, missing="count", epsilon=epsilon), TABLE, seed=1)
+    assert release.certificate.delta <= 1e-5
+    assert release.model.score(X, TABLE["z" if model == "LinearRegression" else "y"]) > 0.75
+
+
+def test_labels_may_be_text_when_they_are_declared() -> None:
+    names = np.where(TABLE["y"] == 1, "high", "low")
+    bounds = {**BOUNDS, "y": {"type": "set", "values": ["low", "high"]}}
+    release = again(thebes.simulate(integrated("GaussianNB", bounds=bounds), {**TABLE, "y": names}, seed=1))
+    assert np.mean(release.model.predict(X) == names) > 0.75
+
+
+def test_labels_that_cannot_be_seen_end_in_an_explanation() -> None:
+    release = thebes.simulate(integrated("GaussianNB", epsilon=0.05, bounds=BOUNDS), TABLE, seed=1)
+    assert release.value is None
+    assert "Declare them" in str(again(release))
+    with pytest.raises(Mistake, match="labels"):
+        _ = release.model
+
+
+# --- rows ---------------------------------------------------------------------------------------------------
+
+PETS = {
+    "type": "bounded",
+    "epsilon": 12.0,
+    "featurizer": "SELECT kind, age, weight FROM p.t",
+    "bounds": {
+        "kind": {"type": "set", "values": ["cat", "dog", "eel"]},
+        "age": {"type": "range", "low": 0.0, "high": 20.0},
+        "weight": {"type": "range", "low": 0.0, "high": 40.0, "default": 5.0},
+    },
+}
+HOUSEHOLDS = 4000
+KIND = DRAW.choice(["cat", "dog", "eel"], HOUSEHOLDS, p=[0.5, 0.3, 0.2])
+PET_AGE = np.clip(DRAW.normal(8, 3, HOUSEHOLDS), 0, 20)
+WEIGHT = np.clip(np.where(KIND == "dog", 25.0, 6.0) + PET_AGE / 2 + DRAW.normal(0, 1, HOUSEHOLDS), 0, 40)
+PET_TABLE = {"kind": KIND, "age": PET_AGE, "weight": WEIGHT}
+
+
+@pytest.mark.parametrize("mechanism", ["split", "privunit", "auto"])
+def test_perturbed_rows_come_in_order_with_what_is_needed_to_use_them(mechanism) -> None:
+    release = again(thebes.simulate({**PETS, "mechanism": mechanism}, PET_TABLE, seed=1))
+    rows = release.rows
+    assert isinstance(rows, pd.DataFrame)
+    assert list(rows.columns) == ["kind", "age", "age.present", "weight"]
+    assert len(rows) == HOUSEHOLDS
+    assert set(rows["kind"]) <= {"cat", "dog", "eel", "missing"}
+    assert np.isfinite(rows[["age", "weight"]].to_numpy()).all()
+    share = release.frequencies
+    assert share["kind"]["cat"] == pytest.approx(np.mean(KIND == "cat"), abs=0.1)
+    assert share["age.present"][True] == pytest.approx(1.0, abs=0.1)
+    for column, truth in (("age", PET_AGE.mean()), ("weight", WEIGHT.mean())):
+        value, bar = release.mean(column, 0.999999)
+        assert bar.low <= truth <= bar.high
+        assert abs(value - truth) < 2
+    assert f"{HOUSEHOLDS} perturbed rows" in str(release)
+    assert "kind: cat" in str(release)
+
+
+@pytest.mark.parametrize("mechanism", ["split", "privunit"])
+def test_models_are_fitted_corrected_for_the_noise(mechanism) -> None:
+    release = thebes.simulate({**PETS, "mechanism": mechanism}, PET_TABLE, seed=1)
+    dogs = KIND == "dog"
+    for model in ("logistic", "svm", "forest"):
+        fitted = release.fit(model, output="kind")
+        assert np.mean((fitted.predict(PET_TABLE) == "dog") == dogs) > 0.9
+    for model in ("linear", "svm", "forest"):
+        guess = release.fit(model, output="weight").predict(pd.DataFrame(PET_TABLE))
+        assert np.corrcoef(guess, WEIGHT)[0, 1] > 0.7
+    proba = release.fit("logistic", output="kind")
+    assert proba.predict_proba(PET_TABLE).shape == (HOUSEHOLDS, 3)
+    assert set(proba.classes_) == {"cat", "dog", "eel"}
+
+
+def test_whole_row_reports_exist_only_where_rows_were_reported_whole() -> None:
+    whole = thebes.simulate({**PETS, "mechanism": "privunit"}, PET_TABLE, seed=1)
+    assert whole.reports.shape[0] == HOUSEHOLDS
+    split = thebes.simulate(PETS, PET_TABLE, seed=1)
+    with pytest.raises(Mistake, match="whole-row"):
+        _ = split.reports
+
+
+@pytest.mark.parametrize(
+    ("model", "output", "word"),
+    [("linear", "kind", "set"), ("logistic", "age", "range"), ("tree", "kind", "model"), ("svm", "x", "output")],
+)
+def test_a_model_that_does_not_fit_its_output_is_refused(model, output, word) -> None:
+    release = thebes.simulate(PETS, PET_TABLE, seed=1)
+    with pytest.raises(Mistake, match=word):
+        release.fit(model, output=output)
+    with pytest.raises(Mistake, match="column"):
+        release.mean("kind")
+    with pytest.raises(Mistake, match="no classes"):
+        _ = release.fit("linear", output="age").classes_
+
+
+def test_a_set_without_a_default_has_the_category_missing() -> None:
+    holes = {**PET_TABLE, "kind": np.array([None, "hamster"] * (HOUSEHOLDS // 2), dtype=object)}
+    release = thebes.simulate({**PETS, "epsilon": 30.0}, holes, seed=1)
+    assert release.frequencies["kind"]["missing"] == pytest.approx(1.0, abs=0.05)
+    assert "reported at random" in release.certificate.text
+    assert "default (weight)" in release.certificate.text
+
+
+def test_many_categories_need_no_large_matrix_and_mean_the_same_everywhere() -> None:
+    from thebes.tasks.bounded.encoding import simplex
+
+    for size in (2, 3, 50, 400):
+        points = simplex(size)
+        gram = points @ points.T
+        assert np.allclose(np.diag(gram), 1)
+        assert np.allclose(gram[~np.eye(size, dtype=bool)], -1 / (size - 1))
+        assert np.allclose(points.sum(axis=0), 0)
+    expected = [[np.sqrt(3) / 2, 0.5], [-np.sqrt(3) / 2, 0.5], [0, -1]]
+    assert np.allclose(simplex(3), expected)  # pinned: two machines must agree on the axes
+
+
+def test_the_reports_of_failing_featurizers_are_not_columns_of_the_rows() -> None:
+    release = again(thebes.simulate({**PETS, "diagnostics": 0.2}, PET_TABLE, seed=1))
+    assert "failure" not in release.rows
+    assert set(release.extra["diagnostics"]) == {"worked", *FAILURES}
