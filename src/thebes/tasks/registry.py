@@ -34,11 +34,6 @@ def _folders() -> dict[str, str]:
     return found
 
 
-def register(type_: str, package: str) -> None:
-    """Make a kind known that lives in `package` (what the entry point does for an installed one)."""
-    _folders().setdefault(type_, package)
-
-
 def types() -> tuple[str, ...]:
     """Every kind's type, in alphabetical order."""
     return tuple(sorted(_folders()))
