@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 import thebes.torch
+from thebes.confinement import parent
+from thebes.confinement.measures import MEASURES
 from thebes.learning.graph import GradientWorker, read_model, sandbox
-from thebes.learning.graph.confine import MEASURES
 from thebes.privacy.faults import Fault, Mistake, Refusal
 
 
@@ -99,7 +100,7 @@ def test_endless_work_ends_in_zeros(heavy):
         found = limited.gradients(limited.model.initial, np.ones((500, 3 * 64 * 64)), np.zeros(500))
         assert not found.any()
         assert list(limited.failures) == ["it took longer than the wall-clock limit"]
-        assert limited._process is None
+        assert limited._child is None
 
 
 def test_memory_beyond_the_cap_ends_in_zeros_and_the_next_child_works(heavy):
@@ -116,19 +117,19 @@ def test_memory_beyond_the_cap_ends_in_zeros_and_the_next_child_works(heavy):
 def test_killed_child_ends_in_zeros_and_is_started_again(pair):
     inputs, targets = rows(5)
     with GradientWorker(*pair) as worker:
-        worker._process.kill()
+        worker._child._process.kill()
         assert not worker.gradients(worker.model.initial, inputs, targets).any()
         assert list(worker.failures) == ["it ended early"]
         assert worker.gradients(worker.model.initial, inputs, targets).any()
-    assert worker._process is None
+    assert worker._child is None
 
 
 def test_child_that_says_too_much_is_not_believed():
-    for answer, words in ((b"\x01" + b"x" * 9, "more"), (b"\x07" + b"x" * 8, "turn"), (b"\x00", "could not")):
+    for answer, words in ((b"\x01" + b"x" * 9, "more"), (b"\x07" + b"x" * 8, "turn"), (b"\x00x", "more")):
         question, source = os.pipe(), os.pipe()
         os.write(source[1], answer)
-        with pytest.raises(sandbox._Lost, match=words):
-            sandbox._talk(question[1], source[0], b"", 8, time.monotonic() + 5, True)
+        with pytest.raises(parent.Lost, match=words):
+            parent.converse(question[1], source[0], b"", time.monotonic() + 5, sandbox._with_status(8))
         for end in (*question, *source):
             os.close(end)
 
@@ -142,7 +143,7 @@ def test_without_a_cut_network_nothing_starts(pair, monkeypatch):
 
 
 def test_child_that_does_not_start_is_our_fault(pair, monkeypatch):
-    monkeypatch.setattr(sandbox.sys, "executable", "/bin/false")
+    monkeypatch.setattr(parent.sys, "executable", "/bin/false")
     with pytest.raises(Fault, match="does not start"), GradientWorker(*pair):
         pass
 
@@ -171,11 +172,11 @@ def test_backbone_turns_rows_into_features_inside_the_child():
 
 ATTEMPTS = """
 import json, os, socket, sys
-from thebes.learning.graph import confine
+from thebes.confinement import calls, measures
 target, port, without = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 for measure in without:
-    setattr(confine, measure, lambda: False)
-achieved = confine.confine(memory_bytes=2**28, cpu_seconds=60)
+    setattr(calls, measure, lambda: False)
+achieved = measures.confine(memory_bytes=2**28, cpu_seconds=60)
 
 def tried(action):
     try:
@@ -216,7 +217,7 @@ print(json.dumps([achieved, answers]))
 """
 
 
-@pytest.mark.parametrize("without", [(), ("_leave_network",), ("_filter_calls",), ("_leave_network", "_filter_calls")])
+@pytest.mark.parametrize("without", [(), ("leave_network",), ("filter_calls",), ("leave_network", "filter_calls")])
 def test_confined_process_has_what_it_reports_and_no_more(tmp_path, without):
     import socket
 
@@ -236,7 +237,7 @@ def test_confined_process_has_what_it_reports_and_no_more(tmp_path, without):
     assert answers["memory"] == "MemoryError"
     assert answers["append"] != "done"
     assert (answers["connect"] == "done") == ("network" not in achieved)
-    assert ("system-calls" in achieved) == ("_filter_calls" not in without)
+    assert ("system-calls" in achieved) == ("filter_calls" not in without)
     if "system-calls" in achieved:
         assert "done" not in answers.values(), answers
     assert target.read_text() == "kept"
@@ -246,7 +247,7 @@ def test_model_and_loss_are_checked_before_any_child_starts(pair, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr(sandbox.subprocess, "Popen", never)
+    monkeypatch.setattr(parent.subprocess, "Popen", never)
     with pytest.raises(Mistake, match=r"^model"):
         GradientWorker("nonsense", pair[1])
     with pytest.raises(Mistake, match=r"^loss"):

@@ -26,6 +26,21 @@ def _findings() -> Iterator[tuple[bool, str]]:
         yield False, f"opendp draws noise ({error.name} is missing; reinstall thebes)"
 
 
+def _walls() -> Iterator[tuple[bool, str]]:
+    """What only some systems take from the processes in which strangers' SQL and networks meet data."""
+    from thebes.data.sandbox.process import Sandbox
+
+    sandbox = Sandbox()
+    try:
+        sandbox.open({}, key=b"")
+        granted = sandbox.confinement
+    finally:
+        sandbox.close()
+    without = "featurizers run behind the other walls alone"
+    yield "system-calls" in granted, f"system calls of strangers' work are filtered (absent: {without})"
+    yield "network" in granted, f"strangers' work has no network (absent: {without}, gradient tasks are refused)"
+
+
 def _extras() -> Iterator[tuple[bool, str]]:
     for module, extra, use in (
         ("psycopg", "postgres", "ledgers and coordinators on PostgreSQL"),
@@ -43,6 +58,8 @@ def doctor() -> None:
     for good, line in _findings():
         sound &= good
         typer.echo(f"{'ok   ' if good else 'BROKEN'} {line}")
+    for good, line in _walls():
+        typer.echo(f"{'ok   ' if good else 'absent'} {line}")
     for good, line in _extras():
         typer.echo(f"{'ok   ' if good else 'absent'} optional {line}")
     if not sound:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -18,6 +16,7 @@ from urllib.parse import quote
 
 import apsw
 
+from thebes.confinement.inside import hear, live, say
 from thebes.data.sandbox import walls
 from thebes.data.sandbox.pipe import HEAD, LARGEST_FRAME, READY, frame
 
@@ -38,8 +37,7 @@ def serve(source: int, sink: int) -> None:
         _write(sink, {"failed": OTHER, "reason": "the store could not be opened"})
         return
     del opening
-    walls.after_opening(connection)
-    _write(sink, {"declared": declared})
+    _write(sink, {"declared": declared, "confinement": walls.after_opening(connection)})
     while True:
         question = _read(source)
         _write(sink, _answer(connection, taken, **question))
@@ -151,32 +149,15 @@ def _failed(failure: int, reason: str) -> dict[str, Any]:
 
 
 def _read(source: int) -> dict[str, Any]:
-    (length,) = HEAD.unpack(_exactly(source, HEAD.size))
+    (length,) = HEAD.unpack(hear(source, HEAD.size))
     if length > LARGEST_FRAME:
         raise SystemExit(1)
-    return dict(json.loads(_exactly(source, length)))
-
-
-def _exactly(source: int, size: int) -> bytes:
-    """Exactly `size` bytes; the end of the pipe ends the process."""
-    parts = bytearray()
-    while len(parts) < size:
-        part = os.read(source, min(size - len(parts), 2**16))
-        if not part:
-            raise SystemExit(0)
-        parts += part
-    return bytes(parts)
+    return dict(json.loads(hear(source, length)))
 
 
 def _write(sink: int, message: dict[str, Any]) -> None:
-    rest = memoryview(frame(message))
-    while rest:
-        rest = rest[os.write(sink, rest) :]
+    say(sink, frame(message))
 
 
 if __name__ == "__main__":
-    # Nothing that a library prints may reach the pipe of answers.
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    serve(0, answers)
-    sys.exit(0)
+    live(serve)

@@ -7,19 +7,15 @@ a `Failed`, never an exception.
 from __future__ import annotations
 
 import json
-import os
-import selectors
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import thebes
+from thebes.confinement.measures import MEASURES
+from thebes.confinement.parent import Child, Lost
 from thebes.data.featurizer import FUNCTIONS, Featurizer
 from thebes.data.rows import FAILURES
 from thebes.data.sandbox.pipe import HEAD, LARGEST_FRAME, frame
@@ -48,36 +44,28 @@ class Sandbox:
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._lost = False
-        package = str(Path(thebes.__file__).parent.parent)
-        places = [package, *(place for place in sys.path if place and "site-packages" in place)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-B", "-m", _CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            cwd="/",
-            env={"PYTHONPATH": os.pathsep.join(places), "HOME": "/nonexistent", "MALLOC_ARENA_MAX": "1"},
-            start_new_session=True,
-        )
+        #: walls beyond the authorizer and the limits that this system granted the child, once it is open
+        self.confinement: tuple[str, ...] = ()
+        self._child = Child(_CHILD, MALLOC_ARENA_MAX="1")
         try:
             self._talk(b"", time.monotonic() + _START_SECONDS)
-        except _Lost as lost:
+        except Lost as lost:
             self.close()
             raise Fault(f"the process for featurizers does not start: {lost}") from None
 
     @property
     def pid(self) -> int:
         """The child's process id, for whoever watches its resources."""
-        return self._process.pid
+        return self._child.pid
 
     def open(self, databases: Mapping[str, Path], *, key: bytes) -> dict[str, object]:
         """Begins the snapshot; gives what every database declares. The key travels through the pipe only."""
         message = {"key": key.hex(), "databases": {name: str(path) for name, path in databases.items()}}
         try:
             answer = self._talk(frame(message), time.monotonic() + _START_SECONDS)
+            self.confinement = tuple(measure for measure in MEASURES if measure in answer["confinement"])
             return {name: json.loads(answer["declared"][name]) for name in databases}
-        except (_Lost, KeyError, TypeError, ValueError):
+        except (Lost, KeyError, TypeError, ValueError):
             self.close()
             raise Fault("the process for featurizers could not open the store; is a file of it damaged?") from None
 
@@ -98,7 +86,7 @@ class Sandbox:
                 return _TOO_MUCH
             try:
                 answer = self._talk(frame(question), time.monotonic() + _KILL_SECONDS)
-            except _Lost:
+            except Lost:
                 self._lost = True
                 self.close()
                 return _TOO_MUCH
@@ -106,64 +94,28 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends the child."""
-        self._process.kill()
-        self._process.wait()
-        for end in (self._process.stdin, self._process.stdout):
-            if end is not None:
-                with suppress(OSError):
-                    end.close()
+        self._child.close()
 
     def _talk(self, question: bytes, deadline: float) -> dict[str, Any]:
         """Sends everything and hears one frame by the deadline."""
-        assert self._process.stdin is not None  # noqa: S101
-        assert self._process.stdout is not None  # noqa: S101
-        sink, source = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(sink, False)
-        rest, heard, wanted = memoryview(question), bytearray(), HEAD.size
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(source, selectors.EVENT_READ)
-            if rest:
-                waiting.register(sink, selectors.EVENT_WRITE)
-            while rest or len(heard) < wanted:
-                left = deadline - time.monotonic()
-                ready = waiting.select(left) if left > 0 else []
-                if not ready:
-                    raise _Lost("it took too long")
-                for place, _ in ready:
-                    if place.fd == sink:
-                        rest = rest[_sent(sink, rest) :]
-                        if not rest:
-                            waiting.unregister(sink)
-                        continue
-                    part = os.read(source, 2**16)
-                    if not part:
-                        raise _Lost("it ended early")
-                    heard += part
-                    if len(heard) >= HEAD.size:
-                        wanted = HEAD.size + HEAD.unpack_from(heard)[0]
-                    if wanted > LARGEST_FRAME or len(heard) > wanted:
-                        raise _Lost("it said more than it was asked")
+        heard = self._child.talk(question, deadline, _frame_length)
         try:
             return dict(json.loads(heard[HEAD.size :]))
         except (ValueError, TypeError, RecursionError):
-            raise _Lost("it said something else than it was asked") from None
+            raise Lost("it said something else than it was asked") from None
 
 
-class _Lost(Exception):
-    """The child gave no answer that can be used; the words are ours."""
+def _frame_length(heard: bytearray) -> int:
+    if len(heard) < HEAD.size:
+        return HEAD.size
+    length: int = HEAD.unpack_from(heard)[0]
+    if HEAD.size + length > LARGEST_FRAME:
+        raise Lost("it answered more than it was asked")
+    return HEAD.size + length
 
 
 _TOO_MUCH = Failed(FAILURES.index("too slow or too large"), "takes too long, or needs too much memory")
 _STRANGE = Failed(FAILURES.index("other"), "fails")
-
-
-def _sent(sink: int, rest: memoryview) -> int:
-    try:
-        return os.write(sink, rest[: 2**16])
-    except BlockingIOError:
-        return 0
-    except BrokenPipeError:
-        raise _Lost("it ended early") from None
 
 
 def _checked(answer: dict[str, Any], most_rows: int, width: int) -> list[list[Value]] | Failed:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import apsw
 
+from thebes.confinement import measures
+
 QUERY_SECONDS = 1.8  #: after which a query is interrupted
 KILL_SECONDS = 2.2  #: after which its process is killed
 HEAP_BYTES = 32 * 2**20  #: what SQLite may hold
@@ -57,23 +59,22 @@ def begins_a_query(sql: str) -> bool:
 def before_opening() -> None:
     """Limits of the process that opening databases can live with: memory, files written, new processes."""
     apsw.hard_heap_limit(HEAP_BYTES)
-    for limit, value in (
-        (resource.RLIMIT_AS, _mapped() + ADDRESS_BYTES),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NPROC, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _lower(limit, value)
+    measures.limit(memory=measures.mapped() + ADDRESS_BYTES, writing=0, processes=0, core=0)
 
 
-def after_opening(connection: apsw.Connection) -> None:
-    """Nothing more can be opened: no file, no socket, no database, no extension."""
+def after_opening(connection: apsw.Connection) -> list[str]:
+    """Nothing more can be opened: no file, no socket, no database, no extension.
+
+    Returns those of `measures.MEASURES` that only some systems grant and this one did: additional walls, not the wall.
+    """
     for limit, value in _LIMITS.items():
         connection.limit(limit, value)
     for switch, on in _SWITCHES.items():
         connection.config(switch, on)
     connection.pragma("query_only", True)
-    _lower(resource.RLIMIT_NOFILE, 0)
+    granted = measures.cut_off()
+    measures.limit(files=0)
+    return sorted(granted)
 
 
 def taken_names(connection: apsw.Connection) -> frozenset[str]:
@@ -119,21 +120,3 @@ def authorizer(tables: Mapping[str, Collection[str]], functions: Collection[str]
         return apsw.SQLITE_DENY
 
     return decide
-
-
-def _lower(limit: int, value: int) -> None:
-    """Where a system does not know a limit, the other layers stand."""
-    try:
-        _, most = resource.getrlimit(limit)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(limit, (value, value))
-    except (ValueError, OSError):
-        return
-
-
-def _mapped() -> int:
-    try:
-        with open("/proc/self/statm") as status:
-            return int(status.read().split()[0]) * resource.getpagesize()
-    except (OSError, ValueError):
-        return 2**30

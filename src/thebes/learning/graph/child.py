@@ -6,11 +6,10 @@ byte of success or a gradient of the size that was asked for; why something fail
 
 from __future__ import annotations
 
-import os
-import sys
-
 import numpy as np
 
+from thebes.confinement.calls import die_with_parent
+from thebes.confinement.inside import hear, live, say
 from thebes.learning.graph.pipe import DOCUMENTS, DONE, FAILED, REQUEST, START
 
 
@@ -19,40 +18,40 @@ def serve(source: int, sink: int) -> None:
     # torch first: it is ours, needs files and memory to load, and starts no thread while this one variable stands.
     import torch
 
-    from thebes.learning.graph.confine import MEASURES, confine
+    from thebes.confinement.measures import MEASURES, confine
     from thebes.learning.graph.document import BACKBONE, read_loss, read_model
     from thebes.learning.graph.interpret import mean_gradient, outputs_of, per_example_gradients
 
     torch.set_num_threads(1)
     _warm()
-    memory_bytes, cpu_seconds = START.unpack(_read(source, START.size))
+    memory_bytes, cpu_seconds = START.unpack(hear(source, START.size))
     achieved = confine(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds)
-    _write(sink, bytes([sum(1 << place for place, measure in enumerate(MEASURES) if measure in achieved)]))
+    say(sink, bytes([sum(1 << place for place, measure in enumerate(MEASURES) if measure in achieved)]))
 
-    lengths = DOCUMENTS.unpack(_read(source, DOCUMENTS.size))
-    texts = [_read(source, length).decode("ascii") for length in lengths]
+    lengths = DOCUMENTS.unpack(hear(source, DOCUMENTS.size))
+    texts = [hear(source, length).decode("ascii") for length in lengths]
     model = read_model(texts[0])
     loss = read_loss(texts[1], model)
     backbone = read_model(texts[2], limits=BACKBONE) if texts[2] else None
-    _write(sink, DONE)
+    say(sink, DONE)
 
     parameters, truths = model.graph.parameter_count, loss.targets.columns
     columns = (backbone or model).input.columns
     while True:
-        rows, averaged = REQUEST.unpack(_read(source, REQUEST.size))
-        weights = np.frombuffer(_read(source, 4 * parameters), dtype="<f4").copy()
-        inputs = np.frombuffer(_read(source, 4 * rows * columns), dtype="<f4").reshape(rows, columns)
-        targets = np.frombuffer(_read(source, 4 * rows * truths), dtype="<f4").reshape(rows, truths)
+        rows, averaged = REQUEST.unpack(hear(source, REQUEST.size))
+        weights = np.frombuffer(hear(source, 4 * parameters), dtype="<f4").copy()
+        inputs = np.frombuffer(hear(source, 4 * rows * columns), dtype="<f4").reshape(rows, columns)
+        targets = np.frombuffer(hear(source, 4 * rows * truths), dtype="<f4").reshape(rows, truths)
         try:
             if backbone is not None:
                 inputs = outputs_of(backbone, backbone.initial, inputs)
             computed = mean_gradient if averaged else per_example_gradients
             answer = np.ascontiguousarray(computed(model, loss, weights, inputs, targets), dtype="<f4")
         except Exception:
-            _write(sink, FAILED)
+            say(sink, FAILED)
             continue
-        _write(sink, DONE)
-        _write(sink, answer.tobytes())
+        say(sink, DONE)
+        say(sink, answer.tobytes())
 
 
 def _warm() -> None:
@@ -66,29 +65,6 @@ def _warm() -> None:
     vmap(grad(loss_of), in_dims=(None, 0))(torch.ones(1, 2), torch.ones(2, 1, 2))
 
 
-def _read(source: int, size: int) -> bytes:
-    """Exactly `size` bytes; the end of the pipe ends the process."""
-    parts = bytearray()
-    while len(parts) < size:
-        part = os.read(source, min(size - len(parts), 2**20))
-        if not part:
-            raise SystemExit(0)
-        parts += part
-    return bytes(parts)
-
-
-def _write(sink: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(sink, rest) :]
-
-
 if __name__ == "__main__":
-    from thebes.learning.graph.confine import die_with_parent
-
     die_with_parent()
-    # Nothing that a library prints may reach the pipe of answers.
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    serve(0, answers)
-    sys.exit(0)
+    live(serve)

@@ -10,4 +10,4 @@ START = struct.Struct("<QQ")  # memory_bytes, cpu_seconds
 DOCUMENTS = struct.Struct("<QQQ")  # lengths of the texts of model, loss and backbone (0: none)
 REQUEST = struct.Struct("<QQ")  # rows, and 1 to have their mean; then weights, inputs and targets as float32
 DONE, FAILED = b"\x01", b"\x00"
-CONFINEMENT_BYTES = 1  # one bit for each of confine.MEASURES
+CONFINEMENT_BYTES = 1  # one bit for each of thebes.confinement.measures.MEASURES

@@ -7,23 +7,19 @@ failure looks like any other contribution; the reason stays in `failures`, in wo
 from __future__ import annotations
 
 import math
-import os
-import selectors
-import subprocess
-import sys
 import time
 from collections import deque
-from pathlib import Path
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import thebes
+from thebes.confinement.measures import MEASURES
+from thebes.confinement.parent import Child, Lost
 from thebes.learning.graph import pipe
 from thebes.learning.graph.clipping import finite
-from thebes.learning.graph.confine import MEASURES
 from thebes.learning.graph.document import BACKBONE, Loss, Model, read_loss, read_model
 from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
 from thebes.learning.graph.weights import checked
@@ -33,6 +29,7 @@ _CHILD = "thebes.learning.graph.child"
 _START_SECONDS = 120.0
 _EXCHANGE_FLOATS = 2**24  # 64 MiB of gradients per exchange
 _REMEMBERED = 100
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class GradientWorker:
@@ -73,13 +70,13 @@ class GradientWorker:
         self._caps = (memory_bytes, cpu_seconds)
         self._trusted = trusted
         self._allow_network = unsafe_allow_network
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     def __enter__(self) -> Self:
         if not self._trusted:
             try:
                 self._start(time.monotonic() + _START_SECONDS)
-            except _Lost as lost:
+            except Lost as lost:
                 raise Fault(f"the child process for gradients does not start: {lost}") from lost
         return self
 
@@ -140,10 +137,10 @@ class GradientWorker:
         parts = [pipe.REQUEST.pack(len(rows), averaged)]
         parts += [np.ascontiguousarray(each, dtype="<f4").tobytes() for each in (flat, rows, truths)]
         try:
-            if self._process is None:
+            if self._child is None:
                 self._start(deadline)
             answer = self._exchange(b"".join(parts), 4 * math.prod(shape), deadline)
-        except _Lost as lost:
+        except Lost as lost:
             self.failures.append(str(lost))
             return None
         return np.frombuffer(answer, dtype="<f4").reshape(shape)
@@ -151,19 +148,7 @@ class GradientWorker:
     def _start(self, deadline: float) -> None:
         """A child that has confined itself and read the documents."""
         self._stop()
-        package = str(Path(thebes.__file__).parent.parent)
-        places = [package, *(place for place in sys.path if place and "site-packages" in place)]
-        single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-B", "-m", _CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            cwd="/",
-            env={"PYTHONPATH": os.pathsep.join(places), "HOME": "/nonexistent", **single},
-            start_new_session=True,
-        )
+        self._child = Child(_CHILD, **_ONE_THREAD)
         bits = self._exchange(pipe.START.pack(*self._caps), pipe.CONFINEMENT_BYTES, deadline, status=False)[0]
         self.confinement = tuple(measure for place, measure in enumerate(MEASURES) if bits >> place & 1)
         if "network" not in self.confinement and not self._allow_network:
@@ -174,71 +159,34 @@ class GradientWorker:
 
     def _exchange(self, question: bytes, size: int, deadline: float, *, status: bool = True) -> bytes:
         """Sends everything and hears exactly the answer, by the deadline; otherwise the child is gone."""
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            raise _Lost("it is not there")
+        if self._child is None:
+            raise Lost("it is not there")
         try:
-            return _talk(process.stdin.fileno(), process.stdout.fileno(), question, size, deadline, status)
-        except _Failed:
-            raise
-        except _Lost:
+            answer = self._child.talk(question, deadline, _with_status(size) if status else lambda _: size)
+        except Lost:
             self._stop()
             raise
+        if status and answer == pipe.FAILED:
+            raise Lost("it could not compute the gradient")  # and lives on
+        return answer[1:] if status else answer
 
     def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for end in (process.stdin, process.stdout):
-            if end is not None:
-                end.close()
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()
 
 
-class _Lost(Exception):
-    """The child gave no answer that can be used; the words are ours, never the child's."""
+def _with_status(size: int) -> Callable[[bytearray], int]:
+    """How long an answer is that begins with DONE, or is FAILED alone."""
 
+    def wanted(heard: bytearray) -> int:
+        if heard[:1] == pipe.FAILED:
+            return len(pipe.FAILED)
+        if heard and heard[:1] != pipe.DONE:
+            raise Lost("it answered out of turn")
+        return len(pipe.DONE) + size
 
-class _Failed(_Lost):
-    """The child said that it failed, and lives on."""
-
-
-def _talk(sink: int, source: int, question: bytes, size: int, deadline: float, status: bool) -> bytes:
-    os.set_blocking(sink, False)
-    os.set_blocking(source, False)
-    rest, heard, wanted = memoryview(question), bytearray(), size + status
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(source, selectors.EVENT_READ)
-        if rest:
-            waiting.register(sink, selectors.EVENT_WRITE)
-        while rest or len(heard) < wanted:
-            left = deadline - time.monotonic()
-            ready = waiting.select(left) if left > 0 else []
-            if not ready:
-                raise _Lost("it took longer than the wall-clock limit")
-            for key, _ in ready:
-                if key.fd == sink:
-                    try:
-                        rest = rest[os.write(sink, rest[: 2**16]) :]
-                    except BlockingIOError:
-                        continue
-                    except BrokenPipeError:
-                        raise _Lost("it ended early") from None
-                    if not rest:
-                        waiting.unregister(sink)
-                    continue
-                part = os.read(source, 2**20)
-                if not part:
-                    raise _Lost("it ended early")
-                heard += part
-                if len(heard) > wanted:
-                    raise _Lost("it answered more than it was asked")
-                if status and heard[:1] != pipe.DONE:
-                    if rest or heard != pipe.FAILED:
-                        raise _Lost("it answered out of turn")
-                    raise _Failed("it could not compute the gradient")
-    return bytes(heard[1:] if status else heard)
+    return wanted
 
 
 def _table(values: ArrayLike, columns: int, argument: str) -> Floats:

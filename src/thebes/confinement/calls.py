@@ -1,7 +1,6 @@
-"""Takes from the current process what a gradient does not need: network, other processes, files to write, memory, time.
+"""What only Linux takes from a process: its network by a namespace, its system calls by a filter, what outlives it.
 
-Each step is tried and only what was achieved is reported. Meant for a child that still has one thread and has read
-nothing yet from outside. Linux gives all of it; elsewhere only the resource limits.
+Every function says whether the system granted it; elsewhere none is.
 """
 
 from __future__ import annotations
@@ -9,14 +8,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import platform
-import resource
 import struct
 import sys
-
-MEASURES = ("network", "system-calls", "memory", "cpu", "files", "processes", "writing")
-"""`network`: no way out, by an empty network namespace or by refused socket calls. `system-calls`: a filter refuses
-sockets, new processes, signals to others and changed files. `memory`, `cpu`, `files` (open at once), `processes` and
-`writing` (bytes into files: none): resource limits; `processes` does not bind a privileged user."""
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -75,37 +68,17 @@ _OPEN = {"x86_64": ((2, 1), (257, 2)), "aarch64": ((56, 2),)}  # (call, place of
 _WRITING_FLAGS = 0x1 | 0x2 | 0x40 | 0x200 | 0x400  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_APPEND
 
 
-def confine(*, memory_bytes: int, cpu_seconds: int) -> tuple[str, ...]:
-    """Gives up everything in `MEASURES` for ever; returns those achieved.
-
-    `memory_bytes` is what may be allocated beyond what the process already maps; `cpu_seconds` is its whole life.
-    """
-    achieved = set()
-    alone = _leave_network()
-    for measure, limit, value in (
-        ("memory", resource.RLIMIT_AS, _mapped() + memory_bytes),
-        ("cpu", resource.RLIMIT_CPU, cpu_seconds),
-        ("files", resource.RLIMIT_NOFILE, 64),
-        ("processes", resource.RLIMIT_NPROC, 0),
-        ("writing", resource.RLIMIT_FSIZE, 0),
-        ("", resource.RLIMIT_CORE, 0),
-    ):
-        try:
-            resource.setrlimit(limit, (value, value))
-            achieved.add(measure)
-        except (ValueError, OSError):
-            continue
-    if _filter_calls():
-        achieved |= {"system-calls", "network"}
-    if alone:
-        achieved.add("network")
-    return tuple(measure for measure in MEASURES if measure in achieved)
-
-
 def die_with_parent() -> None:
-    """A killed parent leaves no child behind (Linux; elsewhere the child ends when its pipe closes)."""
+    """A killed parent leaves no child behind (Linux; elsewhere the child ends when its pipe closes).
+
+    To the kernel the parent is the thread that started the child, which must therefore outlive it.
+    """
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
-    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def hide_memory() -> bool:
+    """Other processes of the same user can no longer read this one's memory (Linux)."""
+    return _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def _libc() -> ctypes.CDLL | None:
@@ -120,22 +93,13 @@ def _prctl(option: int, value: int, pointer: int | None = None) -> bool:
     return bool(libc.prctl(ctypes.c_int(option), *words) == 0)
 
 
-def _leave_network() -> bool:
+def leave_network() -> bool:
     """A network namespace of its own has not even a loopback that is up. Needs user namespaces or privilege."""
     libc = _libc()
     return libc is not None and bool(libc.unshare(ctypes.c_int(_CLONE_NEWUSER | _CLONE_NEWNET)) == 0)
 
 
-def _mapped() -> int:
-    """Bytes of address space in use; 1 GiB where the system does not say."""
-    try:
-        with open("/proc/self/statm") as status:
-            return int(status.read().split()[0]) * resource.getpagesize()
-    except (OSError, ValueError):
-        return 2**30
-
-
-def _filter_calls() -> bool:
+def filter_calls() -> bool:
     """A seccomp filter: refused calls fail with EPERM, everything else goes on."""
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _REFUSED or struct.calcsize("P") != 8:
