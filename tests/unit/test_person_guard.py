@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from thebes.apps.pages.person import put_on
 from thebes.person.access import Access, UnsafeFile, make_token, read_secret
 from thebes.person.daemon import _bound
 from thebes.person.folder import Hold, HomeInUse, prepared
@@ -36,7 +37,7 @@ class World:
         make_token(home)
         self.token = read_secret(home / "token")
         self.access = Access(home)
-        self.app = guarded(self.person, self.access, port=PORT, stop=lambda: None)
+        self.app = guarded(self.person, self.access, port=PORT, stop=lambda: None, pages=put_on)
 
     def ask(self, method: str, path: str, headers: Any, content: bytes | None = None) -> httpx.Response:
         async def once() -> httpx.Response:

@@ -16,6 +16,7 @@ import uvicorn
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi import checks
 
+from thebes.apps.pages.person import put_on
 from thebes.person.access import Access, make_token, read_secret
 from thebes.person.daemon import _bound
 from thebes.person.home import Person
@@ -74,7 +75,7 @@ class World:
         example.fill(self.me, seed=4)
         make_token(home)
         self.stopped: list[bool] = []
-        self.app: Any = guarded(self.me, Access(home), port=PORT, stop=lambda: self.stopped.append(True))
+        self.app: Any = guarded(self.me, Access(home), port=PORT, stop=lambda: self.stopped.append(True), pages=put_on)
         self.headers = {"Authorization": f"Bearer {read_secret(home / 'token')}"}
         self.http = Client(self.app, self.headers)
 

@@ -20,6 +20,7 @@ def coordinator(
 
     Example: thebes coordinator --home /var/lib/thebes --port 8000
     """
+    from thebes.apps.pages import coordinator as pages
     from thebes.coordinator.serving import serve
 
-    serve(home, host=host, port=port, store=store, tls_cert=tls_cert, tls_key=tls_key)
+    serve(home, host=host, port=port, store=store, tls_cert=tls_cert, tls_key=tls_key, pages=pages.put_on)

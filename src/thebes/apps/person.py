@@ -30,6 +30,7 @@ def person(
 
     A passphrase for the home's key, where it is not kept otherwise, is read from THEBES_PASSPHRASE.
     """
+    from thebes.apps.pages import person as pages
     from thebes.person.access import make_token
     from thebes.person.daemon import run
     from thebes.person.folder import prepared
@@ -49,5 +50,6 @@ def person(
         port=port,
         delay=not no_delay,
         fill=fill if example else None,
+        pages=pages.put_on,
         passphrase=os.environ.get("THEBES_PASSPHRASE"),
     )

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from starlette.responses import JSONResponse
 
 from thebes.coordinator.database import StoreUnavailable
+from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import Malformed, TooLarge
 
@@ -17,15 +18,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-    (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
-    ),
-]
 _ONCE = (b"authorization", b"host", b"content-length", b"content-type")
 log = logging.getLogger("thebes.coordinator")
 
@@ -58,7 +50,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 self._fits(taken)  # again: who read the body may have made something else of the refusal
                 started = True
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
+                message["headers"] = [*message.get("headers", []), *HEADERS]
                 self._requests.labels(_method(scope), str(message["status"])).inc()
             await send(message)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import ValidationError
@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.coordinator import messages as m
-from thebes.coordinator import page
 from thebes.coordinator.examining import Submission
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
@@ -49,7 +48,11 @@ def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
 
 
-def interface(reception: Reception, *, largest_body: int) -> FastAPI:
+#: puts web pages onto the interface
+Pages = Callable[[FastAPI, Reception], None]
+
+
+def interface(reception: Reception, *, largest_body: int, pages: Pages | None = None) -> FastAPI:
     """The application. There are no interactive pages: they would fetch programs from elsewhere."""
     app = FastAPI(title="Thebes coordinator", version=__version__, docs_url=None, redoc_url=None)
     metrics = CollectorRegistry()
@@ -59,6 +62,8 @@ def interface(reception: Reception, *, largest_body: int) -> FastAPI:
     _contributions(app, reception, metrics)  # first: an address is looked for in this order
     _tasks(app, reception)
     _everything_else(app, reception, metrics)
+    if pages is not None:
+        pages(app, reception)
     _documented(app)
     return app
 
@@ -177,11 +182,6 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         for status, count in (await reception.counts()).items():
             standing.labels(status).set(count)
         return Response(generate_latest(metrics), headers={"content-type": CONTENT_TYPE_LATEST})
-
-    @app.get("/", response_class=HTMLResponse)
-    async def front() -> HTMLResponse:
-        """Open tasks, for a browser."""
-        return HTMLResponse(page.open_tasks(await reception.tasks()))
 
 
 async def _body(request: Request, longest: int) -> bytes:

@@ -18,7 +18,7 @@ from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.crew import Crew
 from thebes.coordinator.database import Database
 from thebes.coordinator.home import Home
-from thebes.coordinator.interface import interface
+from thebes.coordinator.interface import Pages, interface
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake
 
@@ -35,8 +35,9 @@ def serve(
     store: str | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
+    pages: Pages | None = None,
 ) -> None:
-    """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens."""
+    """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens. `pages` puts web pages on."""
     if (tls_cert is None) != (tls_key is None):
         raise Mistake("--tls-cert", "and --tls-key go together")
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
@@ -50,7 +51,7 @@ def serve(
     crew = Crew(str(place.folder), where, database)
     reception = Reception(place, database, SystemClock(), look=crew.look)
     config = uvicorn.Config(
-        interface(reception, largest_body=place.settings.largest_body),
+        interface(reception, largest_body=place.settings.largest_body, pages=pages),
         access_log=False,  # who sent what when is nobody's business
         log_level="warning",
         lifespan="off",

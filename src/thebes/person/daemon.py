@@ -15,7 +15,7 @@ from typing import Any
 from thebes.person.access import Access, make_token
 from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
-from thebes.person.rest import guarded
+from thebes.person.rest import Pages, guarded
 from thebes.privacy.faults import Mistake
 
 QUICK_POLL_SECONDS = 1.0
@@ -28,9 +28,11 @@ def run(
     port: int = 0,
     delay: bool = True,
     fill: Callable[[Person], None] | None = None,
+    pages: Pages | None = None,
     passphrase: str | None = None,
 ) -> None:
-    """Serve a home until SIGTERM or SIGINT. Prints one line of JSON when it listens. `fill` is given the home first."""
+    """Serve a home until SIGTERM or SIGINT. Prints one line of JSON when it listens. `fill` is given the home first,
+    `pages` puts web pages onto the interface."""
     os.umask(0o077)
     folder = prepared(home)
     person = Person(folder, coordinator=coordinator, delay=delay, passphrase=passphrase)
@@ -42,12 +44,14 @@ def run(
             fill(person)
         listening = _bound(port)
         with listening:
-            _serve(person, access, listening, folder, quick=not delay)
+            _serve(person, access, listening, folder, pages, quick=not delay)
     finally:
         person.close()
 
 
-def _serve(person: Person, access: Access, listening: socket.socket, folder: Path, *, quick: bool) -> None:
+def _serve(
+    person: Person, access: Access, listening: socket.socket, folder: Path, pages: Pages | None, *, quick: bool
+) -> None:
     import uvicorn
 
     port = int(listening.getsockname()[1])
@@ -72,7 +76,7 @@ def _serve(person: Person, access: Access, listening: socket.socket, folder: Pat
         server.should_exit = True
 
     config = uvicorn.Config(
-        guarded(person, access, port=port, stop=stop),
+        guarded(person, access, port=port, stop=stop, pages=pages),
         log_level="warning",
         access_log=False,  # addresses carry ids of tasks, and one a code
         server_header=False,

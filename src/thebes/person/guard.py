@@ -6,11 +6,12 @@ What must stay true: every request passes every check, in this order, before any
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from thebes.person.access import Access
+from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem
 
 Scope = MutableMapping[str, Any]
@@ -21,19 +22,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _ONCE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"sec-fetch-site", b"cookie")
 _SAFE_METHODS = ("GET", "HEAD")
 MOST_BYTES = 2**26
-HEADERS = (
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"x-frame-options", b"DENY"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    ),
-)
 
 
 class Guard:
@@ -81,13 +69,14 @@ class Guard:
             return 413, f"a request may have {MOST_BYTES} bytes"
         if scope["method"] not in _SAFE_METHODS and not _is_json(headers):
             return 415, "writes are JSON: say Content-Type: application/json"
-        if scope["method"] == "GET" and scope["path"] == "/":
-            return None  # shows nothing without a session; a code is exchanged there
-        if not self._known(headers):
+        if scope["method"] == "GET" and (scope["path"] == "/" or scope["path"].startswith("/static/")):
+            return None  # the one shows nothing without a session (a code is exchanged there), the other are no secret
+        if not self.known(headers):
             return 401, "say who you are: Authorization: Bearer with what stands in the home's file `token`"
         return None
 
-    def _known(self, headers: dict[bytes, bytes]) -> bool:
+    def known(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether the token or a session of this run comes with these headers."""
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer":
             return self._access.knows(token.strip().decode("latin-1"))
@@ -102,6 +91,23 @@ def _is_json(headers: dict[bytes, bytes]) -> bool:
         empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
         return empty and b"authorization" in headers
     return headers[b"content-type"].partition(b";")[0].strip().lower() == b"application/json"
+
+
+class Door:
+    """What the pages' front does with a browser that comes: a code is exchanged, a session is known."""
+
+    def __init__(self, guard: Guard, access: Access) -> None:
+        self._guard, self._access = guard, access
+        self.cookie = guard.cookie
+
+    def enter(self, code: str) -> str | None:
+        """A session for a one-time code, or None where it was used before."""
+        return self._access.exchange(code)
+
+    def knows(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request comes with a session of this run, or with the token."""
+        read = {name: headers[name].encode("latin-1") for name in ("authorization", "cookie") if name in headers}
+        return self._guard.known({name.encode(): value for name, value in read.items()})
 
 
 def session_of(cookies: bytes, name: str) -> str | None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import html
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.person import described
 from thebes.person.access import Access
-from thebes.person.guard import App, Guard, session_of
+from thebes.person.guard import App, Door, Guard
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
@@ -74,12 +73,15 @@ class Destroy(_Strict):
     confirm: Literal["destroy everything"]
 
 
-def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None]) -> App:
+#: puts web pages onto the interface: given the application, the home, and the door for browsers
+Pages = Callable[[FastAPI, Person, Door], None]
+
+
+def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None], pages: Pages | None = None) -> App:
     """The whole interface behind its guard. `stop` ends the server after everything was destroyed."""
     api = FastAPI(title="thebes person", version=__version__, docs_url=None, redoc_url=None, responses=_RESPONSES)
     guard = Guard(api, access, port=port)
     _errors(api)
-    _pages(api, person, access, guard, port)
     _store(api, person)
     _tasks(api, person)
     _budget(api, person)
@@ -99,6 +101,8 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
         """A new one-time address for a browser."""
         return {"url": f"http://127.0.0.1:{port}/?code={access.new_code()}"}
 
+    if pages is not None:
+        pages(api, person, Door(guard, access))
     return guard
 
 
@@ -195,33 +199,6 @@ def _budget(api: FastAPI, person: Person) -> None:
         if set(body) != {"rules"}:
             raise Mistake("rules", "must be given, and nothing else")
         return {"rules": person.set_rules(body["rules"])}
-
-
-def _pages(api: FastAPI, person: Person, access: Access, guard: Guard, port: int) -> None:
-    @api.get("/", include_in_schema=False)
-    def home(request: Request, code: str = "") -> Response:
-        """A code is exchanged for a cookie that only this address gets back; the code works once."""
-        if code:
-            session = access.exchange(code)
-            if session is None:
-                return HTMLResponse(_page("This address was used before. Start `thebes person` anew for another."), 401)
-            answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(guard.cookie, session, httponly=True, samesite="strict", path="/")
-            return answer
-        held = session_of(request.headers.get("cookie", "").encode("latin-1"), guard.cookie)
-        bearer = request.headers.get("authorization", "")
-        if not (held is not None and access.admits(held)) and not access.knows(bearer.removeprefix("Bearer ")):
-            return HTMLResponse(_page("Open the address that `thebes person` printed when it started."), 401)
-        lines = [f"{p['name'] or p['type']}: {p['state']}" for p in person.participations()]
-        return HTMLResponse(_page("Your machine is running.", lines))
-
-
-def _page(text: str, lines: list[str] | None = None) -> str:
-    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines or [])
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Thebes</title></head>'
-        f"<body><h1>Thebes</h1><p>{html.escape(text)}</p><ul>{items}</ul></body></html>"
-    )
 
 
 def _errors(api: FastAPI) -> None:

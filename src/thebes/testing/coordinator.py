@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import httpx
 
+from thebes.apps.pages.coordinator import put_on
 from thebes.coordinator.closing import Closing
 from thebes.coordinator.database import Database
 from thebes.coordinator.desk import Desk
@@ -116,7 +117,7 @@ class Front(Talking):
         self.desk = Desk(self.database, secrets.token_hex(4))
         self.closing = Closing(self.desk, self.home.keys, self.clock)
         self.admin_token = self.home.admin_token
-        app = interface(self.reception, largest_body=self.home.settings.largest_body)
+        app = interface(self.reception, largest_body=self.home.settings.largest_body, pages=put_on)
         self.client = TestClient(app)
 
     def _look(self) -> None:

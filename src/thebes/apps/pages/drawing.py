@@ -1,0 +1,174 @@
+"""Small drawings as SVG, made here: no script, no inline style, and words for those who do not see them.
+
+Colours come from the stylesheet by class, so that they follow light and dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+_WIDTH = 640.0
+
+
+def bars(
+    values: Mapping[str, float],
+    *,
+    title: str,
+    low: Mapping[str, float] | None = None,
+    high: Mapping[str, float] | None = None,
+    unit: str = "",
+) -> Markup:
+    """One horizontal bar for each key, with its error bar where there is one. A value below zero is drawn to the
+    left: noise makes counts negative, and hiding that would mislead."""
+    low, high = low or {}, high or {}
+    reach = [*values.values(), *low.values(), *high.values(), 0.0]
+    least, most = min(reach), max(reach)
+    scale = _Scale(least, most, 200.0, _WIDTH - 70)
+    height = 26.0 * max(1, len(values)) + 8
+    drawn = [_line(scale(0), 0, scale(0), height, "axis")]
+    for row, (key, value) in enumerate(values.items()):
+        middle = 26.0 * row + 17
+        drawn.append(_text(192, middle + 4, _shortened(key), "end"))
+        drawn.append(_box(min(scale(0), scale(value)), middle - 8, abs(scale(value) - scale(0)), 16, "bar"))
+        if key in low and key in high:
+            drawn += _error_bar(scale(low[key]), scale(high[key]), middle)
+        drawn.append(_text(_WIDTH - 62, middle + 4, f"{_short(value)}{unit}", "start"))
+    return _picture(drawn, height, title)
+
+
+def interval(
+    value: float, low: float, high: float, *, title: str, least: float | None = None, most: float | None = None
+) -> Markup:
+    """A value on a line with its error bar; `least` and `most` are the declared bounds, where there are some."""
+    width = max(high - low, 1e-12)
+    left = low - 0.25 * width if least is None else min(least, low)
+    right = high + 0.25 * width if most is None else max(most, high)
+    scale = _Scale(left, right, 30.0, _WIDTH - 30)
+    drawn = [_line(30, 34, _WIDTH - 30, 34, "axis")]
+    for tick in scale.ticks():
+        drawn += [_line(scale(tick), 30, scale(tick), 38, "axis"), _text(scale(tick), 56, _short(tick), "middle")]
+    drawn += _error_bar(scale(low), scale(high), 34)
+    drawn.append(Markup('<circle class="dot" cx="{}" cy="34" r="6"/>').format(_place(scale(value))))
+    drawn.append(_text(scale(value), 18, _short(value), "middle"))
+    return _picture(drawn, 64, title)
+
+
+def line(
+    points: Sequence[tuple[float, float]], *, title: str, limit: float | None = None, stepped: bool = False
+) -> Markup:
+    """Something over time or over phases. `limit` draws what it must not pass."""
+    if not points:
+        return Markup("")
+    across = _Scale(min(x for x, _ in points), max(x for x, _ in points), 60.0, _WIDTH - 20)
+    up = _Scale(min(0.0, *(y for _, y in points)), max(*(y for _, y in points), limit or 0.0, 1e-12), 150.0, 14.0)
+    drawn = []
+    for tick in up.ticks():
+        drawn += [_line(60, up(tick), _WIDTH - 20, up(tick), "grid"), _text(52, up(tick) + 4, _short(tick), "end")]
+    if limit is not None:
+        drawn.append(_line(60, up(limit), _WIDTH - 20, up(limit), "limit"))
+    path, before = [], None
+    for x, y in points:
+        if stepped and before is not None:
+            path.append(f"{_place(across(x))},{_place(up(before))}")
+        path.append(f"{_place(across(x))},{_place(up(y))}")
+        before = y
+    drawn.append(Markup('<polyline class="curve" points="{}"/>').format(" ".join(path)))
+    drawn += (
+        [
+            Markup('<circle class="dot" cx="{}" cy="{}" r="3"/>').format(_place(across(x)), _place(up(y)))
+            for x, y in points
+        ]
+        if len(points) <= 60
+        else []
+    )
+    return _picture(drawn, 164, title)
+
+
+def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
+    """How much of a whole is gone, and how much more would go."""
+    whole = of if of > 0 else 1.0
+    gone = min(1.0, max(0.0, spent / whole))
+    next_ = min(1.0 - gone, max(0.0, more / whole))
+    drawn = [
+        _box(0, 2, _WIDTH, 14, "empty"),
+        _box(0, 2, gone * _WIDTH, 14, "gone"),
+        _box(gone * _WIDTH, 2, next_ * _WIDTH, 14, "next"),
+    ]
+    return _picture(drawn, 18, title)
+
+
+def small_bars(counts: Sequence[float], *, title: str) -> Markup:
+    """A column's shape at a glance: upright bars, no axis."""
+    most = max([*counts, 1e-12])
+    width = 160.0 / max(1, len(counts))
+    drawn = [
+        _box(place * width + 0.5, 36 - 34 * max(0.0, count) / most, width - 1, 34 * max(0.0, count) / most, "bar")
+        for place, count in enumerate(counts)
+    ]
+    return _picture(drawn, 38, title, width=160)
+
+
+# --- pieces -------------------------------------------------------------------------------------------------
+
+
+class _Scale:
+    """From numbers to places."""
+
+    def __init__(self, least: float, most: float, start: float, end: float) -> None:
+        self._least, self._most = least, most if most > least else least + 1.0
+        self._start, self._end = start, end
+
+    def __call__(self, value: float) -> float:
+        share = (value - self._least) / (self._most - self._least)
+        return self._start + min(1.0, max(0.0, share)) * (self._end - self._start)
+
+    def ticks(self) -> list[float]:
+        """Some round numbers within the scale."""
+        step = 10.0 ** math.floor(math.log10((self._most - self._least) / 3))
+        step *= next(factor for factor in (10, 5, 2, 1) if (self._most - self._least) / (step * factor) >= 2)
+        first = math.ceil(self._least / step)
+        return [number * step for number in range(first, math.floor(self._most / step + 1e-9) + 1)]
+
+
+def _picture(pieces: Sequence[Any], height: float, title: str, *, width: float = _WIDTH) -> Markup:
+    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
+        _place(width), _place(height), title, Markup("").join(pieces)
+    )
+
+
+def _error_bar(left: float, right: float, y: float) -> list[Markup]:
+    return [
+        _line(left, y, right, y, "error"),
+        _line(left, y - 5, left, y + 5, "error"),
+        _line(right, y - 5, right, y + 5, "error"),
+    ]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
+    places = [_place(n) for n in (x1, y1, x2, y2)]
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(kind, *places)
+
+
+def _box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
+    places = [_place(n) for n in (x, y, max(0.0, width), height)]
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(kind, *places)
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> Markup:
+    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(_place(x), _place(y), anchor, escape(words))
+
+
+def _place(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.3g}"
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= 26 else words[:25] + "…"

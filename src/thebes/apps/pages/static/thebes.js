@@ -1,0 +1,22 @@
+// The little that pages do by themselves: writes travel as JSON, problems are told in words, links in menus work.
+// Everything else is htmx and the server.
+htmx.registerExtension("thebes", {
+  // Servers of Thebes take JSON only, which no foreign page can send here.
+  htmx_config_request: (element, detail) => {
+    const request = detail.ctx.request;
+    if (request.method === "GET" || request.method === "DELETE" || !request.body) return;
+    const body = {};
+    for (const [name, value] of request.body) {
+      const typed = element.querySelector?.(`[name="${CSS.escape(name)}"]`)?.dataset.type;
+      const read = typed === "number" && value !== "" ? Number(value) : typed === "json" ? JSON.parse(value) : value;
+      body[name] = name in body ? [].concat(body[name], read) : read;
+    }
+    const text = JSON.stringify(body);
+    request.headers["Content-Type"] = "application/json";
+    // htmx turns what is iterable into form fields once more; words are handed over just before they leave.
+    detail.ctx.thebes = text;
+  },
+  htmx_before_request: (element, detail) => {
+    if (detail.ctx.thebes !== undefined) detail.ctx.request.body = detail.ctx.thebes;
+  },
+});
