@@ -60,7 +60,7 @@ def test_the_tables_are_those_that_the_code_names(database: Database) -> None:
         return {t: {c["name"] for c in look.get_columns(t)} for t in look.get_table_names()}
 
     tables = database.read(found)
-    tables.pop(schema.VERSION_TABLE)
+    tables.pop(schema.VERSIONS.table)
     assert tables == {t.name: {c.name for c in t.columns} for t in schema.METADATA.sorted_tables}
 
 
@@ -331,6 +331,6 @@ def test_a_database_that_is_away_is_said_without_its_words(tmp_path: Path) -> No
 
 
 def test_a_database_of_a_newer_version_is_refused(where: str, database: Database) -> None:
-    database.write(lambda c: c.execute(sa.text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")))
+    database.write(lambda c: c.execute(sa.text(f"UPDATE {schema.VERSIONS.table} SET version_num = '9999'")))
     with pytest.raises(StoreUnavailable):
         Database(where)

@@ -12,11 +12,12 @@ SOURCE = Path(__file__).parents[2] / "src" / "thebes"
 BELOW: dict[str, set[str]] = {
     "privacy": set(),
     "confinement": set(),
-    "ledger": {"privacy"},
+    "database": set(),
+    "ledger": {"privacy", "database"},
     "data": {"privacy", "confinement"},
     "learning": {"privacy", "confinement"},
     "tokens": {"privacy"},
-    "curator": {"privacy", "confinement", "ledger", "data", "learning", "tokens"},
+    "curator": {"privacy", "confinement", "database", "ledger", "data", "learning", "tokens"},
 }
 BELOW["tasks"] = BELOW["curator"] | {"curator"}
 BELOW["wire"] = BELOW["tasks"] | {"tasks"}

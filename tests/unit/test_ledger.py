@@ -187,7 +187,7 @@ def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path) -> No
 
     Ledger(f"sqlite:///{tmp_path}/budget.db", keeper=NoKeeper()).close()
     with sa.create_engine(f"sqlite:///{tmp_path}/budget.db").connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": schema.VERSION_TABLE})
+        context = MigrationContext.configure(connection, opts={"version_table": schema.VERSIONS.table})
         assert compare_metadata(context, schema.METADATA) == []
         made = {t: connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = ?", (t,)).scalar_one()
                 for t in schema.METADATA.tables}  # fmt: skip
@@ -195,7 +195,7 @@ def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path) -> No
         checks = [str(c.sqltext) for c in table.constraints if isinstance(c, sa.CheckConstraint)]
         assert all(check in made[name] for check in checks)  # autogenerate does not see these
     script = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
-    assert script.get_heads() == [schema.VERSION]
+    assert script.get_heads() == [schema.VERSIONS.newest]
 
 
 def test_a_ledger_is_usable_after_a_fork_in_both_processes(tmp_path: Path) -> None:

@@ -14,14 +14,12 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from thebes.coordinator import schema
+from thebes.coordinator.schema import VERSIONS
 from thebes.privacy.faults import Fault, Mistake
 
 T = TypeVar("T")
 _ATTEMPTS = 10
 _WAIT_SECONDS = 30
-#: The advisory lock under which the tables are made and changed.
-_UPGRADING = 0x7468656265730002
 _FORMS = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 
 
@@ -71,17 +69,8 @@ class Database:
 
     def _prepare(self) -> None:
         # A plain read first: a database that is up to date is not locked by everybody who opens it.
-        version = self.read(schema.version_of)
-        if version is None or version < schema.VERSION:
-            self.write(self._upgrade)
-        elif version > schema.VERSION:
+        if self.read(VERSIONS.of) != VERSIONS.newest and not self.write(VERSIONS.reach_newest):
             raise StoreUnavailable("the database was written by a newer version of Thebes")
-
-    def _upgrade(self, connection: sa.Connection) -> None:
-        if not self._sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADING)))
-        if schema.version_of(connection) != schema.VERSION:
-            schema.upgrade(connection)
 
 
 def _file(where: str) -> tuple[sa.Engine, sa.Engine]:

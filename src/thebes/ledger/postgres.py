@@ -13,17 +13,14 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import bindparam, select
 
-from thebes.ledger import schema
 from thebes.ledger.refusals import LedgerUnavailable
-from thebes.ledger.schema import BLOCK, METER
+from thebes.ledger.schema import BLOCK, METER, VERSIONS
 from thebes.ledger.sql import SqlTransaction, block_of
 from thebes.ledger.store import ITSELF, BlockRow, Conflict, Meter, Transaction
 from thebes.privacy.faults import Fault, Mistake
 
 T = TypeVar("T")
 _ATTEMPTS = 10
-#: The advisory lock under which the tables are made and changed.
-_UPGRADING = 0x7468656265730001
 _BLOCKS = select(BLOCK).where(BLOCK.c.name.in_(bindparam("names", expanding=True))).order_by(BLOCK.c.name)
 # A statement of its own: rows joined to a row that had to be waited for would be as of before the wait.
 _METERS = select(METER).where(
@@ -73,16 +70,11 @@ class PostgresStore:
     def _prepare(self, create: bool) -> None:
         try:
             with self._engine.begin() as connection:
-                version = schema.version_of(connection)
+                version = VERSIONS.of(connection)
                 if version is None and not create:
                     raise LedgerUnavailable(f"{self.name} holds no ledger")
-                if version != schema.VERSION:
-                    connection.execute(select(sa.func.pg_advisory_xact_lock(_UPGRADING)))
-                    version = schema.version_of(connection)
-                if version is not None and version > schema.VERSION:
+                if version != VERSIONS.newest and not VERSIONS.reach_newest(connection):
                     raise LedgerUnavailable(f"{self.name} was written by a newer version of Thebes")
-                if version != schema.VERSION:
-                    schema.upgrade(connection)
         except sa.exc.SQLAlchemyError as error:
             raise _unavailable(error) from None
 

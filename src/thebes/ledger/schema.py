@@ -1,28 +1,23 @@
-"""The tables of a ledger, the same in SQLite and PostgreSQL, and how an older database is brought up to date.
+"""The tables of a ledger, the same in SQLite and PostgreSQL.
 
 What must stay true: every amount is a whole number; `migrations/` builds exactly these tables.
 """
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
-import sqlalchemy as sa
 from sqlalchemy import BigInteger, CheckConstraint, Column, ForeignKey, Index, Integer, MetaData, Table, Text
 
-VERSION_TABLE = "ledger_version"
-#: The newest file in migrations/versions.
-VERSION = "0001"
+from thebes.database.versions import NAMES, Versions
 
-METADATA = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-    }
+METADATA = MetaData(naming_convention=NAMES)
+VERSIONS = Versions(
+    metadata=METADATA,
+    table="ledger_version",
+    newest="0001",  # the last file in migrations/versions
+    migrations=Path(__file__).parent / "migrations",
+    lock=0x7468656265730001,
 )
 _Number = BigInteger().with_variant(Integer, "sqlite")
 
@@ -115,27 +110,3 @@ JOURNAL = Table(
     Column("body", Text, nullable=False),
     Column("hash", Text, nullable=False),
 )
-
-
-def version_of(connection: sa.Connection) -> str | None:
-    """The version a database is at; None where there is no ledger yet."""
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    row = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).first()  # noqa: S608
-    return None if row is None else str(row[0])
-
-
-_UPGRADING = threading.Lock()  # alembic keeps what it works on in variables of its module
-
-
-def upgrade(connection: sa.Connection) -> None:
-    """Bring the database up to `VERSION`, inside the caller's transaction."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    with _UPGRADING:
-        command.upgrade(config, VERSION)

@@ -20,9 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects import sqlite
 
-from thebes.ledger import schema
 from thebes.ledger.refusals import LedgerUnavailable
-from thebes.ledger.schema import BLOCK, METER
+from thebes.ledger.schema import BLOCK, METER, VERSIONS
 from thebes.ledger.sql import SqlTransaction, block_of
 from thebes.ledger.store import ITSELF, BlockRow, Conflict, Meter, Transaction
 from thebes.privacy.faults import Fault, Mistake
@@ -98,29 +97,25 @@ class SqliteStore:
     def _prepare(self, create: bool) -> None:
         try:
             found = self._connection("reader").execute(
-                "SELECT count(*) FROM sqlite_master WHERE name = ?", (schema.VERSION_TABLE,)
+                "SELECT count(*) FROM sqlite_master WHERE name = ?", (VERSIONS.table,)
             )
             version = None
             if found.fetchone()[0]:
-                query = f"SELECT version_num FROM {schema.VERSION_TABLE}"  # noqa: S608
+                query = f"SELECT version_num FROM {VERSIONS.table}"  # noqa: S608
                 version = next((row[0] for row in self._connection("reader").execute(query)), None)
         except sqlite3.Error as error:
             raise _unavailable(error) from None
         if version is None and not create:
             raise LedgerUnavailable(f"{self._path} holds no ledger")
-        if version is not None and version > schema.VERSION:
+        if version != VERSIONS.newest and not self._reaches_newest():
             raise LedgerUnavailable(f"{self._path} was written by a newer version of Thebes")
-        if version != schema.VERSION:
-            self._upgrade()
 
-    def _upgrade(self) -> None:
+    def _reaches_newest(self) -> bool:
         engine = sa.create_engine("sqlite://", creator=lambda: _connected(self._path), poolclass=sa.NullPool)
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         try:
             with engine.begin() as connection:
-                # Another process may have been first; inside the transaction nobody is.
-                if schema.version_of(connection) != schema.VERSION:
-                    schema.upgrade(connection)
+                return VERSIONS.reach_newest(connection)
         except (sa.exc.OperationalError, sa.exc.DatabaseError) as error:
             raise _unavailable(error.orig or error) from None
         finally:

@@ -1,16 +1,5 @@
-"""What alembic runs: apply the changes on the connection that the ledger hands over, in its transaction."""
+"""What alembic runs."""
 
-from __future__ import annotations
+from thebes.database.versions import run_migrations
 
-from alembic import context
-
-from thebes.ledger.schema import METADATA, VERSION_TABLE
-
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=METADATA,
-    version_table=VERSION_TABLE,
-    render_as_batch=True,
-)
-with context.begin_transaction():
-    context.run_migrations()
+run_migrations()
