@@ -14,7 +14,7 @@ import pytest
 
 from thebes.tasks import registry
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.slow
 DEMO = [sys.executable, "-m", "thebes.apps.command", "demo"]
 
 
