@@ -8,18 +8,15 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import stat
 import threading
 from pathlib import Path
 
 from thebes.privacy.faults import Refusal
+from thebes.wire.local import TOKEN as FILE
+from thebes.wire.local import UnsafeFile as UnsafeFile
+from thebes.wire.local import read_secret as read_secret
 
-FILE = "token"
 _MOST_SESSIONS = 32
-
-
-class UnsafeFile(Refusal):
-    """A file that holds a secret belongs to somebody else or can be read by others; it is not used."""
 
 
 def make_token(home: Path, *, anew: bool = False) -> Path:
@@ -36,23 +33,6 @@ def make_token(home: Path, *, anew: bool = False) -> Path:
         os.fsync(file.fileno())
     fresh.replace(path)
     return path
-
-
-def read_secret(path: Path) -> str:
-    """What stands in a secret's file, after checking that it is this user's own and nobody else's to read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        raise UnsafeFile(f"there is no {path.name} in this home; `thebes person --new-token` makes one") from None
-    except OSError:
-        raise UnsafeFile(f"{path.name} is not a plain file") from None
-    with os.fdopen(descriptor, "r", encoding="ascii") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
-            raise UnsafeFile(
-                f"{path.name} can be read by others or belongs to somebody else; run `thebes person --new-token`"
-            )
-        return file.read(1000).strip()
 
 
 class Access:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thebes.data.store.declaration import LONGEST_DESCRIPTION, MOST_COLUMNS, MOST_TABLES, TYPES
+from thebes.data.store.declaration import LONGEST_DESCRIPTION, MOST_COLUMNS, MOST_RELEASE, MOST_TABLES, TYPES
 from thebes.tasks import registry
 
 #: of collectors, tables and columns
@@ -55,7 +55,16 @@ def body(schema: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-DECLARATION = body(_object({"tables": _named(_TABLE, MOST_TABLES)}, "tables"))
+DECLARATION = body(
+    _object(
+        {
+            "tables": _named(_TABLE, MOST_TABLES),
+            "description": _DESCRIPTION,
+            "release": {"type": "integer", "minimum": 0, "maximum": MOST_RELEASE},
+        },
+        "tables",
+    )
+)
 SETTINGS = body(
     _object(
         {

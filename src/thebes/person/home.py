@@ -19,6 +19,7 @@ from typing import Any, Self
 from thebes.data import keys
 from thebes.data.featurizer import read as read_featurizer
 from thebes.data.store import Store
+from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
 from thebes.person import showing
 from thebes.person.board import Board
@@ -34,7 +35,7 @@ from thebes.person.work import Work
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.refusals import NotFound
+from thebes.wire.refusals import Conflict, NotFound
 
 BOOK, LEDGER = "person.db", "ledger.db"
 POLL_SECONDS = 20.0  #: between looks for results and for tasks that rules cover
@@ -226,6 +227,17 @@ class Person:
     def insert(self, app: str, table: str, rows: list[dict[str, Any]]) -> int:
         """Add rows; nothing is stored where one of them does not fit."""
         return self._store.insert(app, table, rows)
+
+    def deliver(self, app: str, delivery: Mapping[str, Any]) -> dict[str, int]:
+        """Take one part of what a run of a collector delivers; rows and state are stored as one with the last."""
+        try:
+            return self._store.deliver(app, delivery)
+        except Overtaken as error:
+            raise Conflict(str(error)) from None
+
+    def progress(self, app: str) -> dict[str, Any]:
+        """How far a collector has come: its own state, and the number of its last delivery."""
+        return self._store.progress(app)
 
     def newest(self, app: str, table: str, count: int = 20) -> list[dict[str, Any]]:
         """The latest rows of a table."""

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from thebes import __version__
 from thebes.person import described
 from thebes.person.access import Access
+from thebes.person.collecting import deliveries
 from thebes.person.guard import App, Door, Guard
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, ThebesError
@@ -83,6 +84,7 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
     guard = Guard(api, access, port=port)
     _errors(api)
     _store(api, person)
+    deliveries(api, person)
     _tasks(api, person)
     _budget(api, person)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thebes.data.store.declaration import Declaration, Table, read_declaration
+from thebes.data.store.delivery import TABLES, Delivery, Desk, Progress
 from thebes.data.store.migration import steps
 from thebes.data.store.values import cells, shown
 from thebes.data.store.vault import connect, quoted, writing
@@ -21,6 +22,9 @@ class Collector:
         self._connection.execute(
             "CREATE TABLE IF NOT EXISTS thebes_schema (version INTEGER PRIMARY KEY, declaration TEXT NOT NULL) STRICT"
         )
+        for statement in TABLES:
+            self._connection.execute(statement)
+        self._desk = Desk(self._connection)
 
     def schema(self) -> tuple[int, Declaration]:
         """The version in force, 0 before the first, and what it declares."""
@@ -39,9 +43,7 @@ class Collector:
                 return version
             for statement in steps(old, new, self._holds):
                 self._connection.execute(statement)
-            self._connection.execute(
-                "INSERT INTO thebes_schema VALUES (?, ?)", (version + 1, json.dumps({"tables": new.plain()}))
-            )
+            self._connection.execute("INSERT INTO thebes_schema VALUES (?, ?)", (version + 1, json.dumps(new.body())))
             return version + 1
 
     def insert(self, table: str, rows: object) -> int:
@@ -54,6 +56,15 @@ class Collector:
             statement = f"INSERT INTO {quoted(declared.name)} ({names}) VALUES ({marks})"  # noqa: S608
             self._connection.executemany(statement, values)
         return len(values)
+
+    def deliver(self, delivery: Delivery) -> dict[str, int]:
+        """Takes one part of a delivery; with the last one everything of it is stored as one."""
+        with writing(self._connection):
+            return self._desk.take(delivery, self._table)
+
+    def progress(self) -> Progress:
+        """The last delivery that was accepted, with the state that came with it."""
+        return self._desk.progress()
 
     def count(self, table: Table) -> int:
         """How many rows a table has."""

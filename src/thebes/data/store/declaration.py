@@ -14,6 +14,7 @@ from thebes.privacy.faults import Mistake
 
 TYPES = ("float", "integer", "string", "boolean", "timestamp")
 MOST_TABLES, MOST_COLUMNS, LONGEST_DESCRIPTION = 100, 200, 2000
+MOST_RELEASE = 1_000_000
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}", re.ASCII)
 _RULE = "must be a letter followed by at most 62 letters, digits or underscores"
@@ -46,9 +47,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """All tables of one collector."""
+    """All tables of one collector, what it is in its own words, and which release of it declares them (0: not said)."""
 
     tables: tuple[Table, ...]
+    description: str = ""
+    release: int = 0
 
     def table(self, name: str) -> Table | None:
         """The table of that name, in any case."""
@@ -64,6 +67,15 @@ class Declaration:
             for table in self.tables
         }
 
+    def body(self) -> dict[str, Any]:
+        """As `read_declaration` reads it, with everything that was said."""
+        said: dict[str, Any] = {"tables": self.plain()}
+        if self.description:
+            said["description"] = self.description
+        if self.release:
+            said["release"] = self.release
+        return said
+
 
 def collector_name(name: object) -> str:
     """`name`, if a collector may have it."""
@@ -71,13 +83,28 @@ def collector_name(name: object) -> str:
 
 
 def read_declaration(declared: object) -> Declaration:
-    """Reads {"tables": {T: {...}}} or the bare {T: {...}}, or refuses it with the place at fault."""
-    if isinstance(declared, Mapping) and set(declared) == {"tables"}:
+    """Reads {"tables": {T: {...}}} or the bare {T: {...}}, or refuses it with the place at fault.
+
+    Beside "tables" may stand a "description" of the collector and its "release", a whole number.
+    """
+    description, release = "", 0
+    if isinstance(declared, Mapping) and _is_whole(declared):
+        description = _description("collector", declared)
+        release = declared.get("release", 0)
+        if isinstance(release, bool) or not isinstance(release, int) or not 0 <= release <= MOST_RELEASE:
+            raise Mistake("release", f"must be a whole number from 0 to {MOST_RELEASE}")
         declared = declared["tables"]
     tables = _mapping("tables", declared, "tables", MOST_TABLES)
     read = tuple(_table(name, value) for name, value in tables.items())
     _distinct("tables", [t.name for t in read])
-    return Declaration(read)
+    return Declaration(read, description, release)
+
+
+def _is_whole(declared: Mapping[object, object]) -> bool:
+    """Whether this is not the bare form, in which every value is a table and so an object."""
+    beside = set(declared) - {"tables"}
+    said = all(not isinstance(declared[name], Mapping) for name in beside)
+    return "tables" in declared and beside <= {"description", "release"} and said
 
 
 def _table(name: object, declared: object) -> Table:

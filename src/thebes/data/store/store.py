@@ -25,6 +25,7 @@ from thebes.data.rows import Rows
 from thebes.data.sandbox.process import Sandbox, Value
 from thebes.data.store.collector import Collector
 from thebes.data.store.declaration import collector_name, read_declaration
+from thebes.data.store.delivery import read_delivery
 from thebes.data.store.vault import connect, writing
 from thebes.data.store.view import MOST_ROWS, View
 from thebes.privacy.faults import Fault, Mistake
@@ -114,6 +115,18 @@ class Store:
         with self._alone():
             return self._collector(self._of(app, active=True)).insert(table, rows)
 
+    def deliver(self, app: str, delivery: Mapping[str, Any]) -> dict[str, int]:
+        """Takes one part of what a run of a collector delivers; see `delivery`. Nothing of a delivery shows before
+        its last part is there; with that part all its rows and the collector's state are stored as one."""
+        read = read_delivery(delivery)
+        with self._alone():
+            return self._collector(self._of(app, active=True)).deliver(read)
+
+    def progress(self, app: str) -> dict[str, Any]:
+        """How far a collector has come: {"number", "release", "state", "at"} of its last accepted delivery."""
+        with self._alone():
+            return self._collector(self._of(app)).progress().plain()
+
     def newest(self, app: str, table: str, count: int) -> list[dict[str, object]]:
         """The last `count` rows that were inserted, newest first."""
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1_000_000:
@@ -140,7 +153,16 @@ class Store:
                     for table in declared.tables
                 ]
                 described.append(
-                    {"name": name, "active": bool(active), "since": since, "version": version, "tables": tables}
+                    {
+                        "name": name,
+                        "description": declared.description,
+                        "release": declared.release,
+                        "active": bool(active),
+                        "since": since,
+                        "version": version,
+                        "delivered": collector.progress().at,
+                        "tables": tables,
+                    }
                 )
         return described
 
@@ -199,7 +221,14 @@ class Store:
                 version, declared = collector.schema()
                 plain = declared.plain()
                 tables = {t.name: {**plain[t.name], "rows": list(collector.rows(t))} for t in declared.tables}
-                collectors[name] = {"active": bool(active), "since": since, "version": version, "tables": tables}
+                collectors[name] = {
+                    "description": declared.description,
+                    "active": bool(active),
+                    "since": since,
+                    "version": version,
+                    "tables": tables,
+                    "state": collector.progress().state,
+                }
         return {"collectors": collectors}
 
     def destroy(self) -> None:
