@@ -1,0 +1,108 @@
+"""A real Chromium for tests, and what every page must keep to: no error on the console, no request to elsewhere.
+
+Needs pytest, the package `playwright` and a Chromium of the system.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+REQUIRE, SCREENSHOTS = "THEBES_REQUIRE", "THEBES_SCREENSHOTS"
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1180, "height": 860}
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def program() -> str | None:
+    """The browser of this system, or None."""
+    return next((found for name in _NAMES if (found := shutil.which(name)) is not None), None)
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """A running browser. Without one the test is skipped, or fails where THEBES_REQUIRE names `chromium`."""
+    found = program()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _missing("the package playwright is not installed")
+    if found is None:
+        _missing("Chromium is not installed")
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+def _missing(reason: str) -> None:
+    if "chromium" in os.environ.get(REQUIRE, ""):
+        pytest.fail(f"{reason}, and {REQUIRE} asks for it")
+    pytest.skip(reason)
+
+
+class Visitor:
+    """One browser session at one server. `page` is Playwright's; `troubles` holds what must not have happened."""
+
+    def __init__(self, running: Any, origin: str, folder: Path, **look: Any) -> None:
+        self.origin = origin.rstrip("/")
+        self._folder = folder
+        self._context = running.new_context(**{"viewport": DESK, **look})
+        self.page = self._context.new_page()
+        self.troubles: list[str] = []
+        #: answers of the server that this test expects to be refusals: the browser reports those on its console
+        self.expected: set[int] = set()
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.troubles.append(f"script error: {error}"))
+        self._context.on("request", self._asked)
+
+    def open(self, address: str) -> Any:
+        """Go to an address of the server."""
+        return self.page.goto(address if "://" in address else self.origin + address)
+
+    def picture(self, name: str) -> Path:
+        """A screenshot of the whole page, kept where THEBES_SCREENSHOTS says."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{name}.png"
+        self.page.screenshot(path=str(path), full_page=True)
+        return path
+
+    def fits(self) -> bool:
+        """Whether nothing has to be scrolled sideways."""
+        return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+    def close(self) -> None:
+        self._context.close()
+
+    def _said(self, message: Any) -> None:
+        if message.type not in ("error", "warning"):
+            return
+        if any(f"status of {status} " in message.text for status in self.expected):
+            return
+        self.troubles.append(f"console {message.type}: {message.text}")
+
+    def _asked(self, request: Any) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in ("data", "blob"):
+            return
+        if f"{parts.scheme}://{parts.netloc}" != self.origin:
+            self.troubles.append(f"request off origin: {request.url}")

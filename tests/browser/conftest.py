@@ -1,0 +1,41 @@
+"""One Chromium for all browser tests, and visitors that must not meet trouble."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.testing import browser as real
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    with real.browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go: THEBES_SCREENSHOTS, or a folder of this run."""
+    wanted = os.environ.get(real.SCREENSHOTS)
+    return Path(wanted) if wanted else tmp_path_factory.mktemp("screenshots")
+
+
+@pytest.fixture
+def visit(chromium: Any, pictures: Path) -> Iterator[Callable[..., real.Visitor]]:
+    """Makes visitors: `visit(origin, **look)`; look is what Playwright's `new_context` takes. At the end none of
+    them may have seen an error on the console or a request to elsewhere."""
+    made: list[real.Visitor] = []
+
+    def come(origin: str, **look: Any) -> real.Visitor:
+        made.append(real.Visitor(chromium, origin, pictures, **look))
+        return made[-1]
+
+    yield come
+    for visitor in made:
+        visitor.close()
+    assert [trouble for visitor in made for trouble in visitor.troubles] == []
