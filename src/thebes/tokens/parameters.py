@@ -1,0 +1,97 @@
+"""What a group publishes: enough to verify its tokens, and for a peer to see that everybody is shown the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+from thebes.tokens import encoding, schemes
+from thebes.tokens.refusals import Flawed, UnpinnedGroup
+from thebes.tokens.scheme import Scheme
+
+FORM = "thebes-group"
+LEAST_MINIMUM = 2  #: in a group of one, every token names its peer
+_FIELDS = {"scheme", "group", "epoch", "public_key", "header", "constants", "minimum", "size", "digest"}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A group in one epoch.
+
+    `digest` covers everything but `size`: it never changes while the epoch lasts, and it is what a peer pins, having
+    got it by another way than the parameters. A peer that is shown a key or header of its own would be recognised by
+    every token it makes; the pinned digest is what rules that out.
+
+    `size` is how many are enrolled *as the authority says*. An authority that enrols people who do not exist makes
+    the group look larger than it is; nothing here can find that out.
+    """
+
+    scheme: str
+    group: str
+    epoch: str
+    public_key: bytes
+    minimum: int
+    size: int
+
+    def __post_init__(self) -> None:
+        scheme = schemes.named(self.scheme)
+        encoding.name("group", self.group)
+        encoding.name("epoch", self.epoch)
+        encoding.whole("minimum", self.minimum, LEAST_MINIMUM)
+        encoding.whole("size", self.size, 0)
+        try:
+            scheme.check_public_key(self.public_key)
+        except Flawed as found:
+            raise Mistake("public_key", f"is no key that tokens can be verified under ({found.flaw})") from None
+
+    @property
+    def verifier(self) -> Scheme:
+        """The scheme by which this group's tokens are made and verified."""
+        return schemes.named(self.scheme)
+
+    @property
+    def header(self) -> bytes:
+        """What every credential of this group and epoch is signed under."""
+        return encoding.header(self.group, self.epoch)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hex SHA-256 of all that may never differ between two peers."""
+        fixed = (self.verifier.fingerprint, self.group, self.epoch, self.public_key, self.header, str(self.minimum))
+        return encoding.digest("thebes/tokens/group/v1", self.scheme, *fixed).hex()
+
+    def require(self, pin: str) -> None:
+        """Passes only for the parameters with this pinned digest."""
+        if not isinstance(pin, str) or len(encoding.unhex("pin", pin)) != encoding.DIGEST_BYTES:
+            raise Mistake("pin", "must be the 64 hexadecimal digits of the group's digest")
+        if self.digest != pin:
+            raise UnpinnedGroup(pin, self.digest)
+
+    def as_json(self) -> dict[str, Any]:
+        """The record to publish."""
+        return {
+            "format": FORM,
+            "version": 1,
+            "scheme": self.scheme,
+            "group": self.group,
+            "epoch": self.epoch,
+            "public_key": self.public_key.hex(),
+            "header": self.header.hex(),
+            "constants": self.verifier.fingerprint.hex(),
+            "minimum": self.minimum,
+            "size": self.size,
+            "digest": self.digest,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> Parameters:
+        """A published record, read strictly; what follows from the rest is worked out again and compared."""
+        fields = encoding.record("parameters", value, FORM, _FIELDS)
+        key = encoding.unhex("public_key", fields["public_key"])
+        made = cls(fields["scheme"], fields["group"], fields["epoch"], key, fields["minimum"], fields["size"])
+        for field, expected in made.as_json().items():
+            if fields[field] != expected:
+                raise Mistake(field, "does not follow from the rest of the group's record, so the record was changed")
+        return made
