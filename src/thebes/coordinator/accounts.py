@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -132,9 +132,23 @@ class Accounts:
         """Whose token this is."""
         if hmac.compare_digest(bearer.encode(), self._admin_token):
             return ADMIN
+        claims = self._claims(bearer)
+        found = self._found(claims["sub"])
+        if found is None or found[2]:
+            raise NotSignedIn("the token's user may no longer log in")
+        return Somebody(claims["sub"], found[1])
+
+    def ends(self, bearer: str) -> datetime | None:
+        """When this token stops counting; None for the operator's own, which does not."""
+        if hmac.compare_digest(bearer.encode(), self._admin_token):
+            return None
+        return datetime.fromtimestamp(self._claims(bearer)["exp"], UTC)
+
+    def _claims(self, bearer: str) -> dict[str, Any]:
+        """What a token of this coordinator says that still counts."""
         now = self._clock.now().timestamp()
         try:
-            claims = jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 bearer,
                 self._key.public_key(),
                 algorithms=["EdDSA"],
@@ -147,10 +161,7 @@ class Accounts:
             raise NotSignedIn("the token is not one of this coordinator's") from None
         if not claims["iat"] <= now < claims["exp"] <= claims["iat"] + LIFE.total_seconds():
             raise NotSignedIn("the token is no longer valid; log in again")
-        found = self._found(claims["sub"])
-        if found is None or found[2]:
-            raise NotSignedIn("the token's user may no longer log in")
-        return Somebody(claims["sub"], found[1])
+        return claims
 
     def _token(self, name: str) -> tuple[str, datetime]:
         now = self._clock.now().replace(microsecond=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -27,6 +27,9 @@ from thebes.wire.refusals import Malformed, TooLarge
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
 Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
+State = Annotated[Literal["active", "ended"], Query(description="those that go on, or those that are over")]
+Skip = Annotated[int, Query(ge=0, le=2**31, description="of tasks that are over, leave out so many")]
+Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, no more than so many")]
 Document = Annotated[dict[str, Any], Body(description="a task document; see the documentation of its kind")]
 _BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
@@ -70,9 +73,10 @@ def interface(reception: Reception, *, largest_body: int, pages: Pages | None = 
 
 def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.get("/api/task", responses=_says())
-    async def tasks() -> list[m.Summary]:
-        """Open and running tasks, oldest first."""
-        return JSONResponse(await reception.tasks())  # type: ignore[return-value]
+    async def tasks(state: State = "active", skip: Skip = 0, most: Most = 50) -> list[m.Summary]:
+        """Open and running tasks, oldest first; with `state=ended` those that are over, newest first, by pages."""
+        found = reception.tasks() if state == "active" else reception.ended(skip=skip, most=most)
+        return JSONResponse(await found)  # type: ignore[return-value]
 
     @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:
@@ -97,6 +101,11 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     async def quote(document: Document) -> m.Quote:
         """What one contributor would pay for this document."""
         return m.Quote(**await reception.quote(document))
+
+    @app.post("/api/check", responses=_says(413))
+    async def check(document: Document) -> m.Examined:
+        """Everything that is wrong with a document, always with status 200; or what people would be told of it."""
+        return m.Examined(**await reception.examined(document))
 
 
 def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:

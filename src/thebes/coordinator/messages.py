@@ -81,6 +81,8 @@ class Summary(BaseModel):
     contributions: int
     min_count: int
     phase: int
+    phases: int
+    created: str
 
 
 class Detail(Summary):
@@ -115,6 +117,23 @@ class Receipt(BaseModel):
 class Quote(BaseModel):
     price: Price
     expires_at: str | None
+
+
+class Finding(BaseModel):
+    """One thing that is wrong with a document."""
+
+    field: str
+    message: str
+
+
+class Examined(BaseModel):
+    """`problems` is empty where the document can be put up; only then is there anything else."""
+
+    problems: list[Finding]
+    digest: str | None = None
+    document: dict[str, Any] | None = None
+    explanation: str | None = None
+    price: Price | None = None
 
 
 class Session(BaseModel):

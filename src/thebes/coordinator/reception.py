@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from thebes.coordinator.accounts import Accounts, Role, Somebody
+from thebes.coordinator.accounts import Accounts, Role, Somebody, User
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.closing import setting
 from thebes.coordinator.database import Database
@@ -121,9 +121,33 @@ class Reception:
         checked = await self._in_reader(lambda: self.checked(document))
         return {"price": _price(checked), "expires_at": checked.expires_at}
 
+    async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
+
+        def work() -> dict[str, Any]:
+            try:
+                checked = self.checked(document)
+            except InvalidDocument as refused:
+                return {"problems": [{"field": field, "message": message} for field, message in refused.problems]}
+            except Mistake as refused:
+                return {"problems": [{"field": refused.argument, "message": refused.message}]}
+            return {
+                "problems": [],
+                "digest": checked.digest,
+                "document": checked.as_json(),
+                "explanation": registry.kind(checked.type).explain(checked),
+                "price": _price(checked),
+            }
+
+        return await self._in_reader(work)
+
     async def tasks(self) -> list[dict[str, Any]]:
         """Every task that is open or running."""
         return await self._in_reader(lambda: [self._summary(standing) for standing in self.store.active()])
+
+    async def ended(self, *, skip: int = 0, most: int = 50) -> list[dict[str, Any]]:
+        """Tasks that are over, the one put up last first."""
+        return await self._in_reader(lambda: [self._summary(s) for s in self.store.ended(skip=skip, most=most)])
 
     def _summary(self, standing: Standing) -> dict[str, Any]:
         public = self._shown(standing.id)
@@ -139,6 +163,8 @@ class Reception:
             "contributions": standing.accepted,
             "min_count": public.document.min_count,
             "phase": standing.phase,
+            "phases": public.document.phases,
+            "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
         }
 
     async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
@@ -232,6 +258,27 @@ class Reception:
             raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
         return await self._in_reader(lambda: self.accounts.who(bearer))
 
+    async def users(self, asking: Somebody) -> list[User]:
+        """Everybody with a password, by name."""
+        _operates(asking)
+        return await self._in_reader(self.accounts.users)
+
+    async def add_user(self, name: str, password: str, role: Role, asking: Somebody) -> None:
+        """Let somebody in by a name that is free and a password."""
+        _operates(asking)
+        async with self._passwords:
+            await self._in_reader(lambda: self.accounts.add(name, password, role))
+
+    async def disable_user(self, name: str, asking: Somebody) -> None:
+        """Let somebody in no longer."""
+        _operates(asking)
+        await self._in_reader(lambda: self.accounts.disable(name))
+
+    async def grant(self, name: str, role: Role, asking: Somebody) -> None:
+        """Give a user another role; a disabled one may come in again."""
+        _operates(asking)
+        await self._in_reader(lambda: self.accounts.grant(name, role))
+
     async def log(self, after: int) -> dict[str, Any]:
         """The signed task list."""
         return await self._in_reader(lambda: log.published(self._home.log_key, self.store.entries(), after=after))
@@ -305,6 +352,11 @@ class Reception:
 
     def _shown_of(self, task_id: str) -> Public:
         return self._public.get(task_id) or self._shown(self.store.standing(task_id).id)
+
+
+def _operates(asking: Somebody) -> None:
+    if asking.role is not Role.OPERATOR:
+        raise NotAllowed("only operators see and change users")
 
 
 def _price(document: PeopleDocument) -> dict[str, Any]:

@@ -36,6 +36,7 @@ _STANDING = (
     TASK.c.wanted,
     TASK.c.accepted,
     TASK.c.following,
+    TASK.c.created,
 )
 
 # Said once, because they are said for every batch of submissions.
@@ -70,10 +71,11 @@ class Standing:
     wanted: int
     accepted: int
     following: str | None
+    created: float  #: seconds since 1970
 
     @classmethod
     def of(cls, row: Any) -> Standing:
-        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *row[5:10])
+        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *row[5:11])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,13 @@ class CoordinatorStore:
     def active(self) -> list[Standing]:
         """Every task that is open or running, oldest first."""
         query = select(*_STANDING).where(TASK.c.status.in_([Status.OPEN, Status.RUNNING])).order_by(TASK.c.created)
+        return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+
+    def ended(self, *, skip: int, most: int) -> list[Standing]:
+        """Tasks that are over, the one put up last first."""
+        over = TASK.c.status.in_([status for status in Status if status.final])
+        order = (TASK.c.created.desc(), TASK.c.id)
+        query = select(*_STANDING).where(over).order_by(*order).offset(skip).limit(most)
         return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def counts(self) -> dict[str, int]:
