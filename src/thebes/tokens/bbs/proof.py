@@ -56,6 +56,8 @@ class Proof:
 
     def commitments(self, issuer: Issuer, disclosed: Disclosed) -> tuple[Point, Point]:
         """The two points that the prover must have begun with, if the proof is true."""
+        if len(self.hidden) + len(disclosed) != len(issuer.generators):
+            raise Flawed(Flaw.LENGTH)
         first = combine((self.b, self.a, self.d), (self.challenge, self.e, self.r1))
         left = iter(self.hidden)
         scalars = [
