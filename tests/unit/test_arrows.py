@@ -24,15 +24,16 @@ BELOW["wire"] = BELOW["tasks"] | {"tasks"}
 for _role in ("coordinator", "person", "site", "requestor"):
     BELOW[_role] = BELOW["wire"] | {"wire"}
 BELOW["coordinator"] = BELOW["coordinator"] - {"curator"}
+BELOW["collectors"] = {"privacy", "data", "wire"}  # beside the roles: they meet a person by HTTP only
 BELOW["simulation"] = BELOW["wire"]  # beside the roles, above tasks, without wire
-BELOW["apps"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation"}
+BELOW["apps"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation", "collectors"}
 BELOW["testing"] = BELOW["apps"] | {"apps"}
 
 #: thin public faces beside the rooms: module -> rooms it may show
 FACES = {
     "torch": {"learning", "privacy"},
     "task": {"tasks", "privacy", "torch"},
-    "collector": {"person", "wire", "privacy"},
+    "collector": {"collectors"},
 }
 
 
