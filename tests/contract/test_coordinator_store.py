@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -334,3 +335,14 @@ def test_a_database_of_a_newer_version_is_refused(where: str, database: Database
     database.write(lambda c: c.execute(sa.text(f"UPDATE {schema.VERSIONS.table} SET version_num = '9999'")))
     with pytest.raises(StoreUnavailable):
         Database(where)
+
+
+def test_a_file_that_can_only_be_read_is_refused_before_anything_is_promised(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/coordinator.db")
+    database.check_writable()
+    address = f"file:{tmp_path}/coordinator.db?mode=ro"
+    database._changing = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True))
+    sa.event.listen(database._changing, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    with pytest.raises(StoreUnavailable, match=r"READONLY.*may change"):
+        database.check_writable()
+    database.close()

@@ -44,6 +44,20 @@ def test_one_line_when_it_is_ready_and_a_clean_end_on_sigterm(tmp_path: Path) ->
     assert (tmp_path / "log").read_text() == ""
 
 
+def test_a_signal_to_the_whole_group_is_a_clean_end_too(tmp_path: Path) -> None:
+    home, said = tmp_path / "home", (tmp_path / "log").open("wb")
+    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(home), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, start_new_session=True)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["ready"] is True
+    time.sleep(1.0)  # the worker is up
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+    process.stdout.close()
+    said.close()
+    assert (tmp_path / "log").read_text() == ""
+
+
 def test_a_worker_whose_server_is_killed_ends_by_itself(tmp_path: Path) -> None:
     server = Server(tmp_path / "home")
     (worker,) = server.workers()
@@ -245,6 +259,18 @@ def test_cancelled_and_withdrawn_contributions_leave_no_key_behind(tmp_path: Pat
 
 
 # --- several at once ------------------------------------------------------------------------------------
+
+
+def test_a_second_coordinator_on_a_file_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(home), "--port", "0"]
+    with Server(home) as first:
+        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (second.returncode, second.stdout) == (1, "")
+        assert "another process uses the home" in second.stderr
+        assert first.client.get("/api/health").json() == {"status": "ok"}
+    with Server(home) as again:  # the home is free once the first has ended
+        assert again.client.get("/api/health").json() == {"status": "ok"}
 
 
 @pytest.mark.postgres

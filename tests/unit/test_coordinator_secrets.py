@@ -164,6 +164,31 @@ def test_a_token_that_others_could_read_is_not_used(tmp_path: Path) -> None:
         Home(tmp_path / "home")
 
 
+def test_a_home_belongs_to_one_role(tmp_path: Path) -> None:
+    from thebes.person.home import Person
+
+    Home(tmp_path / "server")
+    before = sorted(f.name for f in (tmp_path / "server").iterdir())
+    with pytest.raises(Mistake, match="coordinator's home"):
+        Person(tmp_path / "server")
+    assert sorted(f.name for f in (tmp_path / "server").iterdir()) == before
+    Person(tmp_path / "ana").close()
+    with pytest.raises(Mistake, match="person's home"):
+        Home(tmp_path / "ana")
+    assert not (tmp_path / "ana" / "admin.token").exists()
+
+
+def test_a_home_that_cannot_be_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Home(tmp_path / "home")
+
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with pytest.raises(Mistake, match=r"^--home: .*Read-only file system"):
+        Home(tmp_path / "home")
+
+
 @pytest.mark.parametrize("text", ["min_count_floor = 0", "min_count_floor = '3'", "unknown = 1", "= 1"])
 def test_a_setting_that_cannot_work_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / settings_file.FILE).write_text(text)

@@ -56,8 +56,11 @@ class Crew:
         while True:
             holder = secrets.token_hex(8)
             # The address of the store may hold a password: it goes through the pipe, where nobody lists it.
+            # In a session of its own: what is meant for the whole group reaches it as the server's goodbye.
             self._worker = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "thebes.coordinator.worker", stdin=asyncio.subprocess.PIPE
+                *(sys.executable, "-m", "thebes.coordinator.worker"),
+                stdin=asyncio.subprocess.PIPE,
+                start_new_session=True,
             )
             assert self._worker.stdin is not None  # noqa: S101
             told = {"home": self._home, "store": self._store, "holder": holder}

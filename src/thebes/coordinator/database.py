@@ -63,6 +63,15 @@ class Database:
         except sa.exc.SQLAlchemyError as error:
             raise StoreUnavailable(_cause(error)) from None
 
+    def check_writable(self) -> None:
+        """Refuse a database that could be read and never changed, before anything is promised."""
+        # Only a change that was made says so: SQLite begins a writing transaction on a file it may only read.
+        same = f"UPDATE {VERSIONS.table} SET version_num = version_num"  # noqa: S608
+        try:
+            self.write(lambda connection: connection.execute(sa.text(same)))
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{error}: it must be one that this process may change") from None
+
     def close(self) -> None:
         self._changing.dispose()
         self._reading.dispose()

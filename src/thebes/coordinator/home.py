@@ -21,6 +21,7 @@ from thebes.wire.log import new_key
 TOKEN = "admin.token"  # noqa: S105
 _LOG_KEY = "log.key"
 _SESSION_KEY = "session.key"
+_OF_A_PERSON = ("person.db", "token")  # files that only `thebes person` makes
 
 
 class Home:
@@ -28,14 +29,16 @@ class Home:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
+        if any((self.folder / name).exists() for name in _OF_A_PERSON):
+            raise Mistake("--home", f"{str(folder)!r} is a person's home; give the coordinator a folder of its own")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.folder / "keys").mkdir(mode=0o700, exist_ok=True)
+            for place in (self.folder, self.folder / "keys"):
+                _belongs(place)
+                place.chmod(0o700)
         except OSError as error:
             raise Mistake("--home", f"cannot use {str(folder)!r}: {error.strerror}") from None
-        for place in (self.folder, self.folder / "keys"):
-            _belongs(place)
-            place.chmod(0o700)
         self.settings = settings.read(self.folder)
         self.keys = Keys(self.folder / "keys")
         #: an operator's token

@@ -21,6 +21,7 @@ from thebes.coordinator.home import Home
 from thebes.coordinator.interface import Pages, interface
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake
+from thebes.wire.local import Hold
 
 _FORGET_SECONDS = 2.0
 _GRACE_SECONDS = 5
@@ -44,7 +45,9 @@ def serve(
     logging.getLogger("alembic").setLevel(logging.WARNING)
     place = Home(home)
     where = store or place.store
+    hold = Hold(place.folder, shared=not where.startswith("sqlite:"))
     database = Database(where)
+    database.check_writable()
     listening = _socket(host, port)
     shown = f"[{host}]" if ":" in host else host
     url = f"{'https' if tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
@@ -66,6 +69,7 @@ def serve(
     finally:
         reception.close()
         database.close()
+        hold.close()
 
 
 async def _run(server: _Server, listening: socket.socket, crew: Crew, reception: Reception) -> None:

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import select
-import signal
 import sys
 from pathlib import Path
 
@@ -27,7 +26,6 @@ log = logging.getLogger("thebes.coordinator")
 def main() -> None:
     """Work until the parent says goodbye or is gone."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c goes to the parent, who says goodbye
     told = json.loads(sys.stdin.readline())
     home = Home(Path(told["home"]))
     closing = Closing(Desk(Database(told["store"]), told["holder"]), home.keys, SystemClock())
