@@ -57,6 +57,33 @@ def interval(
     return _picture(drawn, 64, title)
 
 
+def spans(
+    rows: Sequence[tuple[str, float, float, float]],
+    *,
+    title: str,
+    least: float | None = None,
+    most: float | None = None,
+) -> Markup:
+    """One line for each (name, value, low, high): a dot at the value, and from low to high a bar. For the same value
+    at several levels, or for several values side by side."""
+    ends = [end for _, *numbers in rows for end in numbers]
+    left, right = min([*ends, *_given(least)]), max([*ends, *_given(most)])
+    room = 0.04 * (right - left)
+    scale = _Scale(left - room, right + room, 170.0, _WIDTH - 76)
+    height = 28.0 * len(rows) + 34
+    drawn = [_line(170, height - 30, _WIDTH - 76, height - 30, "axis")]
+    for tick in scale.ticks():
+        drawn += [_line(scale(tick), 0, scale(tick), height - 30, "grid")]
+        drawn.append(_text(scale(tick), height - 10, _short(tick), "middle"))
+    for row, (name, value, low, high) in enumerate(rows):
+        middle = 28.0 * row + 16
+        drawn.append(_text(162, middle + 4, _shortened(name, 20), "end"))
+        drawn += _error_bar(scale(low), scale(high), middle)
+        drawn.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(_place(scale(value)), _place(middle)))
+        drawn.append(_text(_WIDTH - 68, middle + 4, _short(value), "start"))
+    return _picture(drawn, height, title)
+
+
 def line(
     points: Sequence[tuple[float, float]], *, title: str, limit: float | None = None, stepped: bool = False
 ) -> Markup:
@@ -170,5 +197,9 @@ def _short(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.3g}"
 
 
-def _shortened(words: str) -> str:
-    return words if len(words) <= 26 else words[:25] + "…"
+def _given(end: float | None) -> list[float]:
+    return [] if end is None else [end]
+
+
+def _shortened(words: str, longest: int = 26) -> str:
+    return words if len(words) <= longest else words[: longest - 1] + "…"
