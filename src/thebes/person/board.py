@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.person.book import Book
-from thebes.person.participation import is_trusted
+from thebes.person.participation import is_trusted, share
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
@@ -49,6 +49,7 @@ class Offer:
 
     def as_json(self) -> dict[str, Any]:
         kind = registry.kind(self.document.type)
+        epsilon, delta = share(self.document)
         return {
             "task_id": self.task_id,
             "type": self.document.type,
@@ -58,6 +59,7 @@ class Offer:
             "document": self.document.as_json(),
             "explanation": plain_text(kind.explain(self.document)),
             "price": kind.price(self.document).as_json(),
+            "each": {"epsilon": float(epsilon), "delta": float(delta)},  # what one participation sets aside
             "trust": "server" if self.trusted else "none",
             "requestor": self.requestor,
             "contributions": self.contributions,

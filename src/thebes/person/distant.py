@@ -28,6 +28,9 @@ class Distant(Local):
     def preview(self, task_id: str) -> dict[str, Any]:
         return dict(self._ask("GET", f"/api/tasks/{segment('task_id', task_id)}/preview"))
 
+    def example(self, task_id: str) -> dict[str, Any]:
+        return dict(self._ask("GET", f"/api/tasks/{segment('task_id', task_id)}/example"))
+
     def accept(self, task_id: str) -> dict[str, Any]:
         return dict(self._ask("POST", f"/api/tasks/{segment('task_id', task_id)}/accept"))
 
@@ -53,6 +56,9 @@ class Distant(Local):
 
     def ledger(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/ledger"))
+
+    def verify(self) -> dict[str, Any]:
+        return dict(self._ask("GET", "/api/ledger/verified"))
 
     def settings(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/settings"))

@@ -94,11 +94,12 @@ def _is_json(headers: dict[bytes, bytes]) -> bool:
 
 
 class Door:
-    """What the pages' front does with a browser that comes: a code is exchanged, a session is known."""
+    """What the pages' front does with a browser that comes: a code is exchanged, a session is known. `stop` ends the
+    server, after everything was destroyed."""
 
-    def __init__(self, guard: Guard, access: Access) -> None:
+    def __init__(self, guard: Guard, access: Access, stop: Callable[[], None]) -> None:
         self._guard, self._access = guard, access
-        self.cookie = guard.cookie
+        self.cookie, self.stop = guard.cookie, stop
 
     def enter(self, code: str) -> str | None:
         """A session for a one-time code, or None where it was used before."""

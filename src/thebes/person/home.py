@@ -25,6 +25,7 @@ from thebes.person import showing
 from thebes.person.board import Board
 from thebes.person.book import Book
 from thebes.person.decisions import Decisions
+from thebes.person.example import example
 from thebes.person.folder import Hold, prepared
 from thebes.person.participation import State
 from thebes.person.purse import Purse
@@ -127,7 +128,11 @@ class Person:
 
     def participations(self) -> list[dict[str, Any]]:
         """Every participation, oldest first, with the task's result where there is one."""
-        return [p.as_json() for p in self._book.participations()]
+        told = []
+        for p in self._book.participations():
+            receipts = [sending.receipt for sending in self._book.sendings(p) if sending.receipt is not None]
+            told.append({**p.as_json(), "receipts": receipts})
+        return told
 
     def preview(self, task_id: str) -> dict[str, Any]:
         """Exactly the rows the task would read, for the owner's eyes only."""
@@ -140,6 +145,12 @@ class Person:
             "rows": rows,
             "able": self._decisions.able(document),
         }
+
+    def example(self, task_id: str) -> dict[str, Any]:
+        """One example of what noise does to the rows of a task: a fresh draw, never the one that is sent."""
+        document = self._with_coordinator().offer(task_id).document
+        sql, most = str(getattr(document, "featurizer", "")), int(getattr(document, "most_rows", 1))
+        return {"task_id": task_id, **example(document, self._store.featurize(sql, most_rows=most))}
 
     def accept(self, task_id: str) -> dict[str, Any]:
         """Agree to one participation: sets the price aside, then asks, computes and sends in the background."""
@@ -182,6 +193,10 @@ class Person:
     def ledger(self) -> dict[str, Any]:
         """What was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
         return showing.ledger(self._purse, self._book)
+
+    def verify(self) -> dict[str, Any]:
+        """Whether the ledger's journal is whole and every balance is what it says."""
+        return showing.verified(self._ledger)
 
     def settings(self) -> Settings:
         return Settings.read(self.home)
@@ -242,6 +257,10 @@ class Person:
     def newest(self, app: str, table: str, count: int = 20) -> list[dict[str, Any]]:
         """The latest rows of a table."""
         return self._store.newest(app, table, count)
+
+    def glance(self, app: str, table: str) -> list[dict[str, Any]]:
+        """Each column of a table at a glance: how many values, and a few bars that show their shape."""
+        return self._store.glance(app, table)
 
     def remove(self, app: str, *, keep_data: bool) -> None:
         """Take a collector away; `keep_data` says whether its rows stay."""
@@ -347,6 +366,10 @@ def open_person(
     home = prepared(folder)
     running = Distant.running(home)
     if running is not None:
+        asked_there = running.settings()["coordinator"]
+        if coordinator is not None and base_url(coordinator)[0] != base_url(asked_there)[0]:
+            running.close()
+            raise Mistake("coordinator", f"is {asked_there} for as long as `thebes person` runs on this home; stop it")
         return running
     person = Person(home, coordinator=coordinator, delay=delay, passphrase=passphrase)
     if person.coordinator is not None:

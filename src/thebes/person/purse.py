@@ -21,6 +21,7 @@ from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.promise import Adjacency, Unit
 
 CARRIED = "carried over"
+OVERALL = ", overall"  #: how the name of a block ends that holds for ever
 _GENERATION = re.compile(r" #(\d+)$")
 
 
@@ -73,7 +74,7 @@ class Purse:
         start, end = period(self._clock(), settings.period_days)
         return (
             self._block(f"{trust}, {start} to {end}", allowed.epsilon, allowed.delta),
-            self._block(f"{trust}, overall", allowed.overall_epsilon, allowed.overall_delta),
+            self._block(f"{trust}{OVERALL}", allowed.overall_epsilon, allowed.overall_delta),
         )
 
     def view(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class Purse:
         """The newest block of that name with this limit. A block's terms never change, so another limit means
         another block, into which everything claimed in the one before is carried."""
         with self._lock:
-            generations = sorted((_generation(b.name), b) for b in self.ledger.blocks() if _base(b.name) == base)
+            generations = sorted((_generation(b.name), b) for b in self.ledger.blocks() if base_name(b.name) == base)
             if not generations:
                 return self._open(base, epsilon, delta)
             if len(generations) > 1 and generations[-2][1].state is BlockState.OPEN:
@@ -216,5 +217,6 @@ def _generation(name: str) -> int:
     return int(found.group(1)) if found else 1
 
 
-def _base(name: str) -> str:
+def base_name(name: str) -> str:
+    """A block's name without the number of its generation."""
     return _GENERATION.sub("", name)

@@ -104,7 +104,7 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
         return {"url": f"http://127.0.0.1:{port}/?code={access.new_code()}"}
 
     if pages is not None:
-        pages(api, person, Door(guard, access))
+        pages(api, person, Door(guard, access, stop))
     return guard
 
 
@@ -129,6 +129,12 @@ def _store(api: FastAPI, person: Person) -> None:
         """The latest rows of a table, for the owner's eyes only."""
         _exists(person, app_name, table)
         return person.newest(app_name, table, count)
+
+    @api.get("/api/store/{app_name}/{table}/glance")
+    def glance(app_name: Name, table: Name) -> list[dict[str, Any]]:
+        """Each column of a table at a glance, for the owner's eyes only."""
+        _exists(person, app_name, table)
+        return person.glance(app_name, table)
 
     @api.post("/api/store/{app_name}/remove", status_code=204)
     def remove(app_name: Name, body: Remove) -> Response:
@@ -164,6 +170,11 @@ def _tasks(api: FastAPI, person: Person) -> None:
     def preview(task_id: TaskId) -> dict[str, Any]:
         return person.preview(task_id)
 
+    @api.get("/api/tasks/{task_id}/example")
+    def example(task_id: TaskId) -> dict[str, Any]:
+        """What noise does to the rows: a fresh draw each time, never the one that is sent."""
+        return person.example(task_id)
+
     @api.post("/api/tasks/{task_id}/accept", status_code=202)
     def accept(task_id: TaskId) -> dict[str, Any]:
         return person.accept(task_id)
@@ -181,6 +192,11 @@ def _budget(api: FastAPI, person: Person) -> None:
     @api.get("/api/ledger")
     def ledger() -> dict[str, Any]:
         return person.ledger()
+
+    @api.get("/api/ledger/verified")
+    def verified() -> dict[str, Any]:
+        """Whether the journal is whole and every balance is what it says."""
+        return person.verify()
 
     @api.get("/api/settings")
     def settings() -> dict[str, Any]:

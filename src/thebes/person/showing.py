@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from thebes.ledger import Budget, Ledger, Tampered
 from thebes.person.book import Book
-from thebes.person.purse import CARRIED, Purse, consumed, loss_as_budget
+from thebes.person.purse import CARRIED, OVERALL, Purse, base_name, consumed, loss_as_budget
 from thebes.privacy.promise import Adjacency, Unit
 
 
@@ -44,4 +45,45 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
             {"requestor": cap.spender, "block": cap.block, "epsilon": float(cap.epsilon)} for cap in purse.ledger.caps()
         ],
         "entries": entries,
+        "history": history(purse, book),
     }
+
+
+def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
+    """When what was spent, oldest first, as the journal says it."""
+    claims = {claim.id: claim for claim in purse.ledger.claims() if claim.purpose != CARRIED}
+    by_key = {p.claim_key: p.task_id for p in book.participations()}
+    told = []
+    for entry in purse.ledger.journal():
+        pieces = entry.facts["settled"] if entry.event == "thaw" else [entry.facts] if entry.event == "consume" else []
+        for piece in pieces:
+            claim = claims.get(piece["claim"])
+            if claim is None:
+                continue
+            for charged in piece["charges"]:
+                for trust in (b.removesuffix(OVERALL) for b in _bases(charged["blocks"]) if b.endswith(OVERALL)):
+                    steps = {place: int(amount) for place, amount in charged["amounts"].items()}
+                    told.append(
+                        {
+                            "at": entry.at,
+                            "trust": trust,
+                            "task_id": by_key.get(claim.key or ""),
+                            "requestor": claim.spender,
+                            **Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0)).as_json(),
+                        }
+                    )
+    return told
+
+
+def verified(ledger: Ledger) -> dict[str, Any]:
+    """Whether the journal is whole and every balance is what it says; else what differs."""
+    findings: list[str] = []
+    try:
+        ledger.verify()
+    except Tampered as tampered:
+        findings = [str(finding) for finding in tampered.findings]
+    return {"whole": not findings, "findings": findings, "entries": ledger.head().length}
+
+
+def _bases(blocks: list[str]) -> set[str]:
+    return {base_name(block) for block in blocks}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,4 +160,14 @@ class Owner(Protocol):
 
     def layout(self, document: Any, part: str) -> Layout:
         """What a contribution to this part must look like: the same as the aggregator's, known without it."""
+        ...
+
+
+@runtime_checkable
+class Legible(Protocol):
+    """What an owner's half may add, so that its owner can be shown an example of what would leave. It is left out
+    where a contribution cannot be computed without the server, or says nothing to the eye (a network's gradient)."""
+
+    def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
+        """Contributions as whoever receives them reads them: one list of values for each column."""
         ...

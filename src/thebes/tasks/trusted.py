@@ -91,6 +91,18 @@ def contribute(
     return Contributions(ask.part, rows.people, fields)
 
 
+def legible(document: TrustedDocument, contributions: Contributions) -> dict[str, list[Any]]:
+    """The columns as the server reads them: the values themselves."""
+    shown: dict[str, list[Any]] = {}
+    for name, values in contributions.fields.items():
+        bound = (document.bounds or {}).get(name)
+        plain = [None if value != value else value for value in values.tolist()]
+        if isinstance(bound, Values):
+            plain = [None if place is None else bound.values[int(place)] for place in plain]
+        shown[name] = plain
+    return shown
+
+
 def _encoded(document: TrustedDocument, rows: Rows, column: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     bound = (document.bounds or {}).get(column)
     if isinstance(bound, Values):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from thebes.data.store.declaration import Declaration, Table, read_declaration
 from thebes.data.store.delivery import TABLES, Delivery, Desk, Progress
+from thebes.data.store.glance import Glance, glance
 from thebes.data.store.migration import steps
 from thebes.data.store.values import cells, shown
 from thebes.data.store.vault import connect, quoted, writing
@@ -79,6 +80,10 @@ class Collector:
         declared = self._table(table)
         found = self._connection.execute(f"{_select(declared)} ORDER BY rowid DESC LIMIT ?", (count,))
         return [shown(declared, row) for row in found]
+
+    def glance(self, table: str) -> list[Glance]:
+        """Every column of a table as a few numbers and bars."""
+        return glance(self._connection, self._table(table))
 
     def close(self) -> None:
         """Writes the log back into the database and lets go of it."""

@@ -134,6 +134,11 @@ class Store:
         with self._alone():
             return self._collector(self._of(app)).newest(table, count)
 
+    def glance(self, app: str, table: str) -> list[dict[str, Any]]:
+        """Each column of a table at a glance, from its newest rows; see `glance`. For the owner's eyes only."""
+        with self._alone():
+            return [column.plain() for column in self._collector(self._of(app)).glance(table)]
+
     def describe(self) -> list[dict[str, Any]]:
         """Everything that lies here, with row counts. For the owner's eyes only."""
         described = []

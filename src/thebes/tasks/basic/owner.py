@@ -24,5 +24,8 @@ class BasicOwner:
     def layout(self, document: Any, part: str) -> Layout:
         return trusted.layout_of(document)
 
+    def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
+        return trusted.legible(document, contributions)
+
 
 OWNER = BasicOwner()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.privacy.randomness import Randomness
+from thebes.tasks.bounded.decoding import decoded
 from thebes.tasks.bounded.encoding import categories, plan, vector
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.contributions import Contributions, Layout
@@ -44,6 +45,9 @@ class BoundedOwner:
 
     def layout(self, document: BoundedDocument, part: str) -> Layout:
         return plan(document).slots()
+
+    def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
+        return {name: values.tolist() for name, values in decoded(plan(document), contributions.fields).items()}
 
 
 def _columns(document: BoundedDocument, rows: Rows) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]]]:

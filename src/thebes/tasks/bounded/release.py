@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +13,12 @@ from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
 from thebes.tasks.bounded import fitting
+from thebes.tasks.bounded.decoding import Arrays, decoded
 from thebes.tasks.bounded.encoding import REPORT, Plan, categories, plan, simplex
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
 from thebes.tasks.bounded.moments import Moments, moments
-from thebes.tasks.document import FAILURE, Values
+from thebes.tasks.document import Values
 from thebes.tasks.release import Release
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 class RowsRelease(Release):
@@ -57,7 +55,7 @@ class RowsRelease(Release):
         that may lie outside the range. No single row can be believed."""
         import pandas as pd
 
-        return pd.DataFrame(self._whole() if self._plan.whole is not None else self._split())
+        return pd.DataFrame(decoded(self._plan, self._reports))
 
     @cached_property
     def moments(self) -> Moments:
@@ -122,35 +120,3 @@ class RowsRelease(Release):
                 value, bar = self.mean(column)
                 lines.append(f"{column}: mean {value:.6g}  ({bar.level:.0%} interval {bar.low:.6g} to {bar.high:.6g})")
         return lines
-
-    def _split(self) -> dict[str, Any]:
-        columns: dict[str, Any] = {}
-        for name, mechanism in self._plan.parts.items():
-            if name == FAILURE:
-                continue
-            reports = self._reports[name]
-            if name.endswith(PRESENT):
-                columns[name] = reports.astype(bool)
-            elif isinstance(mechanism, NumberMechanism):
-                columns[name] = mechanism.decode(reports)
-            else:
-                bound = self.document.bounds[name]
-                assert isinstance(bound, Values)  # noqa: S101
-                columns[name] = np.array(categories(bound), dtype=object)[reports]
-        ordered = [c for column in self.document.gives for c in (column, column + PRESENT) if c in columns]
-        return {name: columns[name] for name in ordered}
-
-    def _whole(self) -> dict[str, Any]:
-        assert self._plan.whole is not None  # noqa: S101
-        decoded = self._plan.whole.decode(self.reports)
-        columns: dict[str, Any] = {}
-        for column in self.document.gives:
-            bound, where = self.document.bounds[column], self.moments.block(column)
-            if isinstance(bound, Values):
-                names = np.array(categories(bound), dtype=object)
-                columns[column] = names[np.argmax(decoded[:, where] @ simplex(len(names)).T, axis=1)]
-            else:
-                columns[column] = bound.middle + (bound.high - bound.low) / 2 * decoded[:, where[0]]
-            if column + PRESENT in self._reports:
-                columns[column + PRESENT] = self._reports[column + PRESENT].astype(bool)
-        return columns
