@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,30 @@ def test_an_unreachable_coordinator_is_said_so_and_the_rest_works(running: Perso
     assert running.get("/api/ledger")["entries"] == []
     with thebes.open_person(running.home) as me, pytest.raises(Unreachable):
         me.tasks()
+
+
+def test_an_unreachable_coordinator_is_one_line_at_the_start(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w") as said:
+        arguments = ("person", "--home", str(tmp_path / "home"), "--coordinator", NOWHERE, "--port", "0")
+        command = [sys.executable, "-m", "thebes.apps.command", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["ready"] is True  # being offline stops nobody
+        end = time.monotonic() + 20
+        while not (tmp_path / "said").read_text() and time.monotonic() < end:
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+        process.stdout.close()
+    (line,) = (tmp_path / "said").read_text().splitlines()
+    assert line.startswith(f"thebes: the coordinator cannot be asked now: {NOWHERE}: ")
+
+
+def test_another_coordinator_is_a_mistake_while_the_process_runs(running: PersonProcess) -> None:
+    with pytest.raises(Mistake, match=NOWHERE) as refused:
+        thebes.open_person(running.home, coordinator="http://127.0.0.1:10")
+    assert refused.value.argument == "coordinator"
+    thebes.open_person(running.home, coordinator=NOWHERE + "/").close()
 
 
 def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProcess) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from thebes.person.access import Access, make_token
 from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, ThebesError
 
 QUICK_POLL_SECONDS = 1.0
 
@@ -84,11 +85,20 @@ def _serve(
         limit_concurrency=200,
     )
     server = Server(config)
+    threading.Thread(target=_greet, args=(person,), name="greeting", daemon=True).start()
     person.start(poll_seconds=QUICK_POLL_SECONDS if quick else POLL_SECONDS)
     try:
         server.run(sockets=[listening])
     finally:
         (folder / DAEMON).unlink(missing_ok=True)
+
+
+def _greet(person: Person) -> None:
+    """One line where the coordinator cannot be asked: an address with a mistake in it looks like any other."""
+    try:
+        person.tasks()
+    except ThebesError as error:
+        sys.stderr.write(f"thebes: the coordinator cannot be asked now: {error}; this goes on and asks again\n")
 
 
 def _bound(port: int) -> socket.socket:
