@@ -374,3 +374,29 @@ def test_the_reports_of_failing_featurizers_are_not_columns_of_the_rows() -> Non
     release = again(thebes.simulate({**PETS, "diagnostics": 0.2}, PET_TABLE, seed=1))
     assert "failure" not in release.rows
     assert set(release.extra["diagnostics"]) == {"worked", *FAILURES}
+
+
+def test_frequencies_of_perturbed_rows_have_error_bars_in_their_own_order() -> None:
+    n = 4000
+    rng = np.random.default_rng(5)
+    given = {"species": np.where(rng.random(n) < 0.3, "cat", "dog"), "age": rng.uniform(0, 30, n)}
+    given["age"][rng.random(n) < 0.2] = np.nan
+    release = thebes.simulate(
+        {
+            "type": "bounded",
+            "epsilon": 4.0,
+            "featurizer": "SELECT species, age FROM profile.pets",
+            "bounds": {
+                "species": {"type": "set", "values": ["cat", "dog"], "default": "dog"},
+                "age": {"type": "range", "low": 0, "high": 30},
+            },
+        },
+        given,
+        seed=3,
+    )
+    for column, truth in (("species", [0.3, 0.7]), ("age.present", [0.8, 0.2])):
+        bar = release.frequency_interval(column, 0.99)
+        values = np.array(list(release.frequencies[column].values()))
+        assert np.all((bar.low < values) & (values < bar.high))
+        assert np.all((bar.low - 0.05 < truth) & (truth < bar.high + 0.05))
+    assert release.frequency_interval("age") is None

@@ -84,6 +84,18 @@ class RowsRelease(Release):
                 found[name] = {True: float(there[1]), False: float(there[0])}
         return found
 
+    def frequency_interval(self, column: str, level: float = 0.95) -> Interval | None:
+        """The ends of `frequencies[column]`, value by value in their order; None where no error bar is known (rows
+        that were perturbed as a whole)."""
+        mechanism = self._plan.parts.get(column)
+        if column not in self.frequencies or mechanism is None:
+            return None
+        estimate = mechanism.estimate(self._reports[column])
+        bar = estimate.interval(level)
+        if column.endswith(PRESENT):  # `frequencies` says there before not there
+            return Interval(level, np.asarray(bar.low)[::-1], np.asarray(bar.high)[::-1])
+        return Interval(level, np.asarray(bar.low), np.asarray(bar.high))
+
     def mean(self, column: str, level: float = 0.95) -> tuple[float, Interval]:
         """A range's mean over the contributors, freed of the noise, with its error bar."""
         bound = self.document.bounds.get(column)
