@@ -82,7 +82,7 @@ def record(argument: str, value: object, form: str, fields: set[str]) -> Mapping
     """A JSON object that says it is `form`, version 1, and has exactly these fields."""
     if not isinstance(value, Mapping) or value.get("format") != form:
         raise Mistake(argument, f"is not a record of the format {form!r}")
-    if isinstance(value.get("version"), bool) or value.get("version") != 1:
+    if type(value.get("version")) is not int or value["version"] != 1:
         raise Mistake(argument, "has a version that is not known here; update Thebes")
     if set(value) != fields | {"format", "version"}:
         raise Mistake(argument, f"must have exactly the fields {sorted(fields)}")
