@@ -400,3 +400,5 @@ def test_frequencies_of_perturbed_rows_have_error_bars_in_their_own_order() -> N
         assert np.all((bar.low < values) & (values < bar.high))
         assert np.all((bar.low - 0.05 < truth) & (truth < bar.high + 0.05))
     assert release.frequency_interval("age") is None
+    assert release.value is release.rows
+    assert release_from_json(json.loads(json.dumps(release.as_json()))).value.equals(release.rows)

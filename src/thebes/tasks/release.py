@@ -31,6 +31,9 @@ class Release:
     form: ClassVar[str] = "value"
     FORMS: ClassVar[dict[str, type[Release]]] = {}
 
+    def __post_init__(self) -> None:
+        """Where a kind reads its value off what else it holds."""
+
     def __init_subclass__(cls) -> None:
         Release.FORMS[cls.form] = cls
 
