@@ -76,6 +76,8 @@ def read(sql: str) -> Featurizer:
     import sqlglot
     from sqlglot import exp
 
+    from thebes.data.extent import too_large
+
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would print the statement
     if not isinstance(sql, str) or not sql.strip() or "\0" in sql:
         raise _refuse("must be an SQL SELECT")
@@ -106,6 +108,9 @@ def read(sql: str) -> Featurizer:
             raise _refuse(f"may not call {name.lower()[:40]}()")
     if any(tree.find_all(exp.Star)) and not all(isinstance(s.parent, exp.Count) for s in tree.find_all(exp.Star)):
         raise _refuse("must name its columns instead of *")
+    beyond = too_large(tree)
+    if beyond is not None:
+        raise _refuse(f"{beyond}; owners' sandboxes take nothing larger")
     return Featurizer(sql, _tables(tree), _outputs(tree), _row_by_row(tree))
 
 
