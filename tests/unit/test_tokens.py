@@ -34,7 +34,7 @@ from thebes.tokens import (
 )
 from thebes.tokens.bbs import batch, commitment, proof
 from thebes.tokens.bbs import suite as suite_file
-from thebes.tokens.bbs.curve import ORDER, FixedPoints, combine, hash_to_point, read_scalar, signed_by
+from thebes.tokens.bbs.curve import ORDER, FixedPoints, KeyPoint, combine, hash_to_point, read_scalar, signed_by
 from thebes.tokens.bbs.pseudonym import context_point
 from thebes.tokens.bbs.scheme import SUITE, BbsPseudonyms
 from thebes.tokens.bbs.signature import Issuer, Signature
@@ -361,6 +361,21 @@ def test_a_report_is_given_by_its_digest(credential: Credential, published: Para
     for wrong_pin in ("", "00", 3):
         with pytest.raises(Mistake, match=r"^pin"):
             published.require(wrong_pin)
+
+
+def test_a_key_outside_the_subgroup_is_no_key(published: Parameters) -> None:
+    x = 1
+    while True:  # on the curve, and by the size of the cofactor practically never in the group
+        raw = bytes([0x80]) + bytes(47) + x.to_bytes(48, "big")
+        try:
+            point = KeyPoint.from_compressed_bytes_unchecked(raw)
+        except ValueError:
+            x += 1
+            continue
+        break
+    assert not point.is_in_subgroup()
+    with pytest.raises(Mistake, match=r"^public_key.*\(point\)"):
+        replace(published, public_key=raw)
 
 
 # --- the room

@@ -33,7 +33,7 @@ class ContextPoint:
         return times(self.base, self.exponent(secrets))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)  # each about 1.5 MB once it has a table
 def context_point(suite: Suite, digest: bytes) -> ContextPoint:
     """The context with this digest, kept for as long as its tokens keep coming."""
     base = hash_to_point(digest, suite.api_id)
