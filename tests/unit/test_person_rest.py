@@ -198,7 +198,7 @@ def test_the_page_shows_nothing_without_a_session(world: World) -> None:
 def test_a_strangers_words_are_text_on_the_page(world: World) -> None:
     task = world.server.post({**MEDIAN, "name": "<script>alert(1)</script>"})
     world.me.decline(task)
-    page = world.http.get("/").text
+    page = world.http.get("/accepted").text
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 

@@ -23,6 +23,7 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
         entries.append(
             {
                 "task_id": None if participation is None else participation.task_id,
+                "number": None if participation is None else participation.number,
                 "name": None if participation is None else participation.document.name,
                 "type": None if participation is None else participation.document.type,
                 "state": None if participation is None else str(participation.state),
@@ -52,7 +53,7 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
 def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
     """When what was spent, oldest first, as the journal says it."""
     claims = {claim.id: claim for claim in purse.ledger.claims() if claim.purpose != CARRIED}
-    by_key = {p.claim_key: p.task_id for p in book.participations()}
+    by_key = {p.claim_key: (p.task_id, p.number) for p in book.participations()}
     told = []
     for entry in purse.ledger.journal():
         pieces = entry.facts["settled"] if entry.event == "thaw" else [entry.facts] if entry.event == "consume" else []
@@ -63,11 +64,13 @@ def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
             for charged in piece["charges"]:
                 for trust in (b.removesuffix(OVERALL) for b in _bases(charged["blocks"]) if b.endswith(OVERALL)):
                     steps = {place: int(amount) for place, amount in charged["amounts"].items()}
+                    task_id, number = by_key.get(claim.key or "", (None, None))
                     told.append(
                         {
                             "at": entry.at,
                             "trust": trust,
-                            "task_id": by_key.get(claim.key or ""),
+                            "task_id": task_id,
+                            "number": number,
                             "requestor": claim.spender,
                             **Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0)).as_json(),
                         }

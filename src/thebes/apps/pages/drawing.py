@@ -11,6 +11,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from thebes.person.board import plain_text
+
 _WIDTH = 640.0
 
 
@@ -163,7 +165,7 @@ class _Scale:
 
 def _picture(pieces: Sequence[Any], height: float, title: str, *, width: float = _WIDTH) -> Markup:
     return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
-        _place(width), _place(height), title, Markup("").join(pieces)
+        _place(width), _place(height), plain_text(title), Markup("").join(pieces)
     )
 
 
@@ -186,7 +188,8 @@ def _box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
 
 
 def _text(x: float, y: float, words: str, anchor: str) -> Markup:
-    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(_place(x), _place(y), anchor, escape(words))
+    place = _place(x), _place(y), anchor
+    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(*place, escape(plain_text(words)))
 
 
 def _place(number: float) -> str:

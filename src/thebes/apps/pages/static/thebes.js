@@ -1,5 +1,13 @@
 // The little that pages do by themselves: writes travel as JSON, problems are told in words, links in menus work.
 // Everything else is htmx and the server.
+// What is no JSON travels as the text it is, and the server says what is wrong with it.
+const parsed = (text) => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+};
 htmx.registerExtension("thebes", {
   // Servers of Thebes take JSON only, which no foreign page can send here.
   htmx_config_request: (element, detail) => {
@@ -8,7 +16,8 @@ htmx.registerExtension("thebes", {
     const body = {};
     for (const [name, value] of request.body) {
       const typed = element.querySelector?.(`[name="${CSS.escape(name)}"]`)?.dataset.type;
-      const read = typed === "number" && value !== "" ? Number(value) : typed === "json" ? JSON.parse(value) : value;
+      if (typed === "number" && value === "") continue; // left empty means not said
+      const read = typed === "number" ? Number(value) : typed === "json" ? parsed(value) : value;
       body[name] = name in body ? [].concat(body[name], read) : read;
     }
     const text = JSON.stringify(body);

@@ -1,0 +1,81 @@
+"""Accepted: every participation, where it stands, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Request
+from fastapi.responses import Response
+
+from thebes.apps.pages.own import words
+from thebes.apps.pages.own.answer import shown
+from thebes.apps.pages.own.indoors import Indoors
+from thebes.apps.pages.own.tasks import TaskId
+from thebes.person.home import Person
+from thebes.wire.refusals import NotFound
+
+Number = Annotated[int, Path(ge=0, le=1_000_000)]
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person = indoors.routes(), indoors.person
+
+    @made.get("/accepted")
+    def accepted(request: Request) -> Response:
+        mine = _mine(person)
+        return indoors.page(
+            request,
+            "accepted.html",
+            title="Accepted",
+            mine=[p for p in mine if p["state"] not in ("seen", "declined")],
+            declined=[p for p in mine if p["state"] == "declined"],
+        )
+
+    @made.get("/accepted/{task_id}/{number}")
+    def one(request: Request, task_id: TaskId, number: Number) -> Response:
+        """One participation as it stands now; a page asks for it again while something may change."""
+        return indoors.part("participation.html", p=_one(person, task_id, number), told=None)
+
+    @made.post("/accepted/{task_id}/{number}/withdraw")
+    def withdraw(
+        request: Request, task_id: TaskId, number: Number, body: Annotated[dict[str, Any], Body()]
+    ) -> Response:
+        latest = max((p["number"] for p in person.participations() if p["task_id"] == task_id), default=None)
+        if number != latest:
+            raise NotFound("you took part in this task again since; only the latest contribution can be taken back")
+        note = person.withdraw(task_id)["note"]
+        told = words.sentence(note or "you took it back")
+        return indoors.part("participation.html", p=_one(person, task_id, number), told=told)
+
+    return made
+
+
+def _mine(person: Person) -> list[dict[str, Any]]:
+    """Newest first, each with the time of its sending and its answer made ready to be drawn."""
+    ledger = person.ledger()
+    sent = {(h["task_id"], h["number"]): h["at"] for h in ledger["history"]}
+    spent = {(e["task_id"], e["number"]): e for e in ledger["entries"]}
+    return [
+        _ready(p, sent.get((p["task_id"], p["number"])), spent.get((p["task_id"], p["number"])))
+        for p in reversed(person.participations())
+    ]
+
+
+def _one(person: Person, task_id: str, number: int) -> dict[str, Any]:
+    for p in _mine(person):
+        if p["task_id"] == task_id and p["number"] == number:
+            return p
+    raise NotFound("you take no part in this task")
+
+
+def _ready(p: Mapping[str, Any], sent: str | None, entry: Mapping[str, Any] | None) -> dict[str, Any]:
+    back = p["state"] in words.BACK
+    return {
+        **p,
+        "standing": words.state(p["state"]),
+        "sent": sent,
+        "spent": None if entry is None else entry["spent"],
+        "answer": shown(p["result"]) if p["result"] is not None else None,
+        "back": back,
+    }

@@ -1,0 +1,110 @@
+"""An answer made ready to be drawn. It is the coordinator's word: whatever does not fit is said to be unreadable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thebes.apps.pages.frame import figure
+from thebes.privacy.faults import ThebesError
+from thebes.tasks.reading import release_from_json
+from thebes.tasks.release import Release
+
+MOST_BARS = 40
+MOST_ROWS = 50
+
+
+def shown(result: Mapping[str, Any]) -> dict[str, Any]:
+    """`form` says how to draw it: number, bars, model, rows, network, none or unreadable."""
+    try:
+        release = release_from_json(result)
+        told = _drawn(release)
+        return {**told, "certificate": release.certificate.as_json()}
+    except (ThebesError, ValueError, TypeError, KeyError, AttributeError, IndexError, AssertionError):
+        return {"form": "unreadable", "certificate": None}
+
+
+def _drawn(release: Release) -> dict[str, Any]:
+    if release.value is None:
+        return {"form": "none", "why": str(release.extra.get("explanation", "nothing could be released"))}
+    if release.form == "network":
+        return {"form": "network", "weights": len(release.extra["gradient"]), "inputs": list(release.extra["inputs"])}
+    if release.form == "model":
+        return _model(release)
+    if release.form == "rows":
+        return _rows(release)
+    if isinstance(release.value, Mapping):
+        return _bars(release)
+    return _number(release)
+
+
+def _number(release: Release) -> dict[str, Any]:
+    value, bar = float(release.value), _bar(release)
+    bounds = next(iter((release.certificate.bounds or {}).values()), None)
+    ends = (bounds.get("low"), bounds.get("high")) if isinstance(bounds, Mapping) else (None, None)
+    known = [end if isinstance(end, (int, float)) and math.isfinite(end) else None for end in ends]
+    return {"form": "number", "value": value, "bar": bar, "least": known[0], "most": known[1]}
+
+
+def _bars(release: Release) -> dict[str, Any]:
+    values = {str(key): float(number) for key, number in release.value.items()}
+    kept = dict(list(values.items())[:MOST_BARS])
+    bar = _bar(release)
+    low, high = ({}, {}) if bar is None else (dict(bar["low"]), dict(bar["high"]))
+    return {"form": "bars", "values": kept, "low": low, "high": high, "hidden": len(values) - len(kept), "bar": bar}
+
+
+def _bar(release: Release) -> dict[str, Any] | None:
+    """The error bar as JSON has it: level, low, high."""
+    told = release.as_json()["interval"]
+    return None if told is None else dict(told)
+
+
+def _model(release: Any) -> dict[str, Any]:
+    model, inputs = release.model, [str(name) for name in release.extra["inputs"]]
+    labels = [str(label) for label in getattr(model, "classes_", ())]
+    columns: dict[str, list[float]] = {}
+    for name, words in (("coef_", "coefficient"), ("theta_", "mean"), ("var_", "variance")):
+        found = getattr(model, name, None)
+        if found is None:
+            continue
+        table = np.atleast_2d(np.asarray(found, dtype=float))
+        if table.shape[1] != len(inputs):
+            continue
+        for place, line in enumerate(table):
+            of = f" of {labels[place]}" if len(table) == len(labels) else f" for {labels[-1]}" if labels else ""
+            columns[words + of] = line.tolist()
+    start = getattr(model, "intercept_", None)
+    return {
+        "form": "model",
+        "kind": type(model).__name__,
+        "output": str(release.extra["output"]),
+        "inputs": inputs,
+        "columns": columns,
+        "intercept": None if start is None else np.atleast_1d(np.asarray(start, dtype=float)).tolist(),
+    }
+
+
+def _rows(release: Any) -> dict[str, Any]:
+    """What the perturbed rows say together, freed of the noise; single rows say next to nothing."""
+    means = []
+    for column in release.document.gives:
+        if column not in release.frequencies:
+            value, bar = release.mean(column)
+            means.append({"column": column, "value": value, "low": bar.low, "high": bar.high, "level": bar.level})
+    shares = {
+        column: {figure(key) if isinstance(key, float) else str(key): float(share) for key, share in of.items()}
+        for column, of in release.frequencies.items()
+    }
+    rows = release.rows
+    return {
+        "form": "rows",
+        "count": len(rows),
+        "means": means,
+        "shares": {column: dict(list(of.items())[:MOST_BARS]) for column, of in shares.items()},
+        "columns": [str(column) for column in rows.columns],
+        "rows": rows.head(MOST_ROWS).to_dict(orient="records"),
+    }

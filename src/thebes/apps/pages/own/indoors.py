@@ -1,0 +1,82 @@
+"""What every page of a person stands in: the frame, the home, and how a refusal is told.
+
+What must stay true: a page only shows and asks; what it does, it does through the methods of `Person`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+
+from thebes.apps.pages.frame import Frame, partial
+from thebes.apps.pages.own import words
+from thebes.person.guard import Door
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.problems import to_problem
+
+
+class Indoors:
+    """One person's pages: `frame` draws them, `person` answers, `door` knows who came in."""
+
+    def __init__(self, frame: Frame, person: Person, door: Door) -> None:
+        self.frame, self.person, self.door = frame, person, door
+
+    def routes(self) -> APIRouter:
+        """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
+        indoors = self
+
+        class Route(APIRoute):
+            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+                inner = super().get_route_handler()
+
+                async def handle(request: Request) -> Response:
+                    try:
+                        return await inner(request)
+                    except ThebesError as refusal:
+                        return indoors.refused(request, refusal)
+                    except RequestValidationError:
+                        return indoors.refused(request, Mistake("request", "cannot be read; load the page anew"))
+
+                return handle
+
+        return APIRouter(include_in_schema=False, route_class=Route)
+
+    def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
+        """A whole page; `template` is a file of templates/person."""
+        return self.frame.page(request, f"person/{template}", title=title, words=words, **context)
+
+    def part(self, template: str, *, status: int = 200, **context: Any) -> Response:
+        """A piece of a page."""
+        return self.frame.part(f"person/{template}", status=status, words=words, **context)
+
+    def refused(self, request: Request, refusal: ThebesError) -> Response:
+        """A refusal: in the place of the form that asked, or as a page of its own. What was typed stays."""
+        status, _ = to_problem(refusal)
+        told = words.refusal(refusal)
+        if not partial(request):
+            title = "This cannot be shown"
+            return self.frame.page(request, "person/refused.html", status=status, title=title, words=words, told=told)
+        answer = self.part("outcome.html", status=status, told=told, good=False)
+        answer.headers["HX-Retarget"] = "find .outcome"
+        answer.headers["HX-Reswap"] = "innerHTML"
+        return answer
+
+
+def attempt(work: Callable[[], Any]) -> tuple[Any, str | None]:
+    """What a page can do without: its result, or None and a sentence that says why there is none."""
+    try:
+        return work(), None
+    except ThebesError as refusal:
+        return None, words.refusal(refusal)
+
+
+def text(body: Mapping[str, Any], name: str) -> str:
+    """What a form's field holds, without space around it; empty where it was left out."""
+    value = body.get(name, "")
+    return value.strip() if isinstance(value, str) else ""

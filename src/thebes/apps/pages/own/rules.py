@@ -1,0 +1,58 @@
+"""Standing rules: what a person agrees to in advance, one sentence each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+
+from thebes.apps.pages.own.indoors import Indoors, text
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake
+from thebes.tasks import registry
+
+_NUMBERS = ("epsilon_at_most", "delta_at_most", "epsilon_per_week", "min_count", "probability")
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person = indoors.routes(), indoors.person
+
+    @made.get("/rules")
+    def rules(request: Request) -> Response:
+        return indoors.page(request, "rules.html", title="Standing rules", types=registry.types(), **_context(person))
+
+    @made.post("/rules/add")
+    def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        person.set_rules([*person.rules(), read_form(body)])
+        return indoors.part("rulebook.html", told="The rule holds from now on.", **_context(person))
+
+    @made.post("/rules/remove")
+    def remove(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """The rule itself says which one: the list may have changed meanwhile."""
+        rules, gone = person.rules(), body.get("rule")
+        if gone not in rules:
+            raise Mistake("rule", "is not there any more; load the page anew")
+        rules.remove(gone)
+        person.set_rules(rules)
+        told = "The rule no longer holds. What it agreed to before stays agreed."
+        return indoors.part("rulebook.html", told=told, **_context(person))
+
+    return made
+
+
+def read_form(body: dict[str, Any]) -> dict[str, Any]:
+    """A form as a rule: what was left empty does not matter, so it is not in it."""
+    rule: dict[str, Any] = {name: text(body, name) for name in ("type", "requestor", "server") if text(body, name)}
+    rule |= {name: body[name] for name in _NUMBERS if body.get(name) not in (None, "")}
+    tables = body.get("tables")
+    if tables:
+        rule["tables"] = [tables] if isinstance(tables, str) else tables
+    if "probability" in rule and isinstance(rule["probability"], (int, float)):
+        rule["probability"] = rule["probability"] / 100  # people think in per cent
+    return rule
+
+
+def _context(person: Person) -> dict[str, Any]:
+    tables = [f"{c['name']}.{t['name']}" for c in person.store() for t in c["tables"]]
+    return {"rules": person.rules(), "tables": tables}

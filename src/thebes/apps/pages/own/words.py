@@ -1,0 +1,191 @@
+"""Words for what a person's machine knows: states, prices, refusals. The same word for the same thing everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thebes.apps.pages.frame import figure, plural
+from thebes.ledger import BudgetExceeded, Frozen
+from thebes.person.participation import State
+from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.faults import Fault, Mistake, ThebesError
+from thebes.wire.refusals import Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A state as a person reads it: a word, what it means now, and how it is coloured."""
+
+    word: str
+    sentence: str
+    colour: str = ""
+
+
+STATES = {
+    State.SEEN: Standing("undecided", "You have not decided. Nothing is set aside and nothing has left."),
+    State.RESERVED: Standing("agreed", "You agreed. The price is set aside; nothing has left yet.", "warn"),
+    State.ASKED: Standing("agreed", "You agreed. Your machine prepares what was asked; nothing has left yet.", "warn"),
+    State.COMPUTED: Standing(
+        "waiting to be sent", "Your contribution is ready and waits; nothing has left yet.", "warn"
+    ),
+    State.SENDING: Standing("being sent", "Your contribution is on its way; what it costs is spent.", "warn"),
+    State.SENT: Standing("sent", "Your contribution arrived. The answer comes when enough people took part.", "good"),
+    State.DONE: Standing("answered", "The task has its answer.", "good"),
+    State.DECLINED: Standing("declined", "You said no. Nothing left. You may still change your mind."),
+    State.REFUSED: Standing("refused", "The coordinator refused what was sent; what it cost stays spent.", "bad"),
+    State.CLOSED: Standing("closed", "The task ended first."),
+    State.WITHDRAWN: Standing("withdrawn", "You took it back."),
+    State.FAILED: Standing(
+        "failed", "Your machine could not go on with it; what had not begun to leave went back.", "bad"
+    ),
+}
+#: where taking it back is worth a try
+BACK = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENT)
+#: a task's own state, in the coordinator's word
+TASKS = {
+    "open": "open",
+    "running": "running",
+    "done": "answered",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "expired": "expired without an answer",
+}
+TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
+KINDS = {
+    "basic": "one number from everybody",
+    "integrated": "a model trained by the server",
+    "bounded": "rows changed at random",
+    "gradient": "a network trained on many machines",
+    "ensemble": "many small models that vote",
+    "draw-discard": "a model that never stops learning",
+}
+
+
+def state(name: str) -> Standing:
+    """The words for a participation's state."""
+    return STATES[State(name)]
+
+
+def may_decide(task: Mapping[str, Any]) -> bool:
+    """Whether yes and no mean anything now."""
+    return task["status"] in ("open", "running") and task["state"] in ("seen", "declined")
+
+
+def finished(state: str) -> bool:
+    """Whether nothing will change by itself any more."""
+    return State(state).final or state in ("seen", "declined")
+
+
+def purse(trust: str) -> str:
+    """Which of the two budgets a task draws on."""
+    return "trusted" if trust == "server" else "local"
+
+
+def guess(epsilon: float, delta: float = 0.0) -> str:
+    """How often somebody guesses right at most, out of a hundred; rounded up."""
+    best = meaning(epsilon, delta).best_guess
+    if best > 0.999:
+        return "almost 100 %"
+    return f"{math.ceil(round(1000 * best, 6)) / 10:g} %"
+
+
+def odds(epsilon: float, delta: float = 0.0) -> str:
+    """The price as a plain sentence."""
+    slack = f", except with a chance of {figure(delta)}" if delta else ""
+    return (
+        "Somebody who has to guess, fifty-fifty, which of two answers you gave is right at most "
+        f"{guess(epsilon, delta)} of the time after seeing what this reveals{slack}."
+    )
+
+
+def strength(epsilon: float) -> str:
+    """One word for a price, so that numbers need no training."""
+    for most, word in ((0.1, "very small"), (0.5, "small"), (1.5, "moderate"), (4.0, "large")):
+        if epsilon <= most:
+            return word
+    return "very large"
+
+
+def leaves(task: Mapping[str, Any]) -> str:
+    """What leaves and to whom, in one sentence."""
+    if task["trust"] == "server":
+        return (
+            "Your values would leave as they are. The coordinator promises to combine them with other people's, to "
+            "release the result with noise only, and to destroy them."
+        )
+    return (
+        "Only what was changed at random on this machine would leave. Nobody has to be trusted: the price holds "
+        "against the coordinator too."
+    )
+
+
+def taken_part(task: Mapping[str, Any]) -> str:
+    """How many have contributed, as the coordinator says."""
+    count, wanted = task.get("contributions"), task.get("min_count")
+    if count is None:
+        return f"An answer is made once {plural(wanted, 'person has', 'people have')} contributed." if wanted else ""
+    return f"{plural(count, 'contribution')} so far" + (f" of the {figure(wanted)} an answer needs." if wanted else ".")
+
+
+def refusal(error: ThebesError) -> str:
+    """An error as a sentence that says what to do next; of a fault of ours nothing is told."""
+    if isinstance(error, Frozen):
+        return "This ledger was restored from a copy and is frozen. Nothing was agreed to. Run: thebes ledger thaw"
+    if isinstance(error, BudgetExceeded):
+        whose = f" for {error.spender}" if error.spender is not None else ""
+        asked, left = error.requested, error.remaining
+        delta = f", delta {figure(float(asked.delta))}" if asked.delta > left.delta else ""
+        more = f" and delta {figure(float(left.delta))}" if asked.delta > left.delta else ""
+        return (
+            f"Your budget does not allow it{whose}: it costs epsilon {figure(float(asked.epsilon))}{delta}, and "
+            f"epsilon {figure(float(left.epsilon))}{more} is left. Nothing was agreed to and nothing left. "
+            "Under My privacy you can see what was spent, and raise the limit if you want to."
+        )
+    if isinstance(error, Unreachable):
+        return (
+            "The coordinator does not answer just now. Nothing is lost: what you agreed to is sent when it is back, "
+            "and everything on this machine can be used meanwhile."
+        )
+    if isinstance(error, Fault):
+        return "Something went wrong on this machine. Nothing was sent. Its messages say more."
+    if isinstance(error, Mistake):
+        return sentence(f"{_field(error.argument)} {error.message}")
+    return sentence(str(error))
+
+
+def plainly(number: float) -> str:
+    """A number as a form's field holds it: every digit, no needless ones."""
+    return repr(float(number)).removesuffix(".0")
+
+
+def sentence(words: str) -> str:
+    """With a capital in front and a stop behind."""
+    words = words.strip()
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def _field(argument: str) -> str:
+    return argument.replace("_", " ").replace(".", ": ")
+
+
+def rule(body: Mapping[str, Any]) -> str:
+    """A standing rule as one sentence."""
+    kinds = {"trusted": " that trust a server", "untrusted": " that are noised on this machine"}
+    pieces = [f"Agree to {body['type']} tasks{kinds.get(str(body.get('server')), '')}"]
+    if "requestor" in body:
+        pieces.append(f"of {body['requestor']}")
+    if "tables" in body:
+        pieces.append(f"that read nothing but {' and '.join(body['tables']) or 'no table'}")
+    if "min_count" in body:
+        pieces.append(f"for at least {plural(int(body['min_count']), 'person', 'people')}")
+    costs = [f"epsilon {figure(body['epsilon_at_most'])}"] if "epsilon_at_most" in body else []
+    costs += [f"delta {figure(body['delta_at_most'])}"] if "delta_at_most" in body else []
+    if costs:
+        pieces.append(f"that cost at most {' and '.join(costs)}")
+    weekly = f", up to epsilon {figure(body['epsilon_per_week'])} in seven days" if "epsilon_per_week" in body else ""
+    chance = float(body.get("probability", 1))
+    coin = f", each with a chance of {figure(100 * chance)} %" if chance < 1 else ""
+    return " ".join(pieces) + weekly + coin + "."
