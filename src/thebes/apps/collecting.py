@@ -1,0 +1,92 @@
+"""Running what is installed at a home: once, or whatever is due, for as long as the process lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thebes.privacy.faults import Refusal, ThebesError
+
+if TYPE_CHECKING:
+    from thebes.collectors.declaring import Collector
+    from thebes.collectors.installed import Installed, Record
+    from thebes.wire.local import Local
+
+_TICK_SECONDS = 1.0
+
+
+def person_of(place: Installed) -> Local:
+    """The process that serves the home, or a Refusal that says how to start it."""
+    from thebes.wire.local import Local
+
+    found = Local.running(place.home)
+    if found is None:
+        raise Refusal(f"nobody serves this home; start it first: thebes person --home {place.home}")
+    return found
+
+
+def ran(place: Installed, record: Record, *, quiet: bool = False) -> tuple[dict[str, Any], ThebesError | None]:
+    """One run: what it did, and the error that ended it; both are remembered for `list`."""
+    from dataclasses import replace
+
+    from thebes.collectors.finding import load, offer
+    from thebes.collectors.installed import stamp
+    from thebes.collectors.running import run as run_once
+    from thebes.collectors.session import Outcome
+
+    done, error, version = Outcome(), None, record.version
+    try:
+        with place.turn(record.app), person_of(place) as person:
+            found = offer(record.collector)
+            told = found.publication()
+            if told is not None:
+                place.trust(told)  # before anything of the package runs
+            made, _ = load(found)
+            version = made.version
+            done = run_once(made, person, app=record.app, options=_options(made, record))
+    except ThebesError as raised:
+        error = raised
+    said = None if error is None else str(error)
+    now = stamp()
+    place.write(replace(record, version=version, last_at=now, last_rows=done.inserted, last_error=said))
+    if said is None and not quiet:
+        known = f", {done.known} known already" if done.known else ""
+        typer.echo(f"{record.app}: {done.inserted} new rows{known}")
+    return {"name": record.app, "inserted": done.inserted, "known": done.known, "error": said}, error
+
+
+def _options(made: Collector, record: Record) -> dict[str, Any]:
+    """What was set, with the defaults of options that a newer version has more."""
+    from thebes.collectors.setting import read_options
+
+    optional = [option for option in made.options if not option.required]
+    return {**read_options(optional, []), **record.options}
+
+
+def due(place: Installed, name: str | None, *, quiet: bool) -> Iterator[tuple[dict[str, Any], ThebesError | None]]:
+    """Runs whatever is due now."""
+    for record in place.records():
+        if (name is None or record.app == name) and record.due(datetime.now(UTC)):
+            told, error = ran(place, record, quiet=quiet)
+            if error is not None:
+                typer.echo(f"{record.app}: {error}", err=True)
+            yield told, error
+
+
+def stay(place: Installed, name: str | None) -> None:
+    """Until SIGTERM or SIGINT. A run that is under way is broken off, and so counts as not begun."""
+    import signal
+
+    def stop(*_: object) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    while True:
+        for _ in due(place, name, quiet=False):
+            pass
+        time.sleep(_TICK_SECONDS)

@@ -1,0 +1,115 @@
+"""Which collectors there are: entry points of the group `thebes.collectors`, ours and other people's.
+
+What must stay true: of a package that is not part of Thebes nothing is imported before its publication was verified.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from thebes.collectors.declaring import Collector, checked
+from thebes.collectors.publication import Publication, Unverified, verify
+from thebes.data.store.declaration import Declaration
+from thebes.privacy.faults import Mistake
+
+GROUP = "thebes.collectors"
+_OURS = "thebes.collectors.shipped."
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A collector that could be installed. `package` is None for those that are part of Thebes."""
+
+    name: str
+    entry: str
+    package: str | None
+
+    @property
+    def folder(self) -> Path:
+        """Where its package lies; found without running any of it."""
+        top = self.entry.partition(":")[0].partition(".")[0]
+        try:
+            found = importlib.util.find_spec(top)
+        except (ImportError, ValueError):
+            found = None
+        if found is None or found.origin is None or Path(found.origin).name != "__init__.py":
+            raise Unverified(f"{self.name} must come as an ordinary package with a folder of its own")
+        return Path(found.origin).parent
+
+    def publication(self) -> Publication | None:
+        """Verified anew whenever it is asked for; None for a part of Thebes, which nobody signs apart from it."""
+        if self.package is None:
+            return None
+        told = verify(self.folder)
+        if (told.name, told.entry) != (self.name, self.entry):
+            raise Unverified(f"the package offers {self.name!r} but was signed for {told.name!r} at {told.entry!r}")
+        return told
+
+
+def offers() -> list[Offer]:
+    """Every collector of this installation, by name; names of ours are ours."""
+    found: dict[str, Offer] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: (not p.value.startswith(_OURS), p.name)):
+        ours = point.value.startswith(_OURS)
+        package = None if ours else (point.dist.name if point.dist is not None else "?")
+        held = found.get(point.name)
+        if held is None:
+            found[point.name] = Offer(point.name, point.value, package)
+        elif held.entry != point.value and held.package is not None:
+            raise Mistake("collector", f"{point.name!r} is offered by {held.package} and {package}; uninstall one")
+    return [found[name] for name in sorted(found)]
+
+
+def offer(name: str) -> Offer:
+    """The collector of that name, or a Mistake that says where to look."""
+    for each in offers():
+        if each.name == name:
+            return each
+    raise Mistake("NAME", f"there is no collector {name[:60]!r} here; `thebes collector list` shows those there are")
+
+
+def load(found: Offer) -> tuple[Collector, Publication | None]:
+    """The collector itself and its verified publication; refuses one that is not what was published."""
+    told = found.publication()
+    made = loaded(found.entry)
+    if made.name != found.name:
+        raise Mistake("collector", f"the package calls it {found.name!r} and the program {made.name!r}")
+    if told is not None:
+        plain = Declaration(tuple(made.tables)).plain()
+        if (told.version, dict(told.tables)) != (made.version, plain):
+            raise Unverified(f"{found.name} does not declare the version and tables that were published")
+    return made, told
+
+
+def loaded(entry: str) -> Collector:
+    """The collector at `module:Class`. This runs its code."""
+    module, _, name = entry.partition(":")
+    try:
+        with _no_compiled_copies():
+            made = getattr(importlib.import_module(module), name)()
+    except ImportError as error:
+        missing = error.name or "a part of it"
+        raise Mistake("collector", f"{entry!r} cannot be loaded: {missing} is missing") from None
+    except (AttributeError, TypeError, ValueError, SyntaxError) as error:
+        raise Mistake("collector", f"{entry!r} is not a collector's class ({type(error).__name__})") from None
+    return checked(made)
+
+
+@contextmanager
+def _no_compiled_copies() -> Iterator[None]:
+    """Modules are compiled from the sources that were verified, never taken from a `__pycache__` beside them."""
+    before, quiet = sys.pycache_prefix, sys.dont_write_bytecode
+    with tempfile.TemporaryDirectory() as empty:
+        sys.pycache_prefix, sys.dont_write_bytecode = empty, True
+        try:
+            yield
+        finally:
+            sys.pycache_prefix, sys.dont_write_bytecode = before, quiet
