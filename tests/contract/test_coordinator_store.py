@@ -41,8 +41,16 @@ def store(database: Database) -> CoordinatorStore:
     return CoordinatorStore(database)
 
 
-def new(task_id: str = TASK, *, wanted: int = 3, least: int = 2, trusted: bool = False, expires: float | None = None):
-    return NewTask(task_id, "ana", "d" * 64, {"type": "x"}, 1000.0, expires, trusted, "phase-0", least, wanted)
+def new(
+    task_id: str = TASK,
+    *,
+    wanted: int = 3,
+    least: int = 2,
+    trusted: bool = False,
+    expires: float | None = None,
+    packets: int = 1,
+):
+    return NewTask(task_id, "ana", "d" * 64, {"type": "x"}, 1000.0, expires, trusted, "phase-0", packets, least, wanted)
 
 
 def delivery(who: str, body: str = "body", task: str = TASK, part: str = "phase-0", record: bytes | None = b"r"):
@@ -108,6 +116,28 @@ def test_a_task_takes_exactly_what_it_wants_and_then_runs(store: CoordinatorStor
     assert [a.closed for a in answers[:3] if isinstance(a, Taken)] == [False, False, True]
     assert all(isinstance(a, TaskClosed) for a in answers[3:])
     assert (store.standing(TASK).status, store.standing(TASK).accepted) == (Status.RUNNING, 3)
+
+
+def test_a_phase_of_packets_closes_when_each_of_its_parts_is_full(store: CoordinatorStore) -> None:
+    store.add(new(wanted=2, packets=2))
+    first = [delivery(who, part="phase-0.packet-0") for who in "abc"]
+    assert [isinstance(a, Taken) for a in store.take(first)] == [True, True, False]
+    standing = store.standing(TASK)
+    assert (standing.status, standing.accepted, standing.counts) == (Status.OPEN, 0, (2, 0))
+    assert isinstance(store.take([delivery("a")])[0], TaskClosed)  # the phase itself is not one of its parts
+    (kept, last) = store.take([delivery(who, part="phase-0.packet-1") for who in "ab"])
+    assert isinstance(kept, Taken)
+    assert isinstance(last, Taken)
+    assert (kept.closed, last.closed) == (False, True)
+    assert (store.standing(TASK).status, store.standing(TASK).counts) == (Status.RUNNING, (2, 2))
+
+
+def test_a_packet_that_is_taken_back_is_missing_from_its_own_part(store: CoordinatorStore) -> None:
+    store.add(new(wanted=2, packets=2))
+    _, other = store.take([delivery("a", part=f"phase-0.packet-{packet}") for packet in (0, 1)])
+    assert isinstance(other, Taken)
+    store.withdraw(TASK, other.receipt)
+    assert (store.standing(TASK).counts, store.standing(TASK).accepted) == ((1, 0), 0)
 
 
 def test_a_repeat_is_answered_after_the_phase_closed(store: CoordinatorStore) -> None:
@@ -236,7 +266,7 @@ def test_records_come_in_the_order_of_pseudonyms_and_without_the_withdrawn(
     store.withdraw(TASK, taken[2].receipt)
     store.take([delivery(who, record=who.encode()) for who in ("c", "b")])
     desk = Desk(database, "one")
-    read = [row for rows in desk.records(held_by(desk), 3) for row in rows]
+    read = [row for rows in desk.records(held_by(desk), "phase-0", 3) for row in rows]
     assert read == [("a", b"a"), ("b", b"b"), ("c", b"c"), ("d", b"d")]
 
 
@@ -260,7 +290,7 @@ def test_a_next_phase_begins_empty(store: CoordinatorStore, database: Database) 
     store.add(new(wanted=2))
     store.take([delivery("p"), delivery("q")])
     desk = Desk(database, "one")
-    desk.conclude(held_by(desk), Concluded(None, Status.OPEN, b"memory", "phase-1", 2))
+    desk.conclude(held_by(desk), Concluded(None, Status.OPEN, b"memory", "phase-1", 1, 2, 2))
     standing = store.standing(TASK)
     assert (standing.status, standing.phase, standing.part, standing.accepted) == (Status.OPEN, 1, "phase-1", 0)
     assert store.snapshot(TASK, 1) == b"memory"
@@ -271,7 +301,7 @@ def test_sweeping_empties_closed_phases_only(store: CoordinatorStore, database: 
     store.add(new(wanted=1))
     store.take([delivery("p")])
     desk = Desk(database, "one")
-    desk.conclude(held_by(desk), Concluded(None, Status.OPEN, b"", "phase-1", 2))
+    desk.conclude(held_by(desk), Concluded(None, Status.OPEN, b"", "phase-1", 1, 2, 2))
     store.take([delivery("q", part="phase-1")])
     assert desk.with_leftovers() == [(TASK, False)]
     assert desk.sweep(TASK) is False

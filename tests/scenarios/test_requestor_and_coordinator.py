@@ -76,7 +76,7 @@ def contribution(people: CoordinatorClient, task_id: str, row: Mapping[str, Any]
     rows = Rows.one_each({name: [value] for name, value in row.items()})
     half: Any = registry.owner(document, simulated=True)  # the same numbers, without a confined child for each person
     made: Contributions = half.contribute(document, ask, rows, _Free(), randomness=system())
-    payload = next(iter(made.payloads(half.layout(document, ask.part))))
+    payload = next(iter(made.payloads(half.layout(document, ask))))
     message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
     return message, *frames.encode(message, worth=1 if framed else frames.WORTH_FRAMING)
 

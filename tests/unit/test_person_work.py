@@ -21,7 +21,7 @@ from thebes.person.home import Person
 from thebes.person.participation import AFTER, State
 from thebes.simulation import example
 from thebes.tasks import registry
-from thebes.tasks.shape import TaskClosed
+from thebes.tasks.shape import Ask, TaskClosed
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.wire import frames
 from thebes.wire import log as wire_log
@@ -167,8 +167,9 @@ def test_an_owners_half_and_the_aggregator_agree_on_every_layout(server: Coordin
         checked = registry.check(document)
         task = server.post(document)
         aggregator = server.aggregators[task]
-        part = aggregator.ask("x").part  # type: ignore[union-attr]
-        assert registry.owner(checked).layout(checked, part) == aggregator.layout(part)
+        ask = aggregator.ask("x")
+        assert isinstance(ask, Ask)
+        assert registry.owner(checked).layout(checked, ask) == aggregator.layout(ask.part)
 
 
 def test_accepting_reserves_before_anything_is_asked(me: Person, server: CoordinatorInMemory) -> None:

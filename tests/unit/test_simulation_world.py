@@ -32,6 +32,9 @@ class _Rounds:
     def __init__(self, phases: int, participations: int) -> None:
         self.phases, self.participations = phases, participations
 
+    def least_in(self, phase: int) -> int:
+        return 11
+
 
 @pytest.mark.parametrize(("phases", "each", "people"), [(1, 1, 7), (3, 1, 10), (5, 2, 13), (4, 4, 3), (7, 3, 100)])
 def test_everybody_takes_part_equally_often_and_never_twice_in_one_phase(phases, each, people) -> None:
@@ -41,6 +44,18 @@ def test_everybody_takes_part_equally_often_and_never_twice_in_one_phase(phases,
         assert len(set(turn.tolist())) == len(turn)
         assert abs(len(turn) - people * each / phases) < 1 + 1e-9
     assert (np.bincount(np.concatenate(turns), minlength=people) == (each if phases > 1 else 1)).all()
+
+
+def test_a_phase_that_needs_fewer_has_fewer_and_every_phase_somebody() -> None:
+    class Uneven(_Rounds):
+        def least_in(self, phase: int) -> int:
+            return (10, 10, 980)[phase]
+
+    turns = world._turns(Uneven(3, 1), 5000, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
+    assert [len(turn) for turn in turns] == pytest.approx([50, 50, 4900], abs=3)
+    assert sorted(np.concatenate(turns).tolist()) == list(range(5000))
+    few = world._turns(Uneven(3, 1), 4, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
+    assert [len(turn) for turn in few] == [1, 1, 2]
 
 
 def test_more_rounds_than_people_can_serve_are_refused() -> None:

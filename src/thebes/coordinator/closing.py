@@ -100,7 +100,7 @@ class Closing:
         if held.snapshot is not None:
             aggregator.restore(_opened(held, key))
         heard = self._feed(held, aggregator, key)
-        if heard != held.accepted:
+        if heard != sum(held.counts):
             raise Fault("a task does not have the contributions that it counted")
         aggregator.advance(_moment(held, aggregator, self._clock.now()))
         release = aggregator.release()
@@ -112,14 +112,21 @@ class Closing:
         snapshot = aggregator.snapshot()
         if key is not None:
             snapshot = key.seal(snapshot, place_of_snapshot(held.id, held.phase + 1))
-        return Concluded(body, Status.OPEN, snapshot, aggregator.part, aggregator.wanted)
+        packets, part = len(aggregator.parts), aggregator.part
+        return Concluded(body, Status.OPEN, snapshot, part, packets, aggregator.least, aggregator.wanted)
 
     def _feed(self, held: Held, aggregator: Aggregator, key: TaskKey | None) -> int:
-        layout, heard = aggregator.layout(held.part), 0
-        for rows in self._desk.records(held, at_once(layout)):
-            records = [r if key is None else key.open(r, place_of(held.id, held.part, who)) for who, r in rows]
-            aggregator.accept(unpack(layout, held.part, records))
-            heard += len(records)
+        heard = 0
+        for part in held.parts:
+            size = min(at_once(aggregator.layout(part, partition)) for partition in range(aggregator.partitions))
+            for rows in self._desk.records(held, part, size):
+                by_partition: dict[int, list[bytes]] = {}
+                for who, record in rows:
+                    opened = record if key is None else key.open(record, place_of(held.id, part, who))
+                    by_partition.setdefault(aggregator.partition(who), []).append(opened)
+                for partition, records in by_partition.items():
+                    aggregator.accept(unpack(aggregator.layout(part, partition), part, records, partition))
+                heard += len(rows)
         return heard
 
     @contextmanager

@@ -17,6 +17,8 @@ from sqlalchemy import select
 from thebes.coordinator.database import Database
 from thebes.coordinator.schema import CONTRIBUTION, RELEASE, TASK
 from thebes.coordinator.states import Status
+from thebes.coordinator.store import counts_of
+from thebes.tasks.packets import parts_of
 
 _SWEEP = 2000  #: contributions that are removed in one transaction, so that submissions wait for milliseconds
 
@@ -34,10 +36,16 @@ class Held:
     trusted: bool
     phase: int
     part: str
-    accepted: int
+    accepted: int  #: by the part that has the fewest
+    counts: tuple[int, ...]  #: by each
     expires: float | None
     snapshot: bytes | None
     following: Status | None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the phase."""
+        return parts_of(self.part, len(self.counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,8 @@ class Concluded:
     following: Status
     snapshot: bytes | None = None
     part: str = ""
+    packets: int = 1
+    least: int = 0
     wanted: int = 0
 
 
@@ -93,6 +103,7 @@ class Desk:
                 phase=row.phase,
                 part=row.part,
                 accepted=row.accepted,
+                counts=counts_of(row.counts, row.accepted),
                 expires=row.expires,
                 snapshot=row.snapshot,
                 following=None if row.following is None else Status(row.following),
@@ -110,15 +121,15 @@ class Desk:
         own = TASK.c.holder == self._holder
         self._database.write(lambda c: c.execute(TASK.update().where(own).values(holder=None, held_until=None)))
 
-    def records(self, held: Held, at_once: int) -> Iterator[list[tuple[str, bytes]]]:
-        """(contributor, record) of the closed phase, `at_once` at a time, in the order of the pseudonyms."""
+    def records(self, held: Held, part: str, at_once: int) -> Iterator[list[tuple[str, bytes]]]:
+        """(contributor, record) of a part of the closed phase, `at_once` at a time, in the order of the pseudonyms."""
         last = ""
         while True:
             query = (
                 select(CONTRIBUTION.c.contributor, CONTRIBUTION.c.record)
                 .where(
                     CONTRIBUTION.c.task == held.id,
-                    CONTRIBUTION.c.part == held.part,
+                    CONTRIBUTION.c.part == part,
                     CONTRIBUTION.c.contributor > last,
                     CONTRIBUTION.c.withdrawn == 0,
                 )
@@ -170,11 +181,14 @@ class Desk:
 
         def work(connection: sa.Connection) -> bool:
             task = connection.execute(
-                select(TASK.c.status, TASK.c.part).where(TASK.c.id == task_id).with_for_update()
+                select(TASK.c.status, TASK.c.part, TASK.c.accepted, TASK.c.counts)
+                .where(TASK.c.id == task_id)
+                .with_for_update()
             ).one()
             over = [CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.record.is_not(None)]
             if not Status(task.status).final:
-                over.append(CONTRIBUTION.c.part != task.part)
+                heard = parts_of(task.part, len(counts_of(task.counts, task.accepted)))
+                over.append(CONTRIBUTION.c.part.not_in(heard))
             some = select(CONTRIBUTION.c.part, CONTRIBUTION.c.contributor).where(*over).limit(_SWEEP)
             found = connection.execute(some).all()
             if found:
@@ -213,8 +227,10 @@ def _next_phase(held: Held, concluded: Concluded) -> dict[str, Any]:
         "status": str(Status.OPEN),
         "phase": held.phase + 1,
         "part": concluded.part,
+        "least": concluded.least,
         "wanted": concluded.wanted,
         "accepted": 0,
+        "counts": json.dumps([0] * concluded.packets),
         "leftovers": 1,
         "holder": None,
         "held_until": None,

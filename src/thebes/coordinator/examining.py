@@ -27,14 +27,22 @@ class Phase:
     standing: Standing
     deadline: datetime | None
     aggregator: Aggregator | None  #: None where nothing is heard any more
-    layout: Layout
     longest: int  #: no submission to it has more bytes
     key: TaskKey | None  #: None once it was destroyed
 
     def hears(self, part: str, now: datetime) -> bool:
         """Whether a contribution to this part may still be taken."""
         late = self.deadline is not None and now >= self.deadline
-        return self.aggregator is not None and part == self.standing.part and not late
+        return self.aggregator is not None and part in self.standing.parts and not late
+
+    def partition(self, contributor: str) -> int:
+        """The peer partition of a contributor."""
+        return 0 if self.aggregator is None else self.aggregator.partition(contributor)
+
+    def layout(self, part: str, partition: int) -> Layout:
+        """What a contribution to an open part looks like."""
+        assert self.aggregator is not None  # noqa: S101
+        return self.aggregator.layout(part, partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +84,13 @@ def deliveries(arrivals: Sequence[Arrival]) -> list[Delivery | ThebesError]:
 
 
 def _by_phase(arrivals: Sequence[Arrival]) -> list[list[int]]:
-    """Which arrivals are examined together: those to the same phase, as long as they are not too large."""
-    found: dict[int, list[list[int]]] = {}
+    """Which arrivals are examined together: those that are asked the same, as long as they are not too large."""
+    found: dict[tuple[int, str, int], list[list[int]]] = {}
     for place, arrival in enumerate(arrivals):
         if arrival.heard:
-            groups = found.setdefault(id(arrival.phase), [[]])
-            if len(groups[-1]) >= at_once(arrival.phase.layout):
+            part, partition = arrival.sent.part, arrival.phase.partition(arrival.sent.contributor)
+            groups = found.setdefault((id(arrival.phase), part, partition), [[]])
+            if len(groups[-1]) >= at_once(arrival.phase.layout(part, partition)):
                 groups.append([])
             groups[-1].append(place)
     return [group for groups in found.values() for group in groups]
@@ -98,15 +107,16 @@ def _examined(arrivals: Sequence[Arrival]) -> list[bytes | ThebesError]:
 
 
 def _packed(arrivals: Sequence[Arrival]) -> list[bytes]:
-    phase = arrivals[0].phase
+    phase, part = arrivals[0].phase, arrivals[0].sent.part
     assert phase.aggregator is not None  # noqa: S101
+    packet, partition = phase.standing.parts.index(part), phase.partition(arrivals[0].sent.contributor)
     for arrival in arrivals:
-        wanted = phase.aggregator.ask(arrival.sent.contributor)
+        wanted = phase.aggregator.ask(arrival.sent.contributor, packet)
         if not isinstance(wanted, Ask) or wanted.ask_id != arrival.sent.ask_id:
             raise Mistake("ask_id", "is not what this task asks now; get a new ask")
-    part = phase.standing.part
-    batch = read_payloads(phase.layout, part, [arrival.sent.payload for arrival in arrivals])
-    return pack(phase.layout, phase.aggregator.examine(batch))
+    layout = phase.layout(part, partition)
+    batch = read_payloads(layout, part, [arrival.sent.payload for arrival in arrivals], partition)
+    return pack(layout, phase.aggregator.examine(batch))
 
 
 def _delivery(arrival: Arrival, record: bytes | None) -> Delivery:

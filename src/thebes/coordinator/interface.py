@@ -28,6 +28,7 @@ from thebes.wire.refusals import Malformed, TooLarge
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
 Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
 State = Annotated[Literal["active", "ended"], Query(description="those that go on, or those that are over")]
+Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
 Skip = Annotated[int, Query(ge=0, le=2**31, description="of tasks that are over, leave out so many")]
 Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, no more than so many")]
 Document = Annotated[dict[str, Any], Body(description="a task document; see the documentation of its kind")]
@@ -126,9 +127,9 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
     @app.get("/api/task/{task_id}/ask", responses=_says(404, 410))
-    async def ask(request: Request, task_id: TaskId, slot: Text) -> m.Asked | m.Later:
-        """What the task wants from this slot now."""
-        wanted = await reception.ask(task_id, slot)
+    async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
+        """What the task wants from this slot now, as its contributor's packet of that number."""
+        wanted = await reception.ask(task_id, slot, packet)
         if isinstance(wanted, Wait):
             return m.Later(wait=wanted.seconds)
         body = {

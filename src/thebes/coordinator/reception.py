@@ -7,6 +7,7 @@ no error holds anything of it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -110,7 +111,8 @@ class Reception:
                 expires=None if deadline is None else deadline.timestamp(),
                 trusted=checked.server == "trusted",
                 part=aggregator.part,
-                least=checked.min_count,
+                packets=len(aggregator.parts),
+                least=aggregator.least,
                 wanted=aggregator.wanted,
             )
         )
@@ -193,11 +195,14 @@ class Reception:
 
     # --- contributions ----------------------------------------------------------------------------------
 
-    async def ask(self, task_id: str, slot: str) -> Ask | Wait:
+    async def ask(self, task_id: str, slot: str, packet: int = 0) -> Ask | Wait:
         """What the task wants from this slot now; TaskClosed where nothing any more."""
         phase = await self._in_reader(lambda: self._looked_at(task_id))
-        if phase.aggregator is not None and phase.hears(phase.standing.part, self._clock.now()):
-            wanted = phase.aggregator.ask(slot)
+        counts, full = phase.standing.counts, phase.standing.wanted
+        if phase.aggregator is not None and phase.hears(phase.standing.parts[0], self._clock.now()):
+            if packet < len(counts) and counts[packet] >= full:
+                return Wait(_WAIT_SECONDS)  # other packets of this phase are still missing
+            wanted = phase.aggregator.ask(slot, packet)
             if not isinstance(wanted, Closed):
                 return wanted
         if phase.standing.status is Status.RUNNING and phase.standing.phase + 1 < self._shown(task_id).document.phases:
@@ -223,7 +228,7 @@ class Reception:
             taken = await self._intake.take(Arrival(phase, phase.key, sent, heard))
         except TaskClosed:
             self._phases.pop(task_id, None)
-            if not heard and phase.standing.status is Status.OPEN and sent.part != phase.standing.part:
+            if not heard and phase.standing.status is Status.OPEN and sent.part not in phase.standing.parts:
                 await self._in_reader(lambda: self._refuse_unknown_part(task_id, sent.part))
             raise
         if taken.closed:
@@ -327,7 +332,7 @@ class Reception:
             key = self._home.keys.of(task_id)
             if standing.status is not Status.OPEN or key is None:
                 self._phases.pop(task_id, None)
-                return Phase(standing, document.deadline, None, {}, largest, key)
+                return Phase(standing, document.deadline, None, largest, key)
             known = self._phases.get(task_id)
             if known is not None and known.standing.phase == standing.phase:
                 phase = replace(known, standing=standing)
@@ -335,9 +340,9 @@ class Reception:
                 aggregator = self._aggregator(document, standing, key)
                 if aggregator.part != standing.part:
                     continue  # the phase ended while it was looked at
-                layout = aggregator.layout(standing.part)
-                longest = min(most_bytes(layout), largest)
-                phase = Phase(standing, document.deadline, aggregator, layout, longest, key)
+                places = itertools.product(standing.parts, range(aggregator.partitions))
+                longest = max(most_bytes(aggregator.layout(*place)) for place in places)
+                phase = Phase(standing, document.deadline, aggregator, min(longest, largest), key)
             _keep(self._phases, task_id, phase, _KEPT_PHASES)
             return phase
 

@@ -47,7 +47,7 @@ def pack(layout: Layout, contributions: Contributions) -> list[bytes]:
     return [raw[start : start + size] for start in range(0, len(raw), size)] if size else [b""] * contributions.count
 
 
-def unpack(layout: Layout, part: str, records: Sequence[bytes]) -> Contributions:
+def unpack(layout: Layout, part: str, records: Sequence[bytes], partition: int = 0) -> Contributions:
     """Records back into one batch."""
     form = form_of(layout)
     raw = b"".join(records)
@@ -55,7 +55,7 @@ def unpack(layout: Layout, part: str, records: Sequence[bytes]) -> Contributions
         raise Fault("a stored contribution does not have the form of its task")
     table = np.frombuffer(raw, dtype=form) if form.itemsize else np.zeros(len(records), dtype=form)
     fields = {name: _as_examined(layout[name], table[name]) for name in layout}
-    return Contributions(part, len(records), fields)
+    return Contributions(part, len(records), fields, partition)
 
 
 def _as_examined(slot: Slot, column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

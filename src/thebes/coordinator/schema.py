@@ -15,7 +15,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0001",  # the last file in migrations/versions
+    newest="0002",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -35,12 +35,13 @@ TASK = Table(
     Column("part", Text, nullable=False),  # what contributions to this phase are called
     Column("least", Integer, nullable=False),  # so many are enough at the deadline
     Column("wanted", Integer, nullable=False),  # so many close the phase
-    Column("accepted", Integer, nullable=False),  # so many it has
+    Column("accepted", Integer, nullable=False),  # so many has the part that has the fewest
     Column("snapshot", LargeBinary),  # the aggregator as it was when this phase began
     Column("following", Text),  # the status that comes once the key of a concluded task is gone
     Column("leftovers", Integer, nullable=False),  # contributions of closed phases are still to be removed
     Column("holder", Text),  # the worker that computes
     Column("held_until", Float(53)),
+    Column("counts", Text),  # JSON list: how many each part of this phase has, one for each packet
     CheckConstraint("accepted >= 0 AND accepted <= wanted", name="accepted"),
     Index("ix_coordinator_task_status", "status"),
     Index("ix_coordinator_task_leftovers", "leftovers"),

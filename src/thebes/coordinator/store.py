@@ -19,6 +19,7 @@ from thebes.coordinator.database import Database
 from thebes.coordinator.schema import COLLECTOR, CONTRIBUTION, ENTRY, RELEASE, TASK
 from thebes.coordinator.states import Status
 from thebes.privacy.faults import ThebesError
+from thebes.tasks.packets import parts_of
 from thebes.tasks.shape import TaskClosed
 from thebes.wire.log import Entry
 from thebes.wire.refusals import Conflict, NotFound
@@ -37,6 +38,7 @@ _STANDING = (
     TASK.c.accepted,
     TASK.c.following,
     TASK.c.created,
+    TASK.c.counts,
 )
 
 # Said once, because they are said for every batch of submissions.
@@ -53,7 +55,9 @@ _KNOWN = select(
 )
 _ADD = CONTRIBUTION.insert()
 _COUNT = (
-    TASK.update().where(TASK.c.id == bindparam("task")).values(accepted=bindparam("count"), status=bindparam("now"))
+    TASK.update()
+    .where(TASK.c.id == bindparam("task"))
+    .values(accepted=bindparam("fewest"), counts=bindparam("each"), status=bindparam("now"))
 )
 
 
@@ -72,10 +76,17 @@ class Standing:
     accepted: int
     following: str | None
     created: float  #: seconds since 1970
+    counts: tuple[int, ...]  #: contributions that each part of the phase has; `accepted` is the fewest
 
     @classmethod
     def of(cls, row: Any) -> Standing:
-        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *row[5:11])
+        rest = (*row[5:11], counts_of(row[11], row[8]))
+        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *rest)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the phase."""
+        return parts_of(self.part, len(self.counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,7 @@ class NewTask:
     expires: float | None
     trusted: bool
     part: str
+    packets: int
     least: int
     wanted: int
 
@@ -148,6 +160,7 @@ class CoordinatorStore:
                     least=task.least,
                     wanted=task.wanted,
                     accepted=0,
+                    counts=json.dumps([0] * task.packets),
                     leftovers=0,
                 )
             )
@@ -237,10 +250,12 @@ class CoordinatorStore:
                 raise NotFound("there is no contribution with this receipt")
             if row[1]:
                 return
-            if found.status is not Status.OPEN or row[0] != found.part:
+            if found.status is not Status.OPEN or row[0] not in found.parts:
                 raise TaskClosed("this part of the task is closed; the contribution was used, or is about to be")
             connection.execute(CONTRIBUTION.update().where(own).values(record=None, withdrawn=1))
-            connection.execute(TASK.update().where(TASK.c.id == task_id).values(accepted=TASK.c.accepted - 1))
+            counts = list(found.counts)
+            counts[found.parts.index(row[0])] -= 1
+            _count(connection, found, counts)
 
         self.database.write(work)
 
@@ -277,7 +292,7 @@ def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Sta
 def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
     standings = _locked(connection, [d.task for d in deliveries])
     known = _known(connection, deliveries)
-    accepted = {task: standing.accepted for task, standing in standings.items()}
+    counts = {task: dict(zip(s.parts, s.counts, strict=True)) for task, s in standings.items()}
     new: list[dict[str, Any]] = []
     answers: list[Taken | ThebesError] = []
     for delivery in deliveries:
@@ -286,11 +301,11 @@ def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Tak
             answers.append(NotFound("there is no such task"))
         elif delivery.identity in known:
             answers.append(_again(delivery, *known[delivery.identity]))
-        elif _over(standing, delivery, accepted[delivery.task]):
+        elif _over(standing, delivery, counts[delivery.task]):
             answers.append(TaskClosed("this part of the task is closed; nothing was taken"))
         else:
             receipt = secrets.token_hex(16)
-            accepted[delivery.task] += 1
+            counts[delivery.task][delivery.part] += 1
             known[delivery.identity] = (delivery.fingerprint, receipt, 0)
             new.append(
                 {
@@ -303,12 +318,12 @@ def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Tak
                     "withdrawn": 0,
                 }
             )
-            answers.append(Taken(receipt, closed=accepted[delivery.task] == standing.wanted))
+            answers.append(Taken(receipt, closed=min(counts[delivery.task].values()) == standing.wanted))
     if new:
         connection.execute(_ADD, new)
-        for task, count in accepted.items():
-            if count != standings[task].accepted:
-                _count(connection, standings[task], count)
+        for task, each in counts.items():
+            if (*each.values(),) != standings[task].counts:
+                _count(connection, standings[task], [*each.values()])
     return answers
 
 
@@ -326,9 +341,9 @@ def _known(
     return known
 
 
-def _over(standing: Standing, delivery: Delivery, accepted: int) -> bool:
-    open_ = standing.status is Status.OPEN and standing.part == delivery.part and accepted < standing.wanted
-    return not open_ or delivery.record is None
+def _over(standing: Standing, delivery: Delivery, counts: Mapping[str, int]) -> bool:
+    wanted = counts.get(delivery.part, standing.wanted) < standing.wanted
+    return standing.status is not Status.OPEN or not wanted or delivery.record is None
 
 
 def _again(delivery: Delivery, fingerprint: bytes, receipt: str, withdrawn: int) -> Taken | ThebesError:
@@ -339,10 +354,17 @@ def _again(delivery: Delivery, fingerprint: bytes, receipt: str, withdrawn: int)
     return Taken(receipt)
 
 
-def _count(connection: sa.Connection, standing: Standing, accepted: int) -> None:
-    """The new number of contributions; the phase closes in the same moment as it is full."""
-    status = Status.RUNNING if accepted == standing.wanted else standing.status
-    connection.execute(_COUNT, {"task": standing.id, "count": accepted, "now": str(status)})
+def counts_of(written: str | None, accepted: int) -> tuple[int, ...]:
+    """How many contributions each part of a phase has; a task from before there were packets has one part."""
+    return (accepted,) if written is None else tuple(json.loads(written))
+
+
+def _count(connection: sa.Connection, standing: Standing, counts: Sequence[int]) -> None:
+    """The new numbers of contributions; the phase closes in the same moment as every part is full."""
+    fewest = min(counts)
+    status = Status.RUNNING if fewest == standing.wanted else standing.status
+    changed = {"task": standing.id, "fewest": fewest, "each": json.dumps(list(counts)), "now": str(status)}
+    connection.execute(_COUNT, changed)
 
 
 def past_part(database: Database, task_id: str, part: str) -> bool:

@@ -48,6 +48,6 @@ def example(document: Document, rows: Rows) -> dict[str, Any]:
 
 def _layout(document: Document) -> dict[str, Any]:
     try:
-        return dict(registry.owner(document).layout(document, _PART))
+        return dict(registry.owner(document).layout(document, Ask(_PART, _PART, 0)))
     except ThebesError:  # a kind whose parts differ knows its parts only
         return {}

@@ -19,11 +19,11 @@ class State(StrEnum):
     """Where a participation stands. `AFTER` lists what may follow; docs/person.md draws it."""
 
     SEEN = "seen"  #: shown to the person; nothing decided, nothing set aside. -> RESERVED, DECLINED
-    RESERVED = "reserved"  #: agreed to, the price set aside. -> ASKED, CLOSED, WITHDRAWN, FAILED
-    ASKED = "asked"  #: the server said what it wants. -> COMPUTED, CLOSED, WITHDRAWN, FAILED
-    COMPUTED = "computed"  #: the bytes are stored; none has left. -> SENDING, RESERVED (its phase passed), CLOSED, ...
+    RESERVED = "reserved"  #: agreed to, the price set aside. -> ASKED, SENT (no further packet wanted), CLOSED, ...
+    ASKED = "asked"  #: the server said what it wants. -> COMPUTED, SENT, CLOSED, WITHDRAWN, FAILED
+    COMPUTED = "computed"  #: the bytes are stored; none has left. -> SENDING, RESERVED (its phase passed), SENT, ...
     SENDING = "sending"  #: the share is consumed, bytes may have left; the same go again. -> SENT, CLOSED, REFUSED
-    SENT = "sent"  #: the server gave a receipt. -> RESERVED (another part is wanted), DONE, CLOSED, WITHDRAWN
+    SENT = "sent"  #: the server gave a receipt. -> RESERVED (a further packet), DONE, CLOSED, WITHDRAWN
     DONE = "done"  #: the task has its answer, kept here to be shown. Final
     DECLINED = "declined"  #: the person said no. -> RESERVED (changed their mind)
     REFUSED = "refused"  #: the server refused what was sent; its share stays consumed. Final
@@ -43,9 +43,9 @@ class State(StrEnum):
 
 AFTER: dict[State, frozenset[State]] = {
     State.SEEN: frozenset({State.RESERVED, State.DECLINED}),
-    State.RESERVED: frozenset({State.ASKED, State.CLOSED, State.WITHDRAWN, State.FAILED}),
-    State.ASKED: frozenset({State.COMPUTED, State.CLOSED, State.WITHDRAWN, State.FAILED}),
-    State.COMPUTED: frozenset({State.SENDING, State.RESERVED, State.CLOSED, State.WITHDRAWN, State.FAILED}),
+    State.RESERVED: frozenset({State.ASKED, State.SENT, State.CLOSED, State.WITHDRAWN, State.FAILED}),
+    State.ASKED: frozenset({State.COMPUTED, State.SENT, State.CLOSED, State.WITHDRAWN, State.FAILED}),
+    State.COMPUTED: frozenset({State.SENDING, State.RESERVED, State.SENT, State.CLOSED, State.WITHDRAWN, State.FAILED}),
     State.SENDING: frozenset({State.SENT, State.CLOSED, State.REFUSED, State.FAILED}),
     State.SENT: frozenset({State.RESERVED, State.DONE, State.CLOSED, State.WITHDRAWN}),
     State.DECLINED: frozenset({State.RESERVED}),

@@ -24,7 +24,8 @@ from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.document import Document
+from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.packets import part_of, phase_of, slot_of
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
@@ -168,6 +169,9 @@ class Work:
                 participation, State.FAILED, "the task is not the one that was agreed to; nothing was sent"
             )
         ask = self._ask(participation, framed=True)
+        if self._passed(participation, ask):
+            self._enough(participation)
+            return None
         if isinstance(ask, Closed):
             return self._end(participation, State.CLOSED, "the task closed first; nothing was sent")
         if isinstance(ask, Wait) or ask.part in self._book.parts_of(participation.task_id):
@@ -186,18 +190,41 @@ class Work:
     def _ask(self, participation: Participation, *, framed: bool = False) -> Ask | Wait | Closed:
         """What the server wants now; one that knows nothing of the task (any more) wants nothing."""
         try:
-            return self._client.ask(participation.task_id, participation.slot, framed=framed)
+            slot, packet = self._packet(participation)
+            return self._client.ask(participation.task_id, slot, packet=packet, framed=framed)
         except _LATER:
             raise
         except (Mistake, Refusal):
             return Closed()
 
+    def _packet(self, participation: Participation) -> tuple[str, int]:
+        """The slot of the packet that is to be sent now, and its number."""
+        number = sum(sending.receipt is not None for sending in self._book.sendings(participation))
+        return slot_of(participation.slot, number), number
+
+    def _has(self, document: PeopleDocument, ask: Ask, participation: Participation) -> bool:
+        """Whether the task has the part that is asked for, as this packet."""
+        packet = self._packet(participation)[1]
+        if not 0 <= ask.phase < document.phases or packet >= document.packets(ask.phase):
+            return False
+        return ask.part == part_of(ask.phase, packet, document.packets(ask.phase))
+
+    def _passed(self, participation: Participation, ask: Ask | Wait | Closed) -> bool:
+        """Whether the phase that has earlier packets of this participation ended before this one left."""
+        sent = [sending.part for sending in self._book.sendings(participation) if sending.receipt is not None]
+        if not sent or isinstance(ask, Wait):
+            return False
+        return isinstance(ask, Closed) or phase_of(ask.part) != phase_of(sent[0])
+
     def _computed(self, participation: Participation, ask: Ask) -> Sending:
         document = participation.document
         owner = registry.owner(document)
+        if isinstance(document, PeopleDocument) and not self._has(document, ask, participation):
+            raise Refusal("the server asks for a part that this task does not have")
         made, paid = self._contribution(participation, ask)
-        payload = next(iter(made.payloads(owner.layout(document, ask.part))))
-        message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": participation.slot, "payload": payload}
+        payload = next(iter(made.payloads(owner.layout(document, ask))))
+        slot, _ = self._packet(participation)
+        message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
         body, media_type = frames.encode(message, worth=_WORTH_FRAMING)
         if media_type == frames.JSON:
             body += b" " * (-len(body) % _BLOCK_BYTES)
@@ -236,6 +263,9 @@ class Work:
             self._pause(participation, participation.due_at - self._clock())
             return None
         ask = self._ask(participation)
+        if self._passed(participation, ask):
+            self._enough(participation)
+            return None
         if isinstance(ask, Closed):
             return self._end(participation, State.CLOSED, "the task closed first; nothing was sent")
         if isinstance(ask, Wait):
@@ -266,6 +296,9 @@ class Work:
         except _LATER:
             raise
         except TaskClosed:
+            if self._packet(participation)[1]:
+                self._enough(participation)
+                return None
             note = "the task closed while it was on its way; whether it was counted is not known, its cost stays spent"
             return self._end(participation, State.CLOSED, note, result=self._result(participation))
         except (Mistake, Refusal) as error:
@@ -273,11 +306,21 @@ class Work:
         return self._book.received(participation, sending, receipt)
 
     def _further(self, participation: Participation) -> Participation | None:
-        """After a receipt: a further part if the kind has one, else give back what was not needed."""
-        if len(self._book.sendings(participation)) < int(getattr(participation.document, "parts", 1)):
-            return self._book.move(participation, State.RESERVED)
+        """After a receipt: a further packet if the phase has one, else give back what was not needed."""
+        sendings, document = self._book.sendings(participation), participation.document
+        if isinstance(document, PeopleDocument) and all(sending.receipt is not None for sending in sendings):
+            phase = int(phase_of(sendings[0].part).removeprefix("phase-"))
+            if len(sendings) < document.packets(phase):
+                return self._book.move(participation, State.RESERVED)
         self._purse.release(participation.claim_key)
         return None
+
+    def _enough(self, participation: Participation) -> None:
+        """The phase closed before its last packet: those that were sent count, the share of the rest goes back
+        unless it had begun to leave."""
+        note = "the phase closed before every packet was sent; those that were sent count"
+        self._book.drop(participation, State.SENT, note=note)
+        self._purse.release(participation.claim_key)
 
     def _result(self, participation: Participation) -> dict[str, Any] | None:
         result = self._client.task(participation.task_id).get("result")

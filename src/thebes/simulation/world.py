@@ -18,6 +18,7 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
 from thebes.simulation.featurizing import featurize
+from thebes.simulation.partitions import by_partition
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
@@ -64,20 +65,21 @@ def simulate(document: Mapping[str, Any] | Document, rows: Any, seed: int | None
     purses = Purses(everybody.people, registry.kind(checked.type).price(checked, unit=Unit.PERSON))
     setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None)
     aggregator = registry.aggregator(checked, setting)
-    for turn in turns:
+    for phase, turn in enumerate(turns):
         people = willing[turn]
         aggregator.expect(len(people))
-        start = 0
-        while start < len(people):
-            ask = aggregator.ask("simulation")
-            if not isinstance(ask, Ask):
-                raise Fault("an aggregator stopped asking before its phase was full")
-            batch = people[start : start + _at_once(aggregator.layout(ask.part))]
-            start += len(batch)
-            given: Contributions = owner.contribute(
-                checked, ask, everybody.select(batch), purses.of(batch), randomness=source
-            )
-            aggregator.accept(given)
+        for packet in range(checked.packets(phase)):
+            for slot, asked in by_partition(aggregator, people, packet):
+                ask = aggregator.ask(slot, packet)
+                if not isinstance(ask, Ask):
+                    raise Fault("an aggregator stopped asking before its phase was full")
+                size = _at_once(aggregator.layout(ask.part, ask.partition))
+                for start in range(0, len(asked), size):
+                    batch = asked[start : start + size]
+                    given: Contributions = owner.contribute(
+                        checked, ask, everybody.select(batch), purses.of(batch), randomness=source
+                    )
+                    aggregator.accept(given)
         aggregator.advance(_EPOCH)
     release = aggregator.release()
     if release is None:
@@ -90,13 +92,18 @@ def _at_once(layout: Layout) -> int:
 
 
 def _turns(document: PeopleDocument, people: int, source: Randomness) -> list[np.ndarray[Any, Any]]:
-    """Who takes part in which phase: everybody in `participations` of them, in random order, never twice in one."""
+    """Who takes part in which phase: everybody in `participations` of them, in random order, never twice in one. A
+    phase that needs fewer than another has fewer."""
     phases, each = document.phases, document.participations
     if phases == 1:
         return [np.arange(people)]
     if people * each < phases:
-        raise Mistake("rows", f"{phases} rounds need at least {-(-phases // each)} people")
+        raise Mistake("rows", f"{phases} phases need at least {-(-phases // each)} people")
     order = source.permutation(people)
+    least = np.array([document.least_in(phase) for phase in range(phases)], dtype=np.float64)
+    if each == 1 and len(set(least)) > 1:
+        ends = np.rint(np.cumsum(least) / least.sum() * (people - phases)).astype(np.int64) + np.arange(1, phases + 1)
+        return [np.sort(turn) for turn in np.split(order, ends[:-1])]
     turn = np.arange(people * each) % phases
     member = order[np.arange(people * each) // each]
     return [np.sort(member[turn == phase]) for phase in range(phases)]

@@ -90,11 +90,12 @@ Layout = Mapping[str, Slot]
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """`count` contributions to one part; row i of every array is contributor i's."""
+    """`count` contributions of one peer partition to one part; row i of every array is contributor i's."""
 
     part: str
     count: int
     fields: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    partition: int = 0
 
     def payloads(self, layout: Layout) -> Iterable[dict[str, Any]]:
         """Each contribution as the JSON object that travels."""
@@ -102,7 +103,7 @@ class Contributions:
             yield {name: _plain(slot, self.fields[name][row]) for name, slot in layout.items()}
 
 
-def read_payloads(layout: Layout, part: str, payloads: Sequence[object]) -> Contributions:
+def read_payloads(layout: Layout, part: str, payloads: Sequence[object], partition: int = 0) -> Contributions:
     """JSON objects back into one batch, each checked against the layout."""
     for payload in payloads:
         if not isinstance(payload, Mapping):
@@ -115,7 +116,7 @@ def read_payloads(layout: Layout, part: str, payloads: Sequence[object]) -> Cont
                 raise Mistake(f"payload.{name}", "is missing")
     objects = [p for p in payloads if isinstance(p, Mapping)]
     fields = {name: slot.array(f"payload.{name}", [p[name] for p in objects]) for name, slot in layout.items()}
-    return Contributions(part, len(objects), fields)
+    return Contributions(part, len(objects), fields, partition)
 
 
 def checked(layout: Layout, batch: Contributions) -> Contributions:

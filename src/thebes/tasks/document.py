@@ -201,10 +201,17 @@ class PeopleDocument(Document):
         """In how many phases one owner takes part; `epsilon` is shared over these."""
         return 1
 
-    @property
-    def parts(self) -> int:
-        """How many contributions one participation sends, under one claim."""
+    def packets(self, phase: int) -> int:
+        """How many contributions one participation in that phase sends, under one claim, each as a part of its own."""
         return 1
+
+    def least_in(self, phase: int) -> int:
+        """How many contributions to each of its parts a phase needs."""
+        return self.min_count
+
+    def wanted_in(self, phase: int) -> int:
+        """How many close it before the deadline."""
+        return self.max_count or self.min_count
 
     @property
     def most_rows(self) -> int:

@@ -20,6 +20,7 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.document import SERVER_FLOOR, PeopleDocument
+from thebes.tasks.packets import part_of, partition_of, parts_of
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Closed, Setting, State, TaskClosed, Wait
 
@@ -34,7 +35,7 @@ class Gathering(ABC):
         self.setting = setting
         self.state = State.OPEN
         self.phase = 0
-        self.accepted = 0
+        self.counts = [0] * document.packets(0)  #: contributions that were heard, by packet
         self._digest = document.digest  # once: every ask names it
         self._release: Release | None = None
         self._expected: int | None = None
@@ -42,11 +43,11 @@ class Gathering(ABC):
     # --- what a kind adds -----------------------------------------------------------------------------
 
     @abstractmethod
-    def layout(self, part: str) -> Layout: ...
+    def layout(self, part: str, partition: int = 0) -> Layout: ...
 
     def examine(self, contributions: Contributions) -> Contributions:
         """Refuse what no honest owner could have sent, naming the field; nothing is heard yet."""
-        return checked(self.layout(contributions.part), contributions)
+        return checked(self.layout(contributions.part, contributions.partition), contributions)
 
     @abstractmethod
     def hear(self, contributions: Contributions) -> None:
@@ -64,9 +65,14 @@ class Gathering(ABC):
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """The inverse of `memory`."""
 
-    def payload(self) -> dict[str, Any]:
-        """What the ask of this phase says, beyond its part."""
+    def payload(self, packet: int = 0, partition: int = 0) -> dict[str, Any]:
+        """What the ask for a packet of a partition says in this phase, beyond its part."""
         return {}
+
+    @property
+    def partitions(self) -> int:
+        """Into how many peer partitions slots fall in this phase."""
+        return 1
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,15 +88,31 @@ class Gathering(ABC):
 
     @property
     def part(self) -> str:
-        """The current phase's part: one contribution of each slot counts towards it."""
-        return f"phase-{self.phase}"
+        """What the current phase is called; with one packet it is the part to which its contributions count."""
+        return part_of(self.phase)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the current phase: one contribution of each slot counts towards its own."""
+        return parts_of(self.part, len(self.counts))
+
+    @property
+    def accepted(self) -> int:
+        """How many contributions the part has that has the fewest."""
+        return min(self.counts)
 
     @property
     def wanted(self) -> int:
-        """How many contributions close the phase before its deadline."""
-        if self._expected is not None:
-            return self._expected
-        return self.document.max_count or self.document.min_count
+        """How many contributions to every part close the phase before its deadline."""
+        return self.document.wanted_in(self.phase) if self._expected is None else self._expected
+
+    @property
+    def least(self) -> int:
+        """How many are enough at the deadline."""
+        return self.document.least_in(self.phase) if self._expected is None else self._expected
+
+    def partition(self, slot: str) -> int:
+        return partition_of(slot, self.partitions)
 
     def expect(self, count: int) -> None:
         """Close the phase at exactly `count` contributions: for simulation, where `min_count` is not enforced."""
@@ -101,33 +123,38 @@ class Gathering(ABC):
     def quote(self, public_state: Mapping[str, Any] | None = None) -> Price:
         return Price(self.document.epsilon, self.document.delta, self.setting.unit)
 
-    def ask(self, slot: str) -> Ask | Wait | Closed:
+    def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
         if self.state is not State.OPEN:
             return Closed()
-        if self.accepted >= self.wanted:
+        if packet >= len(self.counts) or self.counts[packet] >= self.wanted:
             return Wait(1.0)
-        ask_id = f"{self._digest[:16]}.{self.phase}"
-        return Ask(ask_id, self.part, self.phase, self.payload(), self.document.deadline)
+        ask_id, partition = f"{self._digest[:16]}.{self.phase}", self.partition(slot)
+        if self.partitions > 1:
+            ask_id += f".{partition}"
+        payload = self.payload(packet, partition)
+        return Ask(ask_id, self.parts[packet], self.phase, payload, self.document.deadline, partition)
 
     def accept(self, contributions: Contributions) -> None:
-        if self.state is not State.OPEN or contributions.part != self.part:
+        if self.state is not State.OPEN or contributions.part not in self.parts:
             raise TaskClosed("this part of the task is closed; nothing was taken")
-        if self.accepted + contributions.count > self.wanted:
+        if not 0 <= contributions.partition < self.partitions:
+            raise Mistake("partition", "is not one of this part's")
+        packet = self.parts.index(contributions.part)
+        if self.counts[packet] + contributions.count > self.wanted:
             raise TaskClosed("this part of the task has all the contributions it wants; nothing was taken")
         self.hear(self.examine(contributions))
-        self.accepted += contributions.count
+        self.counts[packet] += contributions.count
 
     def advance(self, now: datetime, absent: int = 0) -> None:
         """End the phase if it is full or its time is over. `absent` registered owners count as null inputs."""
         if self.state is not State.OPEN:
             return
-        least = self.document.min_count if self._expected is None else self._expected
         deadline = self.document.deadline
         late = deadline is not None and now >= deadline
-        if self.accepted + absent >= self.wanted or (late and self.accepted + absent >= least):
+        if self.accepted + absent >= self.wanted or (late and self.accepted + absent >= self.least):
             self._release = self.conclude() or self._release
             self.phase += 1
-            self.accepted = 0
+            self.counts = [0] * self.document.packets(self.phase)
             if self.phase >= self.document.phases:
                 self.state = State.DONE
         elif late:
@@ -142,7 +169,7 @@ class Gathering(ABC):
             "digest": self.document.digest,
             "state": str(self.state),
             "phase": self.phase,
-            "accepted": self.accepted,
+            "counts": self.counts,
             "facts": facts,
             "release": None if self._release is None else self._release.as_json(),
         }
@@ -161,6 +188,6 @@ class Gathering(ABC):
             raise Mistake("snapshot", "belongs to another document")
         self.state = State(header["state"])
         self.phase = header["phase"]
-        self.accepted = header["accepted"]
+        self.counts = header.get("counts") or [header["accepted"]]  # as it was before there were packets
         self._release = None if header["release"] is None else release_from_json(header["release"])
         self.remember(header["facts"], arrays)

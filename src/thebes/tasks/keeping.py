@@ -23,7 +23,7 @@ class Keeping(Gathering):
         super().__init__(document, setting)
         self._heard: list[Mapping[str, NDArray[np.generic]]] = []
 
-    def layout(self, part: str) -> Layout:
+    def layout(self, part: str, partition: int = 0) -> Layout:
         return layout_of(self.document)
 
     def hear(self, contributions: Contributions) -> None:

@@ -29,13 +29,17 @@ from thebes.tasks.release import Release
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the aggregator wants from one slot now. `part` depends on public things only; `ask_id` names the ask."""
+    """What the aggregator wants from one slot now. `part` depends on public things only; `ask_id` names the ask.
+
+    `partition` is the peer partition of the slot: everybody of one is asked the same.
+    """
 
     ask_id: str
     part: str
     phase: int
     payload: Mapping[str, Any] = field(default_factory=dict)
     expires_at: datetime | None = None
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +112,41 @@ class Aggregator(Protocol):
 
     @property
     def part(self) -> str:
-        """The part that is heard now."""
+        """What the phase that is heard now is called."""
+        ...
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its parts, one for each packet; of one packet, the phase itself."""
         ...
 
     @property
     def wanted(self) -> int:
-        """So many contributions to it end the phase before its time."""
+        """So many contributions to every part end the phase before its time."""
+        ...
+
+    @property
+    def least(self) -> int:
+        """So many to every part are enough at the deadline."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """Into how many peer partitions slots fall now."""
+        ...
+
+    def partition(self, slot: str) -> int:
+        """The peer partition of a slot; a public function of its name."""
         ...
 
     def quote(self, public_state: Mapping[str, Any] | None = None) -> Price: ...
 
-    def ask(self, slot: str) -> Ask | Wait | Closed: ...
+    def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
+        """What is wanted from a slot (`packets.slot_of`) as its contributor's packet of that number."""
+        ...
 
-    def layout(self, part: str) -> Layout:
-        """What a contribution to this part must look like."""
+    def layout(self, part: str, partition: int = 0) -> Layout:
+        """What a contribution of a partition to this part must look like."""
         ...
 
     def examine(self, contributions: Contributions) -> Contributions:
@@ -158,8 +183,8 @@ class Owner(Protocol):
         self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
     ) -> Contributions: ...
 
-    def layout(self, document: Any, part: str) -> Layout:
-        """What a contribution to this part must look like: the same as the aggregator's, known without it."""
+    def layout(self, document: Any, ask: Ask) -> Layout:
+        """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
 
 

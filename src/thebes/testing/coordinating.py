@@ -17,6 +17,7 @@ from thebes.tasks import registry
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.shape import Aggregator, Ask, Closed, Setting, State, TaskClosed, Wait
 from thebes.wire import frames, log
+from thebes.wire.address import base_url
 from thebes.wire.refusals import Conflict, NotFound
 
 
@@ -25,6 +26,7 @@ class CoordinatorInMemory:
 
     def __init__(self, url: str = "http://127.0.0.1:1") -> None:
         self.url = url
+        self.private = base_url(url)[1]
         self.key = log.new_key()
         self.entries: list[log.Entry] = []
         self.documents: dict[str, dict[str, Any]] = {}
@@ -68,9 +70,10 @@ class CoordinatorInMemory:
         self.before("log")
         return log.published(self.key, self.entries, after=after)
 
-    def ask(self, task_id: str, slot: str, *, framed: bool = False) -> Ask | Wait | Closed:
+    def ask(self, task_id: str, slot: str, *, packet: int = 0, framed: bool = False) -> Ask | Wait | Closed:
         self.before("ask")
-        asked = Closed() if self.status[task_id] not in ("open", "running") else self.aggregators[task_id].ask(slot)
+        over = self.status[task_id] not in ("open", "running")
+        asked = Closed() if over else self.aggregators[task_id].ask(slot, packet)
         self.after("ask")
         return asked
 
@@ -87,8 +90,11 @@ class CoordinatorInMemory:
         if self.status[task_id] not in ("open", "running"):
             raise TaskClosed("the task is closed")
         aggregator = self.aggregators[task_id]
-        payload = read_payloads(aggregator.layout(message["part"]), message["part"], [message["payload"]])
-        aggregator.accept(payload)
+        part, partition = message["part"], aggregator.partition(message["contributor"])
+        if part not in aggregator.parts:
+            raise TaskClosed("this part is closed")
+        layout = aggregator.layout(part, partition)
+        aggregator.accept(read_payloads(layout, part, [message["payload"]], partition))
         receipt = secrets.token_hex(16)
         self.heard[identity] = (body, receipt)
         aggregator.advance(datetime.now(UTC))

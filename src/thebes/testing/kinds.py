@@ -17,6 +17,7 @@ from thebes.privacy import exact, randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.simulation.featurizing import featurize
+from thebes.simulation.partitions import by_partition
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
@@ -55,7 +56,7 @@ class Sample:
 
 
 class Purse:
-    """A claim that adds up what was consumed."""
+    """A claim that adds up what was consumed for one packet."""
 
     def __init__(self) -> None:
         self.epsilon = Decimal(0)
@@ -85,18 +86,28 @@ def _turns(sample: Sample, document: Any, rows: Rows) -> list[np.ndarray[Any, An
 
 
 def _run(sample: Sample) -> tuple[Document, Aggregator, list[tuple[Ask, Contributions, Purse]]]:
+    """Every batch that was heard, with the purse of those who sent it: one for each packet of a participation."""
     document, aggregator, rows, source = _begin(sample)
-    owner = registry.owner(document, simulated=True)
     heard = []
-    for people in _turns(sample, document, rows):
+    for phase, people in enumerate(_turns(sample, document, rows)):
         aggregator.expect(len(people))
-        ask, purse = aggregator.ask("s"), Purse()
-        assert isinstance(ask, Ask)
-        given = owner.contribute(document, ask, rows.select(people), purse, randomness=source)
-        aggregator.accept(given)
+        for ask, given, purse in _given(document, aggregator, rows, people, phase, source):
+            aggregator.accept(given)
+            heard.append((ask, given, purse))
         aggregator.advance(_NOON)
-        heard.append((ask, given, purse))
     return document, aggregator, heard
+
+
+def _given(
+    document: Any, aggregator: Aggregator, rows: Rows, people: Any, phase: int, source: randomness.Randomness
+) -> Iterator[tuple[Ask, Contributions, Purse]]:
+    """What these people send in a phase, packet by packet, peer partition by peer partition."""
+    owner = registry.owner(document, simulated=True)
+    for packet in range(document.packets(phase)):
+        for slot, asked in by_partition(aggregator, people, packet):
+            ask, purse = aggregator.ask(slot, packet), Purse()
+            assert isinstance(ask, Ask)
+            yield ask, owner.contribute(document, ask, rows.select(asked), purse, randomness=source), purse
 
 
 def _same(first: Release | None, second: Release | None) -> bool:
@@ -177,17 +188,18 @@ def check_nobody_spends_more_than_the_price(sample: Sample) -> None:
     document: Any
     document, _, heard = _run(sample)
     price = registry.kind(document.type).price(document)
-    for _, _, purse in heard:
-        most = document.participations
+    for ask, _, purse in heard:
+        most = document.participations * document.packets(ask.phase)
         _expect(0 < purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price, or nothing")
         _expect(purse.delta * most <= price.delta, "a part spends more than its share of delta")
 
 
 def check_a_contribution_survives_its_json(sample: Sample) -> None:
-    _, aggregator, heard = _run(sample)
+    document, aggregator, heard = _run(sample)
     for ask, given, _ in heard:
-        layout = aggregator.layout(ask.part)
+        layout = aggregator.layout(ask.part, ask.partition)
         few = Contributions(given.part, min(3, given.count), {name: a[:3] for name, a in given.fields.items()})
+        _expect(registry.owner(document, simulated=True).layout(document, ask) == layout, "the halves' layouts differ")
         travelled = [json.loads(json.dumps(payload)) for payload in few.payloads(layout)]
         back = read_payloads(layout, ask.part, travelled)
         for name, array in few.fields.items():
@@ -207,7 +219,7 @@ def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
     aggregator.expect(1)
     ask = aggregator.ask("s")
     assert isinstance(ask, Ask)
-    layout = aggregator.layout(ask.part)
+    layout = aggregator.layout(ask.part, ask.partition)
     good = registry.owner(document, simulated=True).contribute(
         document, ask, rows.select(np.array([0])), Purse(), randomness=source
     )
@@ -253,34 +265,37 @@ def check_the_certificate_claims_the_price_and_no_more(sample: Sample) -> None:
 
 
 def check_a_snapshot_continues_where_it_was_taken(sample: Sample) -> None:
-    """Half of the first phase is heard before the snapshot, the rest by a new aggregator that restored it: with
-    the same chance from there on, both end in the same release."""
+    """Half of every phase is heard before a snapshot, the rest by a new aggregator that restored it: with the same
+    chance from there on, both end in the same release."""
     document, _, rows, source = _begin(sample)
     turns = _turns(sample, document, rows)
-    owner = registry.owner(document, simulated=True)
     ends = []
-    middle = len(turns[0]) // 2
-    ready: list[Contributions] = []
+    ready: list[list[Contributions]] = []
     for restarted in (False, True):
         later = Setting(unit=Unit.PERSON, randomness=randomness.seeded_for_simulation(99), simulated=True)
         aggregator = registry.aggregator(document, later)
         for phase, people in enumerate(turns):
             aggregator.expect(len(people))
-            ask = aggregator.ask("s")
-            assert isinstance(ask, Ask)
-            for half, chosen in enumerate((people[:middle], people[middle:])):
-                if not restarted:
-                    given = owner.contribute(document, ask, rows.select(chosen), Purse(), randomness=source)
-                    ready.append(given)
-                aggregator.accept(ready[2 * phase + half])
-                if restarted and phase == 0 and half == 0:
+            if not restarted:
+                given = [batch for _, batch, _ in _given(document, aggregator, rows, people, phase, source)]
+                ready.append([half for batch in given for half in _halves(batch)])
+            for number, batch in enumerate(ready[phase]):
+                if restarted and number == len(ready[phase]) // 2:
                     snapshot = aggregator.snapshot()
                     aggregator = registry.aggregator(document, later)
                     aggregator.restore(snapshot)
                     aggregator.expect(len(people))
+                aggregator.accept(batch)
             aggregator.advance(_NOON)
         ends.append(aggregator.release())
     _expect(_same(ends[0], ends[1]), "a restart changes the answer")
+
+
+def _halves(batch: Contributions) -> Iterator[Contributions]:
+    middle = batch.count // 2
+    for span in (slice(0, middle), slice(middle, batch.count)):
+        fields = {name: values[span] for name, values in batch.fields.items()}
+        yield Contributions(batch.part, len(range(*span.indices(batch.count))), fields, batch.partition)
 
 
 def check_nothing_is_taken_after_the_end(sample: Sample) -> None:

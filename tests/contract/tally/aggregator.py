@@ -13,7 +13,7 @@ from thebes.tasks.release import Release
 class TallyAggregator(Gathering):
     yes = 0
 
-    def layout(self, part):
+    def layout(self, part, partition=0):
         return {"yes": Slot("integer", 0, 1)}
 
     def hear(self, contributions):

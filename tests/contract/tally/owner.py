@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tally.coin import honest
-from thebes.tasks.contributions import Contributions
+from thebes.tasks.contributions import Contributions, Slot
 
 
 class TallyOwner:
@@ -18,6 +18,9 @@ class TallyOwner:
         truth = np.where(missing, 0.0, said) > 0
         told = randomness.toss(honest(document.epsilon), rows.people)
         return Contributions(ask.part, rows.people, {"yes": np.where(told, truth, ~truth).astype(np.int64)})
+
+    def layout(self, document, ask):
+        return {"yes": Slot("integer", 0, 1)}
 
 
 OWNER = TallyOwner()

@@ -21,7 +21,7 @@ class BasicOwner:
     def contribute(self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness) -> Contributions:
         return trusted.contribute(document, ask, rows, claim, randomness=randomness)
 
-    def layout(self, document: Any, part: str) -> Layout:
+    def layout(self, document: Any, ask: Ask) -> Layout:
         return trusted.layout_of(document)
 
     def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:

@@ -30,7 +30,7 @@ class BoundedAggregator(Gathering):
         self._plan = plan(document)
         self._heard: list[Mapping[str, NDArray[np.generic]]] = []
 
-    def layout(self, part: str) -> Layout:
+    def layout(self, part: str, partition: int = 0) -> Layout:
         return self._plan.slots()
 
     def examine(self, contributions: Contributions) -> Contributions:

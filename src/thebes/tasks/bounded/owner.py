@@ -43,7 +43,7 @@ class BoundedOwner:
                 fields[name] = mechanism.perturb(columns[name], randomness)
         return Contributions(ask.part, rows.people, fields)
 
-    def layout(self, document: BoundedDocument, part: str) -> Layout:
+    def layout(self, document: BoundedDocument, ask: Ask) -> Layout:
         return plan(document).slots()
 
     def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:

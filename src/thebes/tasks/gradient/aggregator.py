@@ -42,10 +42,10 @@ class GradientAggregator(Gathering):
         self._failures: list[NDArray[np.generic]] = []
         self._contributors = 0
 
-    def layout(self, part: str) -> Layout:
+    def layout(self, part: str, partition: int = 0) -> Layout:
         return self._network.layout()
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self, packet: int = 0, partition: int = 0) -> dict[str, Any]:
         return {"round": self.phase, "weights": self._packed(self._weights)}
 
     def examine(self, contributions: Contributions) -> Contributions:
