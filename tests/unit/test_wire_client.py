@@ -350,14 +350,6 @@ def test_settings_that_cannot_work_are_mistakes(options: dict[str, Any]) -> None
     assert raised.value.argument in options
 
 
-def test_a_proxy_whose_package_is_not_installed_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "socksio", None)
-    with pytest.raises(Mistake, match="socks"):
-        CoordinatorClient(URL, proxy="socks5://127.0.0.1:9050")
-
-
 def test_what_json_cannot_say_is_a_mistake() -> None:
     script = Script(ok({}))
     for document in ({"epsilon": float("nan")}, {"epsilon": object()}):

@@ -12,17 +12,19 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 
 from thebes import __version__
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
-from thebes.wire import frames
-from thebes.wire.address import base_url, segment
+from thebes.wire import frames, socks
+from thebes.wire.address import base_url, is_onion, segment
 from thebes.wire.problems import from_problem, printable
 from thebes.wire.refusals import TooLarge, Unreachable
 
@@ -30,6 +32,10 @@ RETRIES = 3
 PAUSE_SECONDS = 0.2  #: before the first repeat; doubled each time
 LONGEST_PAUSE_SECONDS = 5.0
 MOST_BYTES = 2**30  #: of one answer
+ANONYMOUS_SECONDS = 90.0  #: a way through relays takes its time
+#: through a SOCKS proxy every program of every version looks alike
+_UNIFORM = {"User-Agent": "thebes", "Accept-Encoding": "identity", "Connection": "close"}
+_LISTS = "lists"  #: who reads what everybody reads
 _TRY_AGAIN = (429, 502, 503, 504)
 
 
@@ -38,6 +44,8 @@ class CoordinatorClient:
 
     `ca_file` names a PEM file with the certificate authority of a deployment that has its own. `trust_env` lets
     the environment name proxies (HTTPS_PROXY, ...); off by default, so that nothing leaves by a way nobody chose.
+    `proxy` is one of HTTP, or of SOCKS5 (`tor`, `socks5h://HOST:PORT`): then every ask and every submission is an
+    identity of its own, reading the lists is one, and watching each task is one; names are resolved there only.
     Safe to share between threads. Close it, or use it in a `with`.
     """
 
@@ -46,7 +54,7 @@ class CoordinatorClient:
         url: str,
         token: str | None = None,
         *,
-        timeout: float = 30,
+        timeout: float | None = None,
         retries: int = RETRIES,
         ca_file: str | Path | None = None,
         proxy: str | None = None,
@@ -54,29 +62,36 @@ class CoordinatorClient:
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.url, self._private = base_url(url)
+        through_socks = socks.Proxy.read(proxy) if socks.is_socks(proxy) else None
+        self.url, self.private = base_url(url, proxied=through_socks is not None)
+        if is_onion(urlsplit(self.url).hostname or "") and through_socks is None:
+            raise Mistake("proxy", "is needed for the address of an onion service: tor, or where your Tor listens")
+        if timeout is None:
+            timeout = 30 if through_socks is None else ANONYMOUS_SECONDS
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
             raise Mistake("timeout", "must be a number of seconds")
         self._retries = retries
         self._sleep = sleep
         headers = {"User-Agent": f"thebes/{__version__}", "Accept": "application/json"}
+        connecting = min(timeout, 10)
+        if through_socks is not None:
+            headers, connecting, proxy, trust_env = {**headers, **_UNIFORM}, timeout, None, False
+            transport = transport or socks.ThroughProxy(through_socks, verify=_authority(ca_file))
         try:
             through = None if proxy is None else httpx.Proxy(proxy)
         except (ValueError, TypeError, httpx.InvalidURL):
             raise Mistake("proxy", "must be an address such as http://127.0.0.1:3128") from None
-        try:
-            self._http = httpx.Client(
-                base_url=self.url,
-                headers=headers,
-                timeout=httpx.Timeout(timeout, connect=min(timeout, 10)),
-                verify=_authority(ca_file),
-                proxy=through,
-                trust_env=trust_env,
-                transport=transport,
-                follow_redirects=False,
-            )
-        except ImportError:
-            raise Mistake("proxy", "of this kind needs another package: pip install 'httpx[socks]'") from None
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=headers,
+            timeout=httpx.Timeout(timeout, connect=connecting),
+            verify=_authority(ca_file),
+            proxy=through,
+            trust_env=trust_env,
+            transport=transport,
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a cookie would link what it comes with
+        )
         if token is not None:
             self.present(token)
 
@@ -88,18 +103,18 @@ class CoordinatorClient:
         self._http.headers["Authorization"] = f"Bearer {token.strip()}"
 
     def _must_be_private(self, secret: str) -> None:
-        if not self._private:
+        if not self.private:
             warnings.warn(f"{secret} travels unencrypted to {self.url}; use https", UserWarning, stacklevel=4)
 
     # --- tasks --------------------------------------------------------------------------------------
 
     def tasks(self) -> list[dict[str, Any]]:
         """The open tasks, each with document, explanation and price."""
-        return self._list(self._json("GET", "/api/task"))
+        return self._list(self._json("GET", "/api/task", reader=_LISTS))
 
     def task(self, task_id: str) -> dict[str, Any]:
         """One task with its status and, where there is one, its latest release as `result`."""
-        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}"))
+        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}", reader=f"task {task_id}"))
 
     def post_task(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Put a document up as a task: `{"task_id", "digest"}`."""
@@ -143,7 +158,7 @@ class CoordinatorClient:
 
     def schemas(self) -> Any:
         """The schemas that collectors publish: `{app: {"tables": {...}}}`."""
-        return self._json("GET", "/api/schema")
+        return self._json("GET", "/api/schema", reader=_LISTS)
 
     def publish_schema(self, app: str, tables: Mapping[str, Any]) -> None:
         """Make known which tables and columns a collector fills: `POST /api/schema {"app", "tables"}`. No counts."""
@@ -151,11 +166,12 @@ class CoordinatorClient:
 
     def sites(self) -> list[dict[str, Any]]:
         """The institutions that take part and their state; empty where the coordinator has none."""
-        return self._list(self._json("GET", "/api/site"))
+        return self._list(self._json("GET", "/api/site", reader=_LISTS))
 
     def log(self, *, after: int = 0) -> dict[str, Any]:
         """The signed task list without its first `after` entries, for `wire.log.verify`."""
-        return self._object(self._json("GET", "/api/log", params={"after": str(after)} if after else None))
+        params = {"after": str(after)} if after else None
+        return self._object(self._json("GET", "/api/log", params=params, reader=_LISTS))
 
     def login(self, username: str, password: str) -> dict[str, Any]:
         """`{"token", "expires_at"}` for a name and a password; `present` the token to use it."""
@@ -183,9 +199,15 @@ class CoordinatorClient:
     # --- one request --------------------------------------------------------------------------------
 
     def _json(
-        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        reader: str | None = None,
     ) -> Any:
-        return self._read(self._request(method, path, json_body=body, params=params))
+        return self._read(self._request(method, path, json_body=body, params=params, reader=reader))
 
     def _request(
         self,
@@ -197,15 +219,17 @@ class CoordinatorClient:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         again: bool = False,
+        reader: str | None = None,
     ) -> httpx.Response:
-        """One request, repeated where that changes nothing: a GET, or a submission, which has one identity."""
+        """One request, repeated where that changes nothing: a GET, or a submission, which has one identity.
+        `reader` names what is read again and again; everything else is a stranger to a proxy each time."""
         if json_body is not None:
             content, headers = _as_json("document", json_body), {**(headers or {}), "Content-Type": "application/json"}
         tries = 1 + (self._retries if again or method == "GET" else 0)
         pause = PAUSE_SECONDS
         for left in range(tries - 1, -1, -1):
             try:
-                answer = self._once(method, path, content, params, headers)
+                answer = self._once(method, path, content, params, headers, reader)
             except httpx.TransportError as error:
                 if not left:
                     raise Unreachable(self.url, _reason(error)) from None
@@ -230,8 +254,12 @@ class CoordinatorClient:
         content: bytes | None,
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
+        reader: str | None,
     ) -> httpx.Response:
-        request = self._http.build_request(method, path, content=content, params=params, headers=headers)
+        lasting = {} if reader is None else {socks.LASTING: reader}
+        request = self._http.build_request(
+            method, path, content=content, params=params, headers=headers, extensions=lasting
+        )
         answer = self._http.send(request, stream=True)
         try:
             taken = bytearray()
@@ -329,6 +357,8 @@ def _retry_after(answer: httpx.Response) -> float:
 
 
 def _reason(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ProxyError):
+        return str(error)
     if isinstance(error, httpx.ConnectTimeout):
         return "nothing answered in time; check the address and whether a firewall is in between"
     if isinstance(error, httpx.TimeoutException):
