@@ -17,6 +17,13 @@ def person(
         str | None,
         typer.Option("--coordinator", envvar="THEBES_COORDINATOR", help="Whose tasks to look at; remembered."),
     ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            "--proxy",
+            help="A SOCKS5 proxy that everything goes through: tor, or socks5h://HOST:PORT; remembered. none ends it.",
+        ),
+    ] = None,
     port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     example: Annotated[bool, typer.Option("--example", help="Fill the store with a made-up person.")] = False,
     no_delay: Annotated[bool, typer.Option("--no-delay", help="Send at once, for tests.")] = False,
@@ -47,6 +54,7 @@ def person(
     run(
         home,
         coordinator=coordinator,
+        proxy=proxy,
         port=port,
         delay=not no_delay,
         fill=fill if example else None,

@@ -26,6 +26,7 @@ def run(
     home: str | Path,
     *,
     coordinator: str | None,
+    proxy: str | None = None,
     port: int = 0,
     delay: bool = True,
     fill: Callable[[Person], None] | None = None,
@@ -36,7 +37,7 @@ def run(
     `pages` puts web pages onto the interface."""
     os.umask(0o077)
     folder = prepared(home)
-    person = Person(folder, coordinator=coordinator, delay=delay, passphrase=passphrase)
+    person = Person(folder, coordinator=coordinator, proxy=proxy, delay=delay, passphrase=passphrase)
     try:
         (folder / DAEMON).unlink(missing_ok=True)  # what an earlier process left behind
         make_token(folder)

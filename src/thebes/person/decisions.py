@@ -22,7 +22,6 @@ from thebes.person.work import Work
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
 from thebes.tasks.shape import TaskClosed
-from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
@@ -55,7 +54,7 @@ class Decisions:
         self._board, self._book, self._purse, self._work = board, book, purse, work
         self._store, self._client, self._settings = store, client, settings
         self._clock, self._delay = clock, delay
-        self._safe = base_url(client.url)[1]
+        self._safe = client.private
         self._deciding = threading.RLock()
 
     def accept(self, task_id: str, *, rule: int | None = None) -> Participation:
@@ -139,7 +138,8 @@ class Decisions:
         """Refuse, or give the participation that is still undecided."""
         if offer.trusted and not self._safe:
             raise NotAllowed(
-                "this task sends values as they are, and the coordinator is reached over plain http; use https"
+                "this task sends values as they are, and the coordinator is reached over plain http; "
+                "use https, or its onion service"
             )
         if getattr(offer.document, "anonymity", "none") == "token":
             raise NotAllowed("this task takes anonymous tokens only, and this home is enrolled in no group")

@@ -27,11 +27,12 @@ from thebes.person.book import Book
 from thebes.person.decisions import Decisions
 from thebes.person.example import example
 from thebes.person.folder import Hold, prepared
+from thebes.person.pacing import Pacing
 from thebes.person.participation import State
 from thebes.person.purse import Purse
 from thebes.person.rules import read_rules
 from thebes.person.seal import Seal
-from thebes.person.settings import Settings
+from thebes.person.settings import DIRECT, Settings
 from thebes.person.work import Work
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.wire.address import base_url
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 
 class Person:
     """One person's machine. `delay` draws a random wait before every contribution; `clock` is seconds since 1970.
+    `proxy` is the SOCKS5 proxy that everything goes through, remembered like `coordinator`; `none` ends that.
     `client` replaces the one that would be made for the coordinator's address."""
 
     def __init__(
@@ -54,6 +56,7 @@ class Person:
         folder: str | Path,
         *,
         coordinator: str | None = None,
+        proxy: str | None = None,
         delay: bool = True,
         passphrase: str | None = None,
         client: CoordinatorClient | None = None,
@@ -63,18 +66,23 @@ class Person:
         self._hold = Hold(self.home)
         self._clock, self._delay = clock, delay
         try:
-            self._open(coordinator, passphrase, client)
+            self._open(coordinator, proxy, passphrase, client)
         except BaseException:
             self._hold.close()
             raise
 
-    def _open(self, coordinator: str | None, passphrase: str | None, client: CoordinatorClient | None) -> None:
-        settings = Settings.read(self.home)
-        if coordinator is not None and coordinator != settings.coordinator:
-            base_url(coordinator)
-            settings.changed({"coordinator": coordinator}).write(self.home)
-        address = coordinator or settings.coordinator
-        self._client = client or (None if address is None else CoordinatorClient(address, retries=1))
+    def _open(
+        self, coordinator: str | None, proxy: str | None, passphrase: str | None, client: CoordinatorClient | None
+    ) -> None:
+        before = Settings.read(self.home)
+        given = {"coordinator": coordinator, "proxy": proxy}
+        settings = before.changed({name: value for name, value in given.items() if value is not None})
+        if client is None and settings.coordinator is not None:
+            client = CoordinatorClient(settings.coordinator, retries=1, proxy=settings.proxy)
+        if settings != before:
+            settings.write(self.home)
+        self._client, self._proxy = client, settings.proxy
+        pacing = Pacing(lambda: self.settings().delay_seconds if self._delay else 0.0, self._clock)
         key = keys.key_of(self.home, passphrase=passphrase)
         self._seal = Seal(key)
         self._store = Store.open(self.home, key=key)
@@ -95,6 +103,7 @@ class Person:
                 client=self._client,
                 store=self._store,
                 clock=self._clock,
+                pacing=None if self._proxy is None else pacing,
             )
             self._decisions = Decisions(
                 board=self._board,
@@ -202,11 +211,13 @@ class Person:
         return Settings.read(self.home)
 
     def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Change limits, caps and delay; what was spent is carried over. The coordinator is set when starting."""
+        """Change limits, caps and delay; what was spent is carried over. Coordinator and proxy are set when
+        starting."""
         if not isinstance(body, Mapping):
             raise Mistake("settings", "must be an object")
-        if "coordinator" in body:
-            raise Mistake("coordinator", "is set when starting: --coordinator URL")
+        for name in ("coordinator", "proxy"):
+            if name in body:
+                raise Mistake(name, f"is set when starting: --{name}")
         changed = self.settings().changed(body)
         changed.write(self.home)
         self._purse.view()
@@ -357,7 +368,12 @@ class Person:
 
 
 def open_person(
-    folder: str | Path, *, coordinator: str | None = None, delay: bool = True, passphrase: str | None = None
+    folder: str | Path,
+    *,
+    coordinator: str | None = None,
+    proxy: str | None = None,
+    delay: bool = True,
+    passphrase: str | None = None,
 ) -> Any:
     """A person's home, to use from Python. While `thebes person` runs on it, this talks to that process instead; the
     same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it)."""
@@ -366,12 +382,17 @@ def open_person(
     home = prepared(folder)
     running = Distant.running(home)
     if running is not None:
-        asked_there = running.settings()["coordinator"]
+        there = running.settings()
+        asked_there = there["coordinator"]
+        if proxy is not None and Settings().changed({"proxy": proxy}).proxy != there["proxy"]:
+            running.close()
+            way = there["proxy"] or DIRECT
+            raise Mistake("proxy", f"is {way} for as long as `thebes person` runs on this home; stop it")
         if coordinator is not None and base_url(coordinator)[0] != base_url(asked_there)[0]:
             running.close()
             raise Mistake("coordinator", f"is {asked_there} for as long as `thebes person` runs on this home; stop it")
         return running
-    person = Person(home, coordinator=coordinator, delay=delay, passphrase=passphrase)
+    person = Person(home, coordinator=coordinator, proxy=proxy, delay=delay, passphrase=passphrase)
     if person.coordinator is not None:
         person.start()
     return person

@@ -15,8 +15,11 @@ from typing import Any
 
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.wire.address import base_url
+from thebes.wire.socks import Proxy
 
 FILE = "person.toml"
+DIRECT = "none"  #: said instead of a proxy by who wants none any more
 TRUSTS = ("local", "trusted")
 SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
@@ -42,9 +45,10 @@ class Cap:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`local` bounds what is noised on this machine, `trusted` what a server promises to noise. `delay_seconds` is
-    the longest random wait before a contribution is sent."""
+    the longest random wait before a contribution is sent. Where there is a `proxy` nothing goes any other way."""
 
     coordinator: str | None = None
+    proxy: str | None = None
     delay_seconds: float = 120.0
     period_days: int = 30
     local: Allowance = Allowance()
@@ -75,7 +79,10 @@ class Settings:
             if name == "coordinator":
                 if not isinstance(value, str):
                     raise Mistake("coordinator", "must be an address")
+                base_url(value)
                 found[name] = value
+            elif name == "proxy":
+                found[name] = None if value == DIRECT else str(Proxy.read(value))
             elif name == "delay_seconds":
                 found[name] = float(_within(name, value, 0, 86_400))
             elif name == "period_days":
@@ -103,6 +110,7 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         return {
             "coordinator": self.coordinator,
+            "proxy": self.proxy,
             "delay_seconds": self.delay_seconds,
             "period_days": self.period_days,
             **{t: {n: float(v) for n, v in _fields(self.allowance(t)).items()} for t in TRUSTS},
@@ -119,6 +127,8 @@ class Settings:
         ]
         if self.coordinator is not None:
             lines.append(f"coordinator = {_text(self.coordinator)}")
+        if self.proxy is not None:
+            lines.append(f"proxy = {_text(self.proxy)}")
         lines += [f"delay_seconds = {self.delay_seconds}", f"period_days = {self.period_days}"]
         for trust in TRUSTS:
             lines += ["", f"[{trust}]", *(f"{n} = {_plain(v)}" for n, v in _fields(self.allowance(trust)).items())]

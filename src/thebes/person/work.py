@@ -17,6 +17,7 @@ import numpy as np
 from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
 from thebes.person.book import Book
+from thebes.person.pacing import Pacing, Packet
 from thebes.person.participation import Participation, Sending, State, share
 from thebes.person.purse import Purse, Waiting
 from thebes.person.seal import Seal
@@ -35,6 +36,7 @@ UNFINISHED = tuple(state for state in State if state.unfinished)
 _BLOCK_BYTES = 256  #: a JSON body is filled up to a multiple of this, so that its length says less
 _WORTH_FRAMING = 53_336  #: base64 characters of 10,000 float32 weights
 _LONGEST_PAUSE = 60.0
+_BEFORE_IT_LEFT = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
 _LATER = (Unreachable, Busy, Frozen, LedgerUnavailable)
 
 log = logging.getLogger(__name__)
@@ -47,7 +49,8 @@ class RowsOf(Protocol):
 
 
 class Work:
-    """Moves one home's participations on. `turn` is called again and again by one thread."""
+    """Moves one home's participations on. `turn` is called again and again by one thread. `pacing` holds back what
+    must not be known by the company it keeps."""
 
     def __init__(
         self,
@@ -58,9 +61,10 @@ class Work:
         client: CoordinatorClient,
         store: RowsOf,
         clock: Callable[[], float] = time.time,
+        pacing: Pacing | None = None,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
-        self._clock = clock
+        self._clock, self._pacing = clock, pacing
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
         self._watched = 0.0
@@ -112,12 +116,16 @@ class Work:
                     self._advance(participation)
             waiting = [p.id for p in self._book.participations(states=UNFINISHED)]
             self._not_before = {i: t for i, t in self._not_before.items() if i in waiting}
+            if self._pacing is not None:
+                self._pacing.forget(set(waiting))
             now = self._clock()
             return min((max(0.0, self._not_before.get(i, 0.0) - now) for i in waiting), default=_LONGEST_PAUSE)
 
     def watch(self) -> None:
         """Look whether tasks that were answered have ended, and keep their results."""
         for participation in self._book.participations(states=[State.SENT]):
+            if self._pacing is not None and not self._pacing.looks(participation.id):
+                continue
             try:
                 told = self._client.task(participation.task_id)
             except _LATER:
@@ -150,6 +158,8 @@ class Work:
         fresh = False
         try:
             while current is not None and current.state in steps:
+                if self._held_back(current):
+                    return
                 before = current.state
                 current = self._sendable(current) if before is State.COMPUTED and fresh else steps[before](current)
                 fresh = before in (State.RESERVED, State.ASKED)
@@ -345,8 +355,29 @@ class Work:
     def _later(self, participation: Participation, note: str) -> None:
         tries = self._tries.get(participation.id, 0)
         self._tries[participation.id] = tries + 1
-        self._pause(participation, min(0.25 * 2 ** min(tries, 10), _LONGEST_PAUSE))
+        seconds = min(0.25 * 2 ** min(tries, 10), _LONGEST_PAUSE)
+        if self._pacing is not None:
+            seconds = self._pacing.again(self._numbered(participation), seconds, deadline=_deadline(participation))
+        self._pause(participation, seconds)
         self._book.note(participation, note)
+
+    def _held_back(self, participation: Participation) -> bool:
+        """Whether its next packet has a later moment of its own."""
+        if self._pacing is None or participation.state not in _BEFORE_IT_LEFT:
+            return False
+        packet, planned = self._numbered(participation), participation.due_at
+        seconds = self._pacing.wait(packet, planned=planned, deadline=_deadline(participation))
+        if seconds > 0:
+            self._pause(participation, seconds)
+        return seconds > 0
+
+    def _numbered(self, participation: Participation) -> Packet:
+        return participation.id, sum(s.receipt is not None for s in self._book.sendings(participation))
+
+
+def _deadline(participation: Participation) -> float | None:
+    moment = getattr(participation.document, "deadline", None)
+    return None if moment is None else float(moment.timestamp())
 
 
 def nothing(document: Document) -> Rows:
