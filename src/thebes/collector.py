@@ -4,9 +4,10 @@ class Steps(Collector): name, version, description, reads, tables = ...; def col
 """
 
 from thebes.collectors.declaring import Collector, Option, State, table
+from thebes.collectors.parsing import elements, items
 from thebes.collectors.running import CollectorFailed, run
 from thebes.collectors.session import Outcome, Session
-from thebes.collectors.sources import broken, elements, items, lines, members
+from thebes.collectors.sources import broken, lines, members
 
 __all__ = [
     "Collector",

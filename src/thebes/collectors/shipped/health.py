@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from thebes.collectors.declaring import Collector, Option, table
+from thebes.collectors.parsing import elements
 from thebes.collectors.session import Session
-from thebes.collectors.sources import Member, broken, elements, lines, members, moment, number, words
+from thebes.collectors.sources import Member, broken, lines, members, moment, number, words
 
 _PREFIX = re.compile(r"^HK(QuantityType|CategoryType|DataType)Identifier|^HKWorkoutActivityType")
 _WANTED = re.compile(r"(^|/)(export|exportieren|exportar|exporter)\.xml$|Daily activity metrics\.csv$", re.IGNORECASE)

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from thebes.collectors.declaring import Collector, Option, table
+from thebes.collectors.parsing import elements, items
 from thebes.collectors.session import Session
-from thebes.collectors.sources import Member, elements, items, members, moment, number, since_1970, words
+from thebes.collectors.sources import Member, members, moment, number, since_1970, words
 from thebes.privacy.faults import Mistake
 
 _WANTED = re.compile(

@@ -11,8 +11,9 @@ from typing import Any
 
 from thebes.collectors.declaring import Collector, Option, State
 from thebes.collectors.inference import Reading, Types
+from thebes.collectors.parsing import items
 from thebes.collectors.session import Session, digest
-from thebes.collectors.sources import LONGEST_LINE, broken, items, lines, opened, words
+from thebes.collectors.sources import LONGEST_LINE, broken, lines, opened, words
 from thebes.data.store.declaration import MOST_COLUMNS, Column, Table
 from thebes.privacy.faults import Mistake
 
