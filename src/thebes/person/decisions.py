@@ -18,14 +18,13 @@ from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import Rule
 from thebes.person.settings import Settings
-from thebes.person.work import Work
+from thebes.person.work import COMPUTING_SECONDS, Work
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
 from thebes.tasks.shape import TaskClosed
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
-COMPUTING_SECONDS = 5.0  #: until a contribution may be due, however long it takes to compute
 _OPEN = ("open", "running")
 
 log = logging.getLogger(__name__)

@@ -104,6 +104,7 @@ class Person:
                 store=self._store,
                 clock=self._clock,
                 pacing=None if self._proxy is None else pacing,
+                steady=self._delay,
             )
             self._decisions = Decisions(
                 board=self._board,
@@ -327,6 +328,8 @@ class Person:
             self._closed = True
         self._stopping.set()
         self._wake.set()
+        if self._client is not None:
+            self._work.stop()
         if self._worker is not None:
             self._worker.join(timeout=10)
         if self._client is not None:

@@ -154,6 +154,12 @@ class Waiting:
         self._left = claim.remaining
         self.epsilon = Decimal(0)
         self.delta = Decimal(0)
+        #: a moment (of `time.monotonic`) before which what is made must not leave
+        self.not_before = 0.0
+
+    def hold(self, moment: float) -> None:
+        """Keep what is made until `moment`: until then, how long it took may be the data's doing."""
+        self.not_before = max(self.not_before, moment)
 
     def consume(self, *, epsilon: Any, delta: Any = 0) -> None:
         from thebes.privacy import exact

@@ -36,6 +36,8 @@ UNFINISHED = tuple(state for state in State if state.unfinished)
 _BLOCK_BYTES = 256  #: a JSON body is filled up to a multiple of this, so that its length says less
 _WORTH_FRAMING = 53_336  #: base64 characters of 10,000 float32 weights
 _LONGEST_PAUSE = 60.0
+#: from reading the rows to the first byte, at least: longer than reading them can take, whatever they are
+COMPUTING_SECONDS = 5.0
 _BEFORE_IT_LEFT = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
 _LATER = (Unreachable, Busy, Frozen, LedgerUnavailable)
 
@@ -50,7 +52,8 @@ class RowsOf(Protocol):
 
 class Work:
     """Moves one home's participations on. `turn` is called again and again by one thread. `pacing` holds back what
-    must not be known by the company it keeps."""
+    must not be known by the company it keeps; `steady` holds back every contribution for as long as making it can take,
+    so that how long it did take shows nowhere."""
 
     def __init__(
         self,
@@ -62,13 +65,18 @@ class Work:
         store: RowsOf,
         clock: Callable[[], float] = time.time,
         pacing: Pacing | None = None,
+        steady: bool = True,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
-        self._clock, self._pacing = clock, pacing
+        self._clock, self._pacing, self._steady = clock, pacing, steady
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
         self._watched = 0.0
-        self._turning = threading.Lock()
+        self._turning, self._stopping = threading.Lock(), threading.Event()
+
+    def stop(self) -> None:
+        """Hold nothing back any longer, and send nothing that is still held back: the process ends."""
+        self._stopping.set()
 
     def recover(self) -> None:
         """After a restart: what was agreed to and not yet set aside is set aside now, or forgotten if it cannot be."""
@@ -189,13 +197,19 @@ class Work:
             return None
         if participation.state is State.RESERVED:
             participation = self._book.move(participation, State.ASKED)
+        began = time.monotonic()
         try:
-            sending = self._computed(participation, ask)
+            sending, not_before = self._computed(participation, ask)
         except _LATER:
             raise
         except ThebesError as error:
             return self._end(participation, State.FAILED, f"nothing was sent: {error}")
-        return self._book.keep(participation, sending)
+        kept = self._book.keep(participation, sending)
+        # Here and not in `_pause`: other contributions, too, would leave later by what this one took.
+        held = max(not_before, began + COMPUTING_SECONDS) - time.monotonic()
+        if self._steady and self._stopping.wait(max(held, 0.0)):
+            return None
+        return kept
 
     def _ask(self, participation: Participation, *, framed: bool = False) -> Ask | Wait | Closed:
         """What the server wants now; one that knows nothing of the task (any more) wants nothing."""
@@ -226,7 +240,8 @@ class Work:
             return False
         return isinstance(ask, Closed) or phase_of(ask.part) != phase_of(sent[0])
 
-    def _computed(self, participation: Participation, ask: Ask) -> Sending:
+    def _computed(self, participation: Participation, ask: Ask) -> tuple[Sending, float]:
+        """The bytes to send, and the moment before which how long they took may be the data's doing."""
         document = participation.document
         owner = registry.owner(document)
         if isinstance(document, PeopleDocument) and not self._has(document, ask, participation):
@@ -238,7 +253,8 @@ class Work:
         body, media_type = frames.encode(message, worth=_WORTH_FRAMING)
         if media_type == frames.JSON:
             body += b" " * (-len(body) % _BLOCK_BYTES)
-        return Sending(participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
+        made_of = (participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
+        return Sending(*made_of), paid.not_before
 
     def _contribution(self, participation: Participation, ask: Ask) -> tuple[Contributions, Waiting]:
         document = participation.document

@@ -70,6 +70,7 @@ class GradientWorker:
         self._caps = (memory_bytes, cpu_seconds)
         self._trusted = trusted
         self._allow_network = unsafe_allow_network
+        self._moment = math.inf
         self._child: Child | None = None
 
     def __enter__(self) -> Self:
@@ -89,6 +90,10 @@ class GradientWorker:
     def parameter_count(self) -> int:
         return self.model.graph.parameter_count
 
+    def finish_by(self, moment: float) -> None:
+        """Give zeros for whatever is not there by `moment` (of `time.monotonic`), in all requests from now on."""
+        self._moment = moment
+
     def gradients(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> Floats:
         """One gradient per row, shape (rows, P), float32, entries possibly NaN: for `clip_rows`.
 
@@ -96,7 +101,7 @@ class GradientWorker:
         """
         flat, rows, truths = self._checked(weights, inputs, targets)
         result = np.zeros((len(rows), self.parameter_count), dtype=np.float32)
-        deadline = time.monotonic() + self._wall_seconds
+        deadline = min(time.monotonic() + self._wall_seconds, self._moment)
         size = max(_EXCHANGE_FLOATS // max(self.parameter_count + rows.shape[1], 1), 1)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
@@ -113,7 +118,7 @@ class GradientWorker:
         Zeros if the child failed, or without rows. Not clipped yet.
         """
         flat, rows, truths = self._checked(weights, inputs, targets)
-        deadline = time.monotonic() + self._wall_seconds
+        deadline = min(time.monotonic() + self._wall_seconds, self._moment)
         found = self._computed(flat, rows, truths, deadline, averaged=True) if len(rows) else None
         return np.zeros(self.parameter_count, dtype=np.float64) if found is None else finite(found)
 
@@ -133,6 +138,9 @@ class GradientWorker:
             if self.backbone is not None:
                 rows = outputs_of(self.backbone, self.backbone.initial, rows)
             return (mean_gradient if averaged else per_example_gradients)(self.model, self.loss, flat, rows, truths)
+        if time.monotonic() >= deadline:
+            self.failures.append("its time was over before it began")
+            return None
         shape = (self.parameter_count,) if averaged else (len(rows), self.parameter_count)
         parts = [pipe.REQUEST.pack(len(rows), averaged)]
         parts += [np.ascontiguousarray(each, dtype="<f4").tobytes() for each in (flat, rows, truths)]
