@@ -1,25 +1,18 @@
-"""The coordinator's pages: what is asked, how far it is, what came out."""
+"""The coordinator's pages: what is asked, how far it is, what came out, and asking oneself."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import Response
+from fastapi import FastAPI
 
-from thebes.apps.pages.frame import Frame, Place, serve_files
+from thebes.apps.pages.asking import composing, log, looking, schemas, signing, task, users
+from thebes.apps.pages.asking.hall import PLACES, Hall
+from thebes.apps.pages.frame import Frame, serve_files
 from thebes.coordinator.reception import Reception
-
-PLACES = (Place("/", "Open tasks"),)
 
 
 def put_on(api: FastAPI, reception: Reception) -> None:
     """Put the pages onto a coordinator's interface."""
-    frame = Frame("coordinator", PLACES)
+    hall = Hall(Frame("coordinator", PLACES), reception)
     serve_files(api)
-    routes = APIRouter(include_in_schema=False)
-
-    @routes.get("/")
-    async def front(request: Request) -> Response:
-        """Open tasks."""
-        return frame.page(request, "coordinator/tasks.html", title="Open tasks", tasks=await reception.tasks())
-
-    api.include_router(routes)
+    for page in (looking, task, composing, signing, users, schemas, log):
+        api.include_router(page.routes(hall))

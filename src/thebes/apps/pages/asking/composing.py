@@ -1,0 +1,192 @@
+"""Asking: a form over the published schemas, checked while one types, rehearsed with made-up people, put up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from thebes.apps import rehearsal
+from thebes.apps.pages.asking import words
+from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
+from thebes.apps.pages.asking.hall import Hall
+from thebes.apps.pages.asking.signing import sentence
+from thebes.apps.pages.asking.task import abridged
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument
+
+KIND_WORDS = {
+    "basic": ("One statistic", "a count, mean, median, histogram … of one value from each person"),
+    "integrated": ("A model", "a regression or classifier, trained by this server on values it then destroys"),
+    "bounded": ("Perturbed rows", "one row from each person, changed at random before it leaves them"),
+    "gradient": ("A network", "trained step by step from perturbed directions; needs a model from thebes.torch"),
+}
+LABELS = {
+    "type": "What comes out",
+    "epsilon": "Epsilon",
+    "delta": "Delta",
+    "min_count": "People needed",
+    "max_count": "People at most",
+    "expires_at": "Expires",
+    "featurizer": "SQL",
+    "aggregator": "Statistic",
+    "quantile": "Which quantile",
+    "bins": "Bins",
+    "model": "Model",
+    "loss": "Loss",
+    "inputs": "Inputs",
+    "output": "Predicted column",
+    "outputs": "Predicted column",
+    "mechanism": "Mechanism",
+    "missing": "Missing values",
+    "name": "Name",
+    "purpose": "Purpose",
+    "bounds": "Bounds",
+    "document": "The JSON",
+}
+_ANCHORS = {"type": "kind", "inputs": "featurizer", "outputs": "output", "document": "raw"}
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+    reception = hall.reception
+
+    async def choices() -> dict[str, Any]:
+        schemas = await reception.schemas()
+        return {
+            "schemas": schemas,
+            "tables": tables_of(schemas),
+            "kinds": KIND_WORDS,
+            "own": OWN,
+            "statistics": await asyncio.to_thread(_statistics),
+        }
+
+    @made.get("/ask")
+    async def show(request: Request, like: str = "") -> Response:
+        """The form: empty, or like a task there is."""
+        told = await choices()
+        draft = Draft().settled(told["schemas"])
+        if like:
+            task, _ = await reception.task(like)
+            draft = form_of(task["document"], told["schemas"])
+        return await hall.page(request, "ask.html", title="Ask a question", d=draft, **told)
+
+    @made.post("/ask/fields")
+    async def fields(request: Request) -> HTMLResponse:
+        """The form after its structure changed."""
+        body, told = await hall.written(request), await choices()
+        answer = hall.part("fields.html", d=turned(Draft.read(body), body, told["schemas"]), **told)
+        answer.headers["HX-Trigger"] = "recheck"
+        return answer
+
+    @made.post("/ask/check")
+    async def check(request: Request) -> HTMLResponse:
+        """What is wrong with it, field by field; or what people would be told."""
+        draft = Draft.read(await hall.written(request))
+        visitor = await hall.visitor(request)
+        found = await examined(draft)
+        rehearsed = "" if found["problems"] else await asyncio.to_thread(_not_rehearsed, found["document"])
+        return hall.part(
+            "verdict.html",
+            found=found,
+            document=abridged(found.get("document", {})),
+            visitor=visitor,
+            words=words,
+            not_rehearsed=rehearsed,
+        )
+
+    @made.post("/ask/rehearse")
+    async def rehearse(request: Request) -> HTMLResponse:
+        """How far noise would move the answer, with made-up people: for who is signed in."""
+        draft = Draft.read(await hall.written(request))
+        try:
+            await hall.somebody(request)
+            checked: Any = await asyncio.to_thread(reception.checked, draft.document())
+            told = await asyncio.to_thread(rehearsal.rehearse, checked)
+        except Mistake as mistake:
+            return hall.note(f"{mistake.argument}: {mistake.message}")
+        except Refusal as refusal:
+            return hall.note(sentence(str(refusal)))
+        kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
+        return hall.part("rehearsal.html", told=told, kept=kept, bounded=checked.type == "bounded")
+
+    @made.post("/ask")
+    async def put_up(request: Request) -> Response:
+        """Put it up, and lead to its page."""
+        draft = Draft.read(await hall.written(request))
+        try:
+            task_id, _ = await reception.post(draft.document(), await hall.somebody(request))
+        except Mistake as mistake:
+            return hall.note(f"{mistake.argument}: {mistake.message}")
+        except Refusal as refusal:
+            return hall.note(sentence(str(refusal)))
+        return Response(headers={"HX-Redirect": f"/task/{task_id}"})
+
+    async def examined(draft: Draft) -> dict[str, Any]:
+        try:
+            found = await reception.examined(draft.document())
+        except InvalidDocument as refused:
+            found = {"problems": [{"field": f, "message": m} for f, m in refused.problems]}
+        found["problems"] = [told_plainly(problem, draft) for problem in found["problems"]]
+        return found
+
+    return made
+
+
+def turned(draft: Draft, body: Mapping[str, Any], schemas: Mapping[str, Any]) -> Draft:
+    """Between form and JSON where somebody changed over; what was composed so far comes along."""
+    was_json = body.get("was") == "json"
+    if draft.written and not was_json:
+        form = replace(draft, written=False).settled(schemas)
+        return replace(form, written=True, raw=form.as_far())
+    if not draft.written and was_json:
+        try:
+            return Draft.of(replace(draft, written=True).document(), schemas)
+        except InvalidDocument as refused:
+            return replace(draft, written=True, note=f"Not possible yet. {refused.argument}: {refused.message}")
+    return draft if draft.written else draft.settled(schemas)
+
+
+def form_of(document: Mapping[str, Any], schemas: Mapping[str, Any]) -> Draft:
+    """A form that means this document; where there is none, its JSON."""
+    try:
+        return Draft.of(document, schemas)
+    except InvalidDocument:
+        return Draft(written=True, raw=json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
+    """A problem in words, with the place in the form where it can be mended."""
+    name, message = problem["field"], problem["message"]
+    top, _, rest = name.partition(".")
+    label = LABELS.get(top, top)
+    anchor = "raw" if draft.written else _ANCHORS.get(top, top if top in LABELS else "")
+    if top == "bounds" and rest and not draft.written:
+        places = [place for place, bound in enumerate(draft.bounds) if f"{rest}.".startswith(f"{bound.column}.")]
+        anchor = f"bound-{places[-1]}-kind" if places else "bounds"
+    message = re.sub(r"^(Input|String|Tuple|List|Value|Dictionary) should", "must", message)
+    return {"field": name, "label": f"{label}: {rest}" if rest else label, "message": message, "anchor": anchor}
+
+
+def _not_rehearsed(document: Mapping[str, Any]) -> str:
+    """Why there is no rehearsal of this, or nothing."""
+    try:
+        checked: Any = registry.check(document)
+        rehearsal.rehearsable(checked)
+    except Refusal as refusal:
+        return sentence(str(refusal))
+    return ""
+
+
+def _statistics() -> list[str]:
+    from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
+    from thebes.tasks.basic.kind import STATISTICS
+
+    return [*STATISTICS, *sorted({*SAFE_FUNCTIONS} - {*STATISTICS})]

@@ -1,0 +1,383 @@
+"""A task that is being composed: what stands in the form, and the document it means.
+
+What must stay true: nothing typed is lost or guessed at; what cannot be read as a number or a value is a problem of
+its field, told beside those that the kind itself finds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from thebes.data import featurizer as sql
+from thebes.privacy.faults import Mistake
+from thebes.tasks.document import InvalidDocument
+
+KINDS = ("basic", "integrated", "bounded", "gradient")
+#: which typed fields a kind has beside those of every document
+OWN: dict[str, tuple[str, ...]] = {
+    "basic": ("aggregator", "quantile", "bins", "missing"),
+    "integrated": ("model", "output", "missing"),
+    "bounded": ("mechanism",),
+    "gradient": ("model", "loss", "output", "clip", "rounds", "rounds_per_owner", "learning_rate"),
+}
+EVERYWHERE = ("name", "purpose", "epsilon", "delta", "min_count", "max_count", "expires_at")
+NUMBERS = frozenset(
+    [
+        "epsilon",
+        "delta",
+        "min_count",
+        "max_count",
+        "quantile",
+        "bins",
+        "clip",
+        "rounds",
+        "rounds_per_owner",
+        "learning_rate",
+    ]
+)
+DEFAULTS = {
+    "epsilon": "1",
+    "min_count": "100",
+    "aggregator": "median",
+    "model": "LinearRegression",
+    "mechanism": "split",
+    "missing": "refuse",
+}
+_SET_BY_KIND = ("version", "server", "anonymity")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
+MOST_COLUMNS = 200
+
+Schemas = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDraft:
+    """What is typed about one column's bounds. `kind` is "", "range" or "set"."""
+
+    column: str
+    kind: str = ""
+    low: str = ""
+    high: str = ""
+    values: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything that stands in the form. `raw` is the JSON that experts edit; `written` says that it counts.
+    `made` is the SQL that the ticked columns gave last: SQL that differs from it was written by hand, and is kept.
+    `rest` holds fields of a document that the form has no place for."""
+
+    kind: str = "basic"
+    table: str = ""
+    ticked: tuple[str, ...] = ()
+    sql: str = ""
+    made: str = ""
+    fields: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+    bounds: tuple[BoundDraft, ...] = ()
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    written: bool = False
+    raw: str = ""
+    note: str = ""
+
+    def get(self, name: str) -> str:
+        return self.fields.get(name, "")
+
+    @property
+    def rest_text(self) -> str:
+        return json.dumps(self.rest)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the SQL gives, or nothing while it cannot be read."""
+        try:
+            return sql.read(self.sql).outputs[:MOST_COLUMNS] if self.sql.strip() else ()
+        except Mistake:
+            return ()
+
+    # --- from what a browser sent -----------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Draft:
+        """What stands in the form, as a browser sent it."""
+        kind = _text(body, "kind")
+        known = kind if kind in KINDS else "basic"
+        names = (*EVERYWHERE, *OWN[known])
+        return cls(
+            kind=known,
+            table=_text(body, "table"),
+            ticked=tuple(_texts(body.get("column"))),
+            sql=_text(body, "featurizer"),
+            made=_text(body, "made"),
+            fields={name: _text(body, name) for name in names if name in body},
+            bounds=tuple(_bounds(body)),
+            rest=_object(_text(body, "rest")),
+            written=_text(body, "mode") == "json",
+            raw=_text(body, "raw"),
+        )
+
+    def settled(self, schemas: Schemas) -> Draft:
+        """The form after its structure changed: columns of the chosen table, SQL of the ticked columns unless it
+        was written by hand, one row of bounds for each column that the SQL gives."""
+        draft = self
+        if not draft.table and schemas and not draft.sql:
+            draft = replace(draft, table=next(iter(tables_of(schemas)), ""))
+        columns = tables_of(schemas).get(draft.table, {}).get("columns", {})
+        ticked = tuple(column for column in draft.ticked if column in columns)
+        by_hand = bool(draft.sql.strip()) and draft.sql.strip() != draft.made.strip()
+        made = _select(draft.table, ticked)
+        draft = replace(draft, ticked=ticked, made=made, sql=draft.sql if by_hand else made)
+        known = {bound.column: bound for bound in draft.bounds}
+        wanted = draft.outputs or tuple(known)
+        bounds = tuple(known.get(column) or _first_bound(column, columns) for column in wanted)
+        fields = {**{n: v for n, v in DEFAULTS.items() if n in (*EVERYWHERE, *OWN[draft.kind])}, **draft.fields}
+        if "output" in OWN[draft.kind] and draft.outputs and fields.get("output") not in draft.outputs:
+            fields["output"] = draft.outputs[-1]
+        return replace(draft, bounds=bounds, fields=fields)
+
+    # --- to and from a document -------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """The document that this means; InvalidDocument where something cannot even be read."""
+        if self.written:
+            return _document(self.raw)
+        problems: list[tuple[str, str]] = []
+        made: dict[str, Any] = {"type": self.kind}
+        for name in (*EVERYWHERE, *OWN[self.kind]):
+            typed = self.get(name).strip()
+            if not typed or name == "output":
+                continue
+            if name in NUMBERS:
+                number = _number(typed)
+                if number is None:
+                    problems.append((name, "must be a number"))
+                else:
+                    made[name] = number
+            elif name == "expires_at":
+                made[name] = (
+                    f"{typed}{'' if typed.count(':') > 1 else ':00'}+00:00" if _MOMENT.fullmatch(typed) else typed
+                )
+            else:
+                made[name] = typed
+        if made.get("missing") == "refuse":
+            del made["missing"]
+        if self.sql.strip():
+            made["featurizer"] = self.sql.strip()
+        output = self.get("output")
+        if "output" in OWN[self.kind] and output:
+            made["inputs"] = [column for column in self.outputs if column != output]
+            made["output" if self.kind == "integrated" else "outputs"] = (
+                output if self.kind == "integrated" else [output]
+            )
+        bounds: dict[str, Any] = {}
+        for bound in self.bounds:
+            if bound.kind and (bound.column in self.outputs or not self.outputs):
+                bounds[bound.column] = _bound_of(bound, problems)
+        if bounds:
+            made["bounds"] = bounds
+        made |= self.rest
+        if problems:
+            raise InvalidDocument(problems)
+        return made
+
+    def as_far(self) -> str:
+        """The document as JSON, as far as it can be read."""
+        try:
+            return json.dumps(self.document(), indent=2, ensure_ascii=False)
+        except InvalidDocument as refused:
+            wrong = {name.partition(".")[0] for name, _ in refused.problems}
+            typed = {name: value for name, value in self.fields.items() if name not in wrong}
+            kept = tuple(bound for bound in self.bounds if "bounds" not in wrong or not bound.kind)
+            return json.dumps(replace(self, fields=typed, bounds=kept).document(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], schemas: Schemas) -> Draft:
+        """The form that means this document."""
+        kind = document.get("type")
+        if kind not in KINDS:
+            raise InvalidDocument([("type", f"has no form here; the form knows {', '.join(KINDS)}")])
+        rest = {name: value for name, value in document.items() if name not in ("type", *_SET_BY_KIND)}
+        fields: dict[str, str] = {}
+        for name in (*EVERYWHERE, *OWN[kind]):
+            if name in rest and isinstance(rest[name], (str, int, float)) and name != "output":
+                fields[name] = _typed(rest.pop(name))
+        if fields.get("expires_at", "").endswith("+00:00"):
+            fields["expires_at"] = fields["expires_at"].removesuffix("+00:00")
+        asked = rest.pop("featurizer", "")
+        asked = asked if isinstance(asked, str) else ""
+        try:
+            read = sql.read(asked)
+        except Mistake:
+            read = None
+        outputs = read.outputs if read else ()
+        name = "output" if kind == "integrated" else "outputs"
+        output = rest.get(name)
+        only = output[0] if isinstance(output, list) and len(output) == 1 else output
+        if isinstance(only, str) and rest.get("inputs") == [c for c in outputs if c != only]:
+            fields["output"] = only
+            del rest[name], rest["inputs"]
+        bounds = []
+        declared = rest.get("bounds")
+        if isinstance(declared, Mapping) and all(isinstance(bound, Mapping) for bound in declared.values()):
+            bounds = [_drafted(str(column), bound) for column, bound in rest.pop("bounds").items()]
+        table = next(iter(read.tables), "") if read and len(read.tables) == 1 else ""
+        ticked = tuple(c for c in outputs if c in tables_of(schemas).get(table, {}).get("columns", {}))
+        made = _select(table, ticked)
+        return cls(
+            kind=kind,
+            table=table if table in tables_of(schemas) else "",
+            ticked=ticked,
+            sql=asked,
+            made=made if made == asked.strip() else "",
+            fields=fields,
+            bounds=tuple(bounds),
+            rest=rest,
+        ).settled(schemas)
+
+
+def tables_of(schemas: Schemas) -> dict[str, Mapping[str, Any]]:
+    """Every published table by the name that SQL knows it by."""
+    return {f"{app}.{name}": table for app, told in schemas.items() for name, table in told["tables"].items()}
+
+
+def _document(raw: str) -> dict[str, Any]:
+    def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise InvalidDocument([(twice[0][:40], "stands there twice; which one is meant?")])
+        return dict(pairs)
+
+    try:
+        read = json.loads(raw, object_pairs_hook=once_each)
+    except InvalidDocument:
+        raise
+    except json.JSONDecodeError as error:
+        raise InvalidDocument([("document", f"is not JSON (line {error.lineno}, column {error.colno})")]) from None
+    except (ValueError, RecursionError):
+        raise InvalidDocument([("document", "is not JSON that can be read")]) from None
+    if not isinstance(read, dict):
+        raise InvalidDocument([("document", "must be a JSON object")])
+    return read
+
+
+# --- pieces -------------------------------------------------------------------------------------------------
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name, "")
+    return value.replace("\r\n", "\n") if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> list[str]:
+    listed = value if isinstance(value, list) else [value]
+    return [each for each in listed if isinstance(each, str)]
+
+
+def _object(words: str) -> dict[str, Any]:
+    try:
+        read = json.loads(words) if words else {}
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _bounds(body: Mapping[str, Any]) -> Iterator[BoundDraft]:
+    for place in range(MOST_COLUMNS):
+        column = body.get(f"bound-{place}-column")
+        if not isinstance(column, str):
+            return
+        kind = _text(body, f"bound-{place}-kind")
+        parts = {part: _text(body, f"bound-{place}-{part}") for part in ("low", "high", "values", "default")}
+        yield BoundDraft(column, kind if kind in ("range", "set") else "", **parts)
+
+
+def _first_bound(column: str, columns: Mapping[str, Any]) -> BoundDraft:
+    """What a column's published type suggests. Never numbers: those are for the requestor to know."""
+    type_ = columns.get(column, {}).get("type", "")
+    if type_ == "boolean":
+        return BoundDraft(column, "set", values="true, false")
+    return BoundDraft(column, {"float": "range", "integer": "range", "string": "set"}.get(type_, ""))
+
+
+def _select(table: str, columns: Sequence[str]) -> str:
+    """The SQL that reads these columns; names that are words of SQL are quoted."""
+    if not table or not columns:
+        return ""
+    plain = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
+    try:
+        if sql.read(plain).outputs == tuple(columns):
+            return plain
+    except Mistake:
+        pass
+    quoted = ", ".join(f'"{column}"' for column in columns)
+    return f"SELECT {quoted} FROM " + ".".join(f'"{part}"' for part in table.split("."))  # noqa: S608
+
+
+def _number(typed: str) -> int | float | None:
+    try:
+        return int(typed) if re.fullmatch(r"[+-]?\d{1,18}", typed) else _finite(float(typed))
+    except ValueError:
+        return None
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _value(typed: str) -> Any:
+    """One member of a set: a number or a truth value where it reads as one, else the words. Quotes keep words."""
+    if len(typed) > 1 and typed[0] == typed[-1] == '"':
+        return typed[1:-1]
+    if typed in ("true", "false"):
+        return typed == "true"
+    number = _number(typed)
+    return typed if number is None else number
+
+
+def _typed(value: Any) -> str:
+    """A member of a set, or a number, as it is typed so that it reads back the same."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _bound_of(bound: BoundDraft, problems: list[tuple[str, str]]) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": bound.kind}
+    if bound.kind == "set":
+        members = [_value(part.strip()) for part in re.split(r"[,\n]", bound.values) if part.strip()]
+        made["values"] = members
+        if bound.default.strip():
+            made["default"] = _value(bound.default.strip())
+        return made
+    for name in ("low", "high", "default"):
+        typed = getattr(bound, name).strip()
+        number = _number(typed)
+        if typed and number is None:
+            problems.append((f"bounds.{bound.column}.{name}", "must be a number"))
+        elif number is not None:
+            made[name] = number
+    return made
+
+
+def _drafted(column: str, bound: Mapping[str, Any]) -> BoundDraft:
+    kind = bound.get("type")
+    if kind == "set":
+        values = bound.get("values")
+        listed = values if isinstance(values, (list, tuple)) else []
+        default = bound.get("default")
+        return BoundDraft(
+            column, "set", values=", ".join(map(_member, listed)), default="" if default is None else _member(default)
+        )
+    ends = {n: _typed(bound[n]) if bound.get(n) is not None else "" for n in ("low", "high", "default")}
+    return BoundDraft(column, "range" if kind == "range" else "", **ends)
+
+
+def _member(value: Any) -> str:
+    typed = _typed(value)
+    return f'"{typed}"' if isinstance(value, str) and _value(typed) != value else typed

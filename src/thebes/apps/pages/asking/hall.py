@@ -1,0 +1,172 @@
+"""What every page of the coordinator stands in: who looks, what may be written, how a refusal is told.
+
+What must stay true: a page writes only as JSON and only from this very server; its token stays in a cookie that no
+script reads; what a page does, it does through the same reception as the interface.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.routing import APIRoute
+
+from thebes.apps.pages.frame import Frame, Place, partial
+from thebes.coordinator.accounts import Role, Somebody
+from thebes.coordinator.reception import Reception
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.wire.problems import to_problem
+from thebes.wire.refusals import Malformed, NotAllowed, NotSignedIn
+
+PLACES = (
+    Place("/", "Open tasks"),
+    Place("/ended", "Ended"),
+    Place("/ask", "Ask"),
+    Place("/schemas", "Schemas"),
+    Place("/log", "Log"),
+)
+USERS = Place("/users", "Users")
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who looks at a page. Nobody in particular may look too; `until` is when their sign-in ends by itself."""
+
+    somebody: Somebody | None = None
+    until: datetime | None = None
+
+    @property
+    def operates(self) -> bool:
+        return self.somebody is not None and self.somebody.role is Role.OPERATOR
+
+    @property
+    def asks(self) -> bool:
+        """Whether they may put tasks up."""
+        return self.somebody is not None and self.somebody.role in (Role.REQUESTOR, Role.OPERATOR)
+
+    def cancels(self, requestor: str) -> bool:
+        """Whether they may cancel a task of that requestor."""
+        return self.operates or (self.somebody is not None and self.somebody.name == requestor)
+
+
+class Hall:
+    """One coordinator's pages."""
+
+    def __init__(self, frame: Frame, reception: Reception) -> None:
+        self._frame = frame
+        self.reception = reception
+
+    def routes(self) -> APIRouter:
+        """Where a page's routes are put; what they refuse is told as a page."""
+        hall = self
+
+        class Route(APIRoute):
+            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+                inner = super().get_route_handler()
+
+                async def handle(request: Request) -> Response:
+                    try:
+                        return await inner(request)
+                    except (Mistake, Refusal) as refusal:
+                        return await hall.refused(request, refusal)
+
+                return handle
+
+        return APIRouter(include_in_schema=False, route_class=Route)
+
+    # --- answers ----------------------------------------------------------------------------------------
+
+    async def page(self, request: Request, template: str, *, title: str, status: int = 200, **more: Any) -> Response:
+        """A whole page, for whoever looks."""
+        visitor = more.pop("visitor", None) or await self.visitor(request)
+        places = (*PLACES, USERS) if visitor.operates else PLACES
+        return self._frame.page(
+            request, f"coordinator/{template}", status=status, title=title, visitor=visitor, places=places, **more
+        )
+
+    def part(self, template: str, **more: Any) -> HTMLResponse:
+        """A piece of a page. What is wrong with what somebody typed is told in it, with status 200: a browser would
+        report anything else as a failure of the page."""
+        return self._frame.part(f"coordinator/{template}", **more)
+
+    def note(self, words: str, *, good: bool = False) -> HTMLResponse:
+        """One sentence in the place that asked."""
+        return self.part("note.html", words=words, good=good)
+
+    async def refused(self, request: Request, refusal: Mistake | Refusal) -> Response:
+        """A refusal as a page, or as a sentence in the place that asked."""
+        status, body = to_problem(refusal)
+        if partial(request):
+            return self._frame.part("coordinator/note.html", status=status, words=body["detail"], good=False)
+        return await self.page(request, "problem.html", title=body["title"], status=status, words=body["detail"])
+
+    # --- who looks --------------------------------------------------------------------------------------
+
+    async def visitor(self, request: Request) -> Visitor:
+        """Who the cookie says it is; nobody where it no longer counts."""
+        token = self.token(request)
+        if token is None:
+            return Visitor()
+        try:
+            return await self.known(token)
+        except NotSignedIn:
+            return Visitor()
+
+    async def known(self, token: str) -> Visitor:
+        """Whose token this is, or NotSignedIn."""
+        somebody = await self.reception.who(token)
+        return Visitor(somebody, self.reception.accounts.ends(token))
+
+    async def somebody(self, request: Request) -> Somebody:
+        """Who is signed in, or NotSignedIn."""
+        visitor = await self.visitor(request)
+        if visitor.somebody is None:
+            raise NotSignedIn("you are not signed in, or no longer")
+        return visitor.somebody
+
+    def token(self, request: Request) -> str | None:
+        found = request.cookies.get(cookie(request))
+        return found if found and found.isascii() else None
+
+    # --- what a page writes -----------------------------------------------------------------------------
+
+    async def written(self, request: Request) -> dict[str, Any]:
+        """The JSON object that a page of this server sent."""
+        from_here(request)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Malformed("Content-Type", "must be application/json")
+        try:
+            body = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise Malformed("body", "is not JSON") from None
+        if not isinstance(body, dict):
+            raise Malformed("body", "must be a JSON object")
+        return body
+
+
+def from_here(request: Request) -> None:
+    """Refuse a write that no page of this server made: every browser says where a write comes from."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    here = request.headers.get("host", "").lower()
+    foreign = origin is not None and urlsplit(origin).netloc.lower() != here
+    if foreign or (site is not None and site != "same-origin") or (origin is None and site is None):
+        raise NotAllowed("another web page may not write here")
+
+
+def cookie(request: Request) -> str:
+    """The session's cookie. Cookies do not know ports, so the name does; over https no other host can set it."""
+    if request.url.scheme == "https":
+        return "__Host-thebes_asking"
+    return f"thebes_asking_{request.url.port or 80}"
+
+
+def text(body: dict[str, Any], name: str) -> str:
+    """One typed line of a form, without the spaces around it."""
+    value = body.get(name, "")
+    return value.strip() if isinstance(value, str) else ""

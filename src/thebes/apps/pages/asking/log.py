@@ -1,0 +1,43 @@
+"""The signed task list, and the fingerprint by which people compare the key that signs it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.apps.pages.asking.hall import Hall
+from thebes.apps.pages.asking.looking import ON_A_PAGE, Leaf
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+
+    @made.get("/log")
+    async def show(request: Request, page: str = "") -> Response:
+        """The newest entries first."""
+        told = await hall.reception.log(0)
+        entries = told["entries"][::-1]
+        leaf = Leaf.of(page, len(entries))
+        return await hall.page(
+            request,
+            "log.html",
+            title="The signed list of tasks",
+            entries=entries[leaf.skip : leaf.skip + ON_A_PAGE],
+            count=len(entries),
+            leaf=leaf,
+            key=told["key"],
+            head=told["head"],
+            signature=told["signature"],
+            fingerprint=fingerprint(told["key"]),
+        )
+
+    return made
+
+
+def fingerprint(key: str) -> str:
+    """SHA-256 of the raw key in groups of four, as it is read out over a telephone."""
+    digest = hashlib.sha256(base64.b64decode(key)).hexdigest()
+    return " ".join(digest[place : place + 4] for place in range(0, len(digest), 4))

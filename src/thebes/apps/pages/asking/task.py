@@ -1,0 +1,140 @@
+"""One task: how far it is, what came out, what people are told, and its downloads."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.apps.pages.asking import result, words
+from thebes.apps.pages.asking.hall import Hall, Visitor
+from thebes.apps.pages.asking.signing import sentence
+from thebes.coordinator.states import Status
+from thebes.privacy.faults import Refusal
+from thebes.tasks import registry
+from thebes.wire.refusals import NotFound
+
+_ID = re.compile(r"[!-~]{1,200}")
+_KEPT = 32  #: results that are kept ready
+_LONGEST = 600  #: characters of one text of a document on the page
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+    results = Results()
+
+    async def found(task_id: str) -> tuple[dict[str, Any], str | None]:
+        if not _ID.fullmatch(task_id):
+            raise NotFound("there is no such task")
+        return await hall.reception.task(task_id)
+
+    async def standing(task_id: str) -> dict[str, Any]:
+        task, body = await found(task_id)
+        shown = None if body is None else await results.of(task, body)
+        return {"task": task, "result": shown, "over": Status(task["status"]).final, "words": words}
+
+    def may_cancel(task: Mapping[str, Any], visitor: Visitor) -> bool:
+        return not Status(task["status"]).final and visitor.cancels(task["requestor"])
+
+    @made.get("/task/{task_id}")
+    async def show(request: Request, task_id: str) -> Response:
+        """Everything there is to see of a task."""
+        told = await standing(task_id)
+        visitor = await hall.visitor(request)
+        told["may_cancel"] = may_cancel(told["task"], visitor)
+        document = abridged(told["task"]["document"])
+        return await hall.page(
+            request, "task.html", title=words.title(told["task"]), visitor=visitor, document=document, **told
+        )
+
+    @made.get("/task/{task_id}/standing")
+    async def progress(request: Request, task_id: str) -> Response:
+        """What of its page changes while it goes on."""
+        told = await standing(task_id)
+        return hall.part("standing.html", may_cancel=may_cancel(told["task"], await hall.visitor(request)), **told)
+
+    @made.post("/task/{task_id}/cancel")
+    async def cancel(request: Request, task_id: str) -> Response:
+        """End it: its requestor or an operator, who have said that they are sure."""
+        await hall.written(request)
+        try:
+            await found(task_id)
+            await hall.reception.cancel(task_id, await hall.somebody(request))
+        except Refusal as refusal:
+            return hall.note(sentence(str(refusal)))
+        return Response(headers={"HX-Refresh": "true"})
+
+    @made.get("/task/{task_id}/release.json")
+    async def release(task_id: str) -> Response:
+        """The release as it was stored."""
+        _, body = await found(task_id)
+        return attached(body_of(body), "application/json", f"thebes-{task_id[:8]}-release.json")
+
+    @made.get("/task/{task_id}/release.csv")
+    async def table(task_id: str) -> Response:
+        """The numbers of the release as a table."""
+        task, body = await found(task_id)
+        document: Any = registry.check(task["document"])
+        written = await asyncio.to_thread(result.table_of, document, body_of(body))
+        return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-release.csv")
+
+    @made.get("/task/{task_id}/document.json")
+    async def document(task_id: str) -> Response:
+        """The document, whole."""
+        task, _ = await found(task_id)
+        text = json.dumps(task["document"], indent=2, ensure_ascii=False)
+        return attached(text, "application/json", f"thebes-{task_id[:8]}.json")
+
+    return made
+
+
+class Results:
+    """Results made ready for their pages. Making one may take seconds, looking at it happens every second."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, result.Shown] = OrderedDict()
+        self._making = asyncio.Lock()
+
+    async def of(self, task: Mapping[str, Any], body: str) -> result.Shown:
+        name = hashlib.sha256(f"{task['task_id']}\0{body}".encode()).digest()
+        async with self._making:
+            known = self._kept.get(name)
+            if known is None:
+                document: Any = registry.check(task["document"])
+                known = await asyncio.to_thread(result.shown, document, body)
+                self._kept[name] = known
+            self._kept.move_to_end(name)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return known
+
+
+def abridged(part: Any) -> Any:
+    """A document with its longest texts cut, so that a page stays readable; its download is whole."""
+    if isinstance(part, str) and len(part) > _LONGEST:
+        return f"{part[: _LONGEST // 2]} … ({len(part)} characters in all; see the download)"
+    if isinstance(part, Mapping):
+        return {key: abridged(value) for key, value in part.items()}
+    if isinstance(part, list):
+        rest = [f"… ({len(part)} in all; see the download)"] if len(part) > 200 else []
+        return [abridged(value) for value in part[:200]] + rest
+    return part
+
+
+def body_of(body: str | None) -> str:
+    if body is None:
+        raise NotFound("there is no release yet")
+    return body
+
+
+def attached(content: str, kind: str, name: str) -> Response:
+    """A file to keep."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "", name)
+    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{safe}"'})

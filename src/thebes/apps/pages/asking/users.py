@@ -1,0 +1,96 @@
+"""Who may sign in: for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.apps.pages.asking.hall import Hall, text
+from thebes.apps.pages.asking.signing import sentence
+from thebes.coordinator.accounts import SHORTEST_PASSWORD, Role, Somebody
+from thebes.privacy.faults import Mistake, Refusal
+
+ROLES = {
+    Role.REQUESTOR: "puts tasks up and cancels their own",
+    Role.OPERATOR: "may do everything, users and schemas too",
+    Role.AUDITOR: "is known by name and changes nothing",
+}
+Work = Callable[[dict[str, Any], Somebody], Awaitable[str]]
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+    reception = hall.reception
+
+    async def listed(asking: Somebody, words: str = "", good: bool = False) -> Response:
+        users = await reception.users(asking)
+        return hall.part("users_list.html", users=users, roles=ROLES, words=words, good=good)
+
+    async def done(request: Request, work: Work) -> Response:
+        """Change something, then show the list again, with what happened above it."""
+        body, asking = await hall.written(request), await hall.somebody(request)
+        try:
+            told, good = await work(body, asking), True
+        except Mistake as mistake:
+            told, good = f"{mistake.argument}: {mistake.message}", False
+        except Refusal as refusal:
+            told, good = sentence(str(refusal)), False
+        return await listed(asking, told, good)
+
+    @made.get("/users")
+    async def show(request: Request) -> Response:
+        """Everybody, and a form for somebody new."""
+        users = await reception.users(await hall.somebody(request))
+        return await hall.page(
+            request,
+            "users.html",
+            title="Users",
+            users=users,
+            roles=ROLES,
+            shortest=SHORTEST_PASSWORD,
+            words="",
+            good=False,
+        )
+
+    @made.post("/users")
+    async def add(request: Request) -> Response:
+        """Somebody new."""
+
+        async def work(body: dict[str, Any], asking: Somebody) -> str:
+            name, password = text(body, "name"), body.get("password")
+            await reception.add_user(name, password if isinstance(password, str) else "", role_of(body), asking)
+            return f"{name} may sign in now."
+
+        return await done(request, work)
+
+    @made.post("/users/role")
+    async def grant(request: Request) -> Response:
+        """Another role, or in again."""
+
+        async def work(body: dict[str, Any], asking: Somebody) -> str:
+            await reception.grant(text(body, "name"), role_of(body), asking)
+            return f"{text(body, 'name')} is {role_of(body)} now."
+
+        return await done(request, work)
+
+    @made.post("/users/disable")
+    async def disable(request: Request) -> Response:
+        """Not in any more."""
+
+        async def work(body: dict[str, Any], asking: Somebody) -> str:
+            await reception.disable_user(text(body, "name"), asking)
+            return f"{text(body, 'name')} may no longer sign in; their token does not count any more."
+
+        return await done(request, work)
+
+    return made
+
+
+def role_of(body: dict[str, Any]) -> Role:
+    try:
+        return Role(text(body, "role"))
+    except ValueError:
+        raise Mistake("role", f"must be one of {', '.join(Role)}") from None

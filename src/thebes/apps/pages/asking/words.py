@@ -1,0 +1,51 @@
+"""What a task is, in the few words a list has room for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+KINDS = {
+    "basic": "One statistic",
+    "integrated": "A model",
+    "bounded": "Perturbed rows",
+    "gradient": "A network",
+}
+#: what the state means for who looks
+STATES = {
+    "open": "Contributions are coming in.",
+    "running": "There are enough contributions; the answer is being computed.",
+    "done": "The answer is there.",
+    "failed": "The answer could not be computed. Nothing more will be released.",
+    "cancelled": "Cancelled; nothing more will be released.",
+    "expired": "Too few people took part in time. Nothing was released.",
+}
+LOOKS = {"open": "", "running": "warn", "done": "good", "failed": "bad", "cancelled": "bad", "expired": "bad"}
+
+
+def title(task: Mapping[str, Any]) -> str:
+    """Its name, or what it is."""
+    document = task["document"]
+    return str(document.get("name") or f"{subject(document)} ({task['task_id'][:8]})")
+
+
+def subject(document: Mapping[str, Any]) -> str:
+    """What comes out of it."""
+    type_ = document["type"]
+    if type_ == "basic":
+        return str(document["aggregator"]).replace("_", " ").capitalize()
+    if type_ == "integrated":
+        return f"{document['model']} for {document['output']}"
+    return KINDS.get(type_, str(type_))
+
+
+def trust(document: Mapping[str, Any]) -> str:
+    """Whom its contributors must trust."""
+    return "this server is trusted" if document.get("server") == "trusted" else "nobody is trusted"
+
+
+def odds(epsilon: float) -> str:
+    """The price as the chance of a right guess between two answers, rounded up."""
+    share = 1 / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
+    return "almost 100 %" if share > 0.999 else f"{math.ceil(1000 * share) / 10:g} %"
