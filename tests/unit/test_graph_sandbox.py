@@ -103,6 +103,20 @@ def test_endless_work_ends_in_zeros(heavy):
         assert limited._child is None
 
 
+def test_several_requests_share_one_moment_at_which_they_end(heavy):
+    inputs, targets = np.ones((500, 3 * 64 * 64)), np.zeros(500)
+    with GradientWorker(*heavy) as limited:
+        began = time.monotonic()
+        limited.finish_by(began + 0.5)
+        for _ in range(3):
+            assert not limited.gradients(limited.model.initial, inputs, targets).any()
+        assert time.monotonic() - began < 5
+        assert list(limited.failures) == [
+            "it took longer than the wall-clock limit",
+            *["its time was over before it began"] * 2,
+        ]
+
+
 def test_memory_beyond_the_cap_ends_in_zeros_and_the_next_child_works(heavy):
     inputs, targets = np.ones((200, 3 * 64 * 64)), np.zeros(200)
     with GradientWorker(*heavy, memory_bytes=2**25) as limited:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
+from thebes.person import work
 from thebes.person.board import NotListed
 from thebes.person.book import Book
 from thebes.person.decisions import NothingToSend
@@ -289,7 +291,10 @@ def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: Coord
         assert nothing_reserved(me)
 
 
-def test_the_moment_of_sending_is_drawn_at_consent_and_kept(home: Path, server: CoordinatorInMemory) -> None:
+def test_the_moment_of_sending_is_drawn_at_consent_and_kept(
+    home: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.0)
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)
@@ -305,6 +310,49 @@ def test_the_moment_of_sending_is_drawn_at_consent_and_kept(home: Path, server: 
         me._work.turn()
         assert len(server.bodies) == 20
         assert [p.due_at for p in me._book.participations()] == due
+
+
+@pytest.mark.parametrize("busy", [0.0, 0.3])
+def test_how_long_reading_took_shows_nowhere(
+    home: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch, busy: float
+) -> None:
+    """Neither this contribution nor the one behind it leaves earlier or later by what the rows did."""
+    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.6)
+
+    def slowly(self: Store, sql: str, most_rows: int = 1) -> Rows:
+        time.sleep(busy)
+        return Rows.one_each({"age": [37.0]})
+
+    now, left = time.time(), []
+    with Person(home, client=server, clock=lambda: now) as me:  # type: ignore[arg-type]
+        example.fill(me, seed=4)
+        for name in ("a", "b"):
+            me.accept(server.post(median(name=name, epsilon=0.5)))
+        monkeypatch.setattr(Store, "featurize", slowly)
+        server.before = lambda what: left.append(time.monotonic()) if what == "submit" else None
+        now += 200  # both are due
+        began = time.monotonic()
+        me._work.turn()
+    assert len(left) == 2
+    assert 0.6 <= left[0] - began < 0.85
+    assert 1.2 <= left[1] - began < 1.65
+
+
+def test_a_process_that_ends_sends_nothing_that_is_held_back(home: Path, server: CoordinatorInMemory) -> None:
+    now = time.time()
+    me = Person(home, client=server, clock=lambda: now)  # type: ignore[arg-type]
+    example.fill(me, seed=4)
+    task = server.post(median())
+    me.accept(task)
+    now += 200
+    me.start()
+    end = time.monotonic() + 20
+    while me.participations()[0]["state"] != "computed" and time.monotonic() < end:
+        time.sleep(0.02)
+    began = time.monotonic()
+    me.close()
+    assert time.monotonic() - began < 4
+    assert server.bodies == []
 
 
 def test_too_late_is_still_paid_for(me: Person, server: CoordinatorInMemory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 
 import numpy as np
 import pytest
@@ -72,6 +73,30 @@ def test_an_owners_confined_child_gives_what_a_simulation_gives(more) -> None:
         # The same chance: what differs is the last bit of a float.
         assert np.abs(reports.astype(float) - other).max() <= max(2.0, 1e-4 * np.abs(other).max())
     aggregator.examine(confined)
+
+
+def test_what_is_not_there_in_time_is_as_if_there_were_no_rows_and_nothing_leaves_earlier(monkeypatch) -> None:
+    from thebes.tasks.gradient import owner
+
+    class Held(Purse):
+        until = 0.0
+
+        def hold(self, moment: float) -> None:
+            self.until = moment
+
+    document = registry.check(linear())
+    _, ask = asked(document)
+    nobody = Rows({name: np.empty(0) for name in TABLE}, np.empty(0, dtype=np.int64), 1, np.zeros(1, dtype=np.uint8))
+    mine = Rows(dict(rows(5).columns), np.zeros(5, dtype=np.int64), 1, np.zeros(1, dtype=np.uint8))
+    reports = []
+    for given, seconds in ((mine, 0.0), (nobody, 20.0), (mine, 20.0)):
+        monkeypatch.setattr(owner, "GRADIENT_SECONDS", seconds)
+        claim, began = Held(), time.monotonic()
+        made = OWNER.contribute(document, ask, given, claim, randomness=randomness.seeded_for_simulation(5))
+        reports.append(made.fields["report"])
+        assert claim.until >= began + seconds
+    assert np.array_equal(reports[0], reports[1])
+    assert not np.array_equal(reports[1], reports[2])
 
 
 class _Broke:
