@@ -28,6 +28,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_SWEEP = (Path(__file__).parent / "sweep.js").read_text(encoding="utf-8")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -89,6 +90,17 @@ class Visitor:
     def fits(self) -> bool:
         """Whether nothing has to be scrolled sideways."""
         return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+    def wide(self) -> list[str]:
+        """What reaches beyond the right edge, where something does."""
+        script = """() => [...document.querySelectorAll('main *, header *, footer *')]
+          .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest('.scroll, pre'))
+          .map(e => e.outerHTML.slice(0, 120))"""
+        return [str(found) for found in self.page.evaluate(script)][:5]
+
+    def sweep(self) -> list[str]:
+        """What of this page somebody cannot use who does not see it, sees little, or has no mouse; as sentences."""
+        return [str(found) for found in self.page.evaluate(_SWEEP)]
 
     def close(self) -> None:
         self._context.close()

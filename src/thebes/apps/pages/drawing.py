@@ -133,7 +133,7 @@ def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
 def small_bars(counts: Sequence[float], *, title: str) -> Markup:
     """A column's shape at a glance: upright bars, no axis."""
     most = max([*counts, 1e-12])
-    width = 160.0 / max(1, len(counts))
+    width = min(32.0, 160.0 / max(1, len(counts)))
     drawn = [
         _box(place * width + 0.5, 36 - 34 * max(0.0, count) / most, width - 1, 34 * max(0.0, count) / most, "bar")
         for place, count in enumerate(counts)

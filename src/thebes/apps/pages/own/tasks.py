@@ -17,8 +17,8 @@ from thebes.privacy.faults import Mistake
 
 LONGEST_WORD = 400  #: characters of one text in a document that are shown; a network is very long
 _DONE = {
-    "accept": "You agreed. The price is set aside, and your machine does the rest by itself.",
-    "decline": "You declined. Nothing left, and rules will not agree to this task either.",
+    "accept": "Agreed. Your machine does the rest by itself.",
+    "decline": "Declined. Standing rules will not agree to this task either.",
     "withdraw": "You took it back.",
 }
 

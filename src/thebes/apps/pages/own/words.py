@@ -168,7 +168,8 @@ def sentence(words: str) -> str:
 
 
 def _field(argument: str) -> str:
-    return argument.replace("_", " ").replace(".", ": ")
+    pieces = [piece for piece in argument.split(".") if piece not in ("rule", "rules") and not piece.isdecimal()]
+    return ": ".join(pieces).replace("_", " ")
 
 
 def rule(body: Mapping[str, Any]) -> str:

@@ -1,0 +1,306 @@
+"""The whole story of a person in a real browser: data come in, a task is looked at, agreed to, and answered."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+sys.path.insert(0, str(Path(__file__).parent))
+from neighbours import BARS, COMMUTES, MEDIAN, NEIGHBOURS, RIDES, ROWS, Neighbourhood
+
+from thebes.testing.browser import PHONE, Visitor
+
+pytestmark = pytest.mark.slow
+PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/privacy")
+
+
+@pytest.fixture(scope="module")
+def world(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbourhood]:
+    made = Neighbourhood(tmp_path_factory.mktemp("neighbourhood"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def story(world: Neighbourhood) -> Neighbourhood:
+    """The same after data came in."""
+    world.bring("commute", COMMUTES, "rides", RIDES)
+    return world
+
+
+def inside(world: Neighbourhood, visit: Callable[..., Visitor], **look: Any) -> Visitor:
+    """A visitor with a session."""
+    visitor = visit(world.origin, **look)
+    visitor.open(world.session())
+    return visitor
+
+
+def settled(visitor: Visitor) -> None:
+    """Everything that a page asks for later has come."""
+    visitor.page.wait_for_load_state("networkidle")
+    expect(visitor.page.locator(".htmx-request")).to_have_count(0)
+
+
+def test_a_person_sees_previews_accepts_and_watches_it_finish(
+    world: Neighbourhood, visit: Callable[..., Visitor]
+) -> None:
+    me = visit(world.origin)
+    page = me.page
+    me.open(world.front)
+    assert page.url == world.origin + "/"  # the code is out of the address again
+    page.get_by_text("Nothing yet.").wait_for()
+
+    world.bring("commute", COMMUTES, "rides", RIDES)
+    task = world.ask(MEDIAN)
+    me.open("/data")
+    page.get_by_role("heading", name="minutes float").wait_for()
+    assert "18 rows" in page.inner_text("main")
+    assert page.locator("svg", has_text="by, how often: bicycle: 12; tram: 6").count() == 1
+    page.get_by_text("Newest rows").click()
+    assert page.locator("td", has_text="bicycle").first.is_visible()
+    me.picture("person-data")
+
+    me.open("/")
+    page.get_by_role("link", name=MEDIAN["name"]).click()
+    page.get_by_role("heading", name="Inspect: the whole document").wait_for()
+    page.get_by_text("The plain truth: these values would leave as they are.").wait_for()
+    assert "73.2 %" in page.inner_text("main")
+    assert page.locator("pre .key", has_text="featurizer").count() == 1
+    assert page.locator("figure td", has_text="18").count() == 2  # what lies here, and what would leave: the same
+    me.picture("person-task")
+
+    page.get_by_role("button", name="Accept, for epsilon 1").click()
+    page.get_by_text("Agreed. Your machine does the rest").wait_for()
+    assert page.evaluate("document.activeElement.textContent").startswith("Agreed.")
+    page.get_by_role("link", name="Where it stands").click()
+    page.get_by_text("Your contribution arrived.").wait_for(timeout=20_000)
+    me.picture("person-sent")
+    world.take_part(task)
+    page.get_by_role("heading", name="The answer").wait_for(timeout=40_000)  # nobody touched the page
+    text = page.inner_text("main")
+    assert "answered" in text
+    assert "95 % sure" in text
+    assert page.locator("article svg").count() == 1
+    me.picture("person-answer")
+
+    me.open("/privacy")
+    page.get_by_text("The journal is whole").wait_for()
+    row = page.get_by_role("row", name=re.compile("admin"))
+    assert row.count() >= 1
+    spent = world.me.get("/api/ledger")["trusted"]["period"]["spent"]["epsilon"]
+    assert spent == 1.0
+    assert page.locator("svg", has_text="Of epsilon 30 until").first.is_visible()
+    me.picture("person-privacy")
+
+
+def test_the_example_of_noise_is_drawn_again_and_nothing_is_sent(
+    story: Neighbourhood, visit: Callable[..., Visitor]
+) -> None:
+    task = story.ask(ROWS)
+    me = inside(story, visit)
+    me.open(f"/tasks/{task}")
+    example = me.page.locator(".example")
+    seen = set()
+    for _ in range(6):
+        me.page.locator("#again").wait_for()
+        settled(me)
+        seen.add(example.locator("tbody").inner_text())
+        me.page.keyboard.press("Enter") if me.page.evaluate("document.activeElement.id") == "again" else me.page.click(
+            "#again"
+        )
+    assert len(seen) > 1
+    assert me.page.evaluate("document.activeElement.id") == "again"  # the focus stays where it was
+    me.picture("person-task-noised")
+    assert story.server.task(task).show()["contributions"] == 0
+    assert all(p["task_id"] != task for p in story.me.get("/api/participations"))
+
+
+def test_a_budget_that_does_not_allow_it_says_so_in_place(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    task = story.ask(MEDIAN, epsilon=100.0, name="Too much")
+    me = inside(story, visit)
+    me.expected = {402}
+    me.open(f"/tasks/{task}")
+    me.page.get_by_role("button", name="Accept").click()
+    me.page.locator(".note.bad").wait_for()
+    assert me.page.evaluate("document.activeElement.textContent").startswith("Your budget does not allow it")
+    assert me.page.get_by_role("button", name="Decline").is_visible()  # the question still stands
+    me.page.get_by_role("button", name="Decline").click()
+    me.page.get_by_text("Declined. Standing rules").wait_for()
+    me.open("/accepted")
+    assert me.page.get_by_role("link", name="Too much").is_visible()
+
+
+def test_rules_are_made_told_in_words_and_removed(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    me = inside(story, visit)
+    me.expected = {422}
+    page = me.page
+    me.open("/rules")
+    page.select_option("#type", "basic")
+    page.fill("#requestor", "nobody’s “friend” <b>")
+    page.fill("#epsilon_at_most", "0.1")
+    page.fill("#probability", "50")
+    page.get_by_label("commute.rides").check()
+    page.get_by_role("button", name="Add the rule").click()
+    page.get_by_text("The rule holds from now on.").wait_for()
+    rule = {
+        "type": "basic", "requestor": "nobody’s “friend” <b>", "epsilon_at_most": 0.1, "probability": 0.5,
+        "tables": ["commute.rides"],
+    }  # fmt: skip
+    assert story.me.get("/api/rules")["rules"] == [rule]
+    assert "each with a chance of 50 %" in page.inner_text("#rulebook")
+    me.picture("person-rules")
+    page.fill("#epsilon_at_most", "2000000")
+    page.get_by_role("button", name="Add the rule").click()
+    page.locator("form .note.bad").wait_for()
+    assert page.input_value("#epsilon_at_most") == "2000000"  # what was typed stays
+    page.get_by_role("button", name="Remove rule 1").click()
+    page.get_by_text("None: you decide about every task yourself.").wait_for()
+    assert story.me.get("/api/rules")["rules"] == []
+
+
+def test_limits_and_caps_are_changed_by_forms(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    me = inside(story, visit)
+    page = me.page
+    me.open("/privacy")
+    page.fill("#local-epsilon", "12.5")
+    page.get_by_role("button", name="Change the limits").click()
+    page.get_by_text("Your limits are changed.").wait_for()
+    assert story.me.get("/api/settings")["local"]["epsilon"] == 12.5
+    page.fill("#who", "ana")
+    page.fill("#cap", "0.5")
+    page.get_by_role("button", name="Set the cap").click()
+    page.get_by_text("ana: epsilon 0.5").wait_for()
+    page.fill("#who", "ana")
+    page.get_by_role("button", name="Set the cap").click()
+    page.get_by_text("ana has no cap any more.").wait_for()
+    assert story.me.get("/api/settings")["caps"] == {}
+
+
+def test_everything_can_be_taken_along_as_a_file(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    me = inside(story, visit)
+    me.open("/privacy")
+    with me.page.expect_download() as waiting:
+        me.page.get_by_role("link", name="Export everything").click()
+    assert waiting.value.suggested_filename == "thebes-export.json"
+    assert '"rides"' in Path(waiting.value.path()).read_text(encoding="utf-8")
+
+
+def test_a_contribution_is_taken_back(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    task = story.ask(MEDIAN, name="To be taken back")
+    me = inside(story, visit)
+    me.open(f"/tasks/{task}")
+    me.page.get_by_role("button", name="Accept").click()
+    me.page.get_by_text("Agreed. Your machine does the rest").wait_for()
+    story.me.wait(task, "sent")
+    me.open("/accepted")
+    card = me.page.locator("article", has_text="To be taken back")
+    card.get_by_text("Take it back").first.click()
+    assert card.locator("details[open]").count() == 1
+    me.page.wait_for_timeout(2500)  # the card asks again meanwhile; what was unfolded stays so
+    assert card.locator("details[open]").count() == 1
+    card.get_by_role("button", name="Take it back").click()
+    card.locator(".tag", has_text="withdrawn").wait_for()
+    assert "Taken back; the server destroyed it" in card.inner_text()
+
+
+def test_the_keyboard_is_enough(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    story.ask(ROWS, name="By keyboard")
+    me = inside(story, visit)
+    page = me.page
+
+    def go_to(words: str) -> None:
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            at = page.evaluate("document.activeElement.textContent.trim()")
+            if at == words:
+                outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+                assert outline == "solid"  # the focus is seen
+                return
+        raise AssertionError(f"the keyboard does not reach {words!r}")
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    me.open("/tasks")
+    go_to("By keyboard")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Your decision").wait_for()
+    go_to("Decline")
+    page.keyboard.press("Enter")
+    page.get_by_text("Declined. Standing rules").wait_for()
+    go_to("Accept, for epsilon 3")
+    page.keyboard.press("Enter")
+    page.get_by_text("Agreed. Your machine does the rest").wait_for()
+    go_to("Where it stands")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Accepted").wait_for()
+
+
+@pytest.fixture(scope="module")
+def lived_in(story: Neighbourhood) -> tuple[Neighbourhood, str]:
+    """With answers of several forms, something that waits, and something declined."""
+    for number, document in enumerate((MEDIAN, ROWS, BARS)):
+        task = story.ask(document)
+        assert story.me.accept(task) == 202
+        story.take_part(task, NEIGHBOURS)
+        story.me.wait(task, "done")
+        if not number:
+            story.me.http.put("/api/rules", json={"rules": [{"type": "basic", "requestor": "x", "min_count": 50}]})
+    waits = story.ask(ROWS, name="Not yet enough of us", min_count=50)
+    story.me.accept(waits)
+    return story, story.ask(ROWS, name="Still open")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["desk", "phone"])
+def test_every_page_fits_and_can_be_used_by_everybody(
+    lived_in: tuple[Neighbourhood, str], visit: Callable[..., Visitor], size: str, scheme: str
+) -> None:
+    world, task = lived_in
+    look: dict[str, Any] = {"color_scheme": scheme} | ({"viewport": PHONE} if size == "phone" else {})
+    me = inside(world, visit, **look)
+    me.expected = {404}
+    trouble = []
+    for address in (*PAGES, f"/tasks/{task}", "/tasks/none"):
+        me.open(address)
+        settled(me)
+        me.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        place = address.strip("/").replace(task, "one").replace("/", "-") or "overview"
+        me.picture(f"person-{place}-{size}-{scheme}")
+        trouble += [f"{address}: {problem}" for problem in me.sweep()]
+        if not me.fits():
+            trouble.append(f"{address} scrolls sideways: {me.wide()}")
+    assert trouble == []
+
+
+def test_the_coordinator_away_is_told_and_everything_else_works(
+    chromium: Any, visit: Callable[..., Visitor], tmp_path: Path
+) -> None:
+    from processes import PersonProcess, free_port
+
+    alone = PersonProcess(tmp_path / "home", f"http://127.0.0.1:{free_port()}", "--example")
+    alone.ready()
+    try:
+        me = visit(alone.process.facts["address"])
+        me.open(str(alone.process.facts["url"]))
+        me.page.get_by_text("The coordinator does not answer just now.").wait_for()
+        assert me.page.get_by_role("link", name="profile").is_visible()
+        me.open("/tasks")
+        assert "The coordinator does not answer just now." in me.page.inner_text("main")
+        for address in ("/data", "/accepted", "/rules", "/privacy"):
+            assert me.open(address).status == 200
+            settled(me)
+        me.page.fill("#confirm", "destroy everything")
+        me.page.get_by_role("button", name="Destroy everything").click()
+        me.page.get_by_role("heading", name="Everything is destroyed").wait_for()
+        assert alone.process.ended() == 0
+        assert list(alone.home.iterdir()) == []
+    finally:
+        alone.http.close()
