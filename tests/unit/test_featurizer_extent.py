@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import apsw
 import pytest
@@ -12,6 +13,9 @@ from thebes.data.featurizer import LARGEST, read
 from thebes.data.sandbox import walls
 from thebes.data.store import Store
 from thebes.privacy.faults import Mistake
+from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument
+from thebes.tasks.posting import check_postable
 
 T = "profile.demographics"
 
@@ -32,7 +36,7 @@ GROWING: dict[str, Callable[[int], str]] = {
     ),
     "tables in tables": lambda n: "SELECT x FROM " + "(SELECT max(x) x FROM " * n + f"(SELECT 1 x FROM {T})" + ")" * n,
     "union": lambda n: " UNION ".join([f"SELECT age AS x FROM {T}"] * n),
-    "columns": lambda n: "SELECT " + ",".join(f"age AS c{i}" for i in range(n)) + f" FROM {T}",
+    "columns": lambda n: "SELECT 1 AS x FROM (SELECT " + ",".join(f"age AS c{i}" for i in range(n)) + f" FROM {T})",
     "group": lambda n: f"SELECT 1 AS x FROM {T} GROUP BY " + ",".join(f"age+{i}" for i in range(n)),
     "order": lambda n: f"SELECT 1 AS x FROM {T} ORDER BY " + ",".join(f"age+{i}" for i in range(n)),
     "arguments": lambda n: "SELECT max(" + ",".join(["age"] * n) + f") AS x FROM {T}",
@@ -44,7 +48,9 @@ GROWING: dict[str, Callable[[int], str]] = {
     "values": lambda n: "VALUES " + ",".join(["(1)"] * n),
     "one row of values": lambda n: "VALUES (" + ",".join(["1"] * n) + ")",
     "windows": lambda n: "SELECT " + ",".join(f"sum(age) OVER (ORDER BY id+{i}) c{i}" for i in range(n)) + f" FROM {T}",
-    "counts": lambda n: "SELECT " + ",".join(f"count(DISTINCT age+{i}) AS c{i}" for i in range(n)) + f" FROM {T}",
+    "counts": lambda n: (
+        "SELECT 1 AS x FROM (SELECT " + ",".join(f"count(DISTINCT age+{i}) AS c{i}" for i in range(n)) + f" FROM {T})"
+    ),
     "doubling with": lambda n: (
         f"WITH a0 AS (SELECT age AS x FROM {T})"
         + "".join(f", a{i} AS (SELECT p.x FROM a{i - 1} AS p JOIN a{i - 1} AS q)" for i in range(1, n))
@@ -118,3 +124,11 @@ def test_a_document_is_refused_before_it_reaches_anybody() -> None:
     document = {"type": "basic", "epsilon": 1, "min_count": 11, "aggregator": "median", "bounds": bounds}
     with pytest.raises(Mistake, match=r"^featurizer: joins more than 10 SELECTs"):
         thebes.simulate({**document, "featurizer": GROWING["union"](11)}, {"age": [1.0]})
+
+
+def test_what_gives_more_columns_than_a_store_can_be_simulated_and_not_put_up() -> None:
+    wide = {f"c{n}": {"type": "range", "low": 0, "high": 1} for n in range(extent.MOST_COLUMNS + 1)}
+    document = {"type": "bounded", "epsilon": 500, "min_count": 11, "bounds": wide}
+    document = {**document, "featurizer": f"SELECT {', '.join(wide)} FROM profile.demographics"}
+    with pytest.raises(InvalidDocument, match=r"^featurizer: gives more than 250 columns"):
+        check_postable(registry.check(document), datetime.now(UTC))

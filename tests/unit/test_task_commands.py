@@ -269,3 +269,10 @@ def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
     assert all(len(line) <= 80 for line in table.splitlines())
     for word in ("released", "epsilon", "FAILED", *(row["name"] for row in rows)):
         assert word in table
+
+
+def test_check_refuses_a_document_whose_deadline_has_passed(thebes) -> None:
+    Path("late.json").write_text(json.dumps({**MEDIAN, "expires_at": "2020-01-01T00:00:00Z"}))
+    status, out, err = thebes("task", "check", "late.json")
+    assert (status, out) == (2, "")
+    assert err == "thebes: expires_at: has passed\n"

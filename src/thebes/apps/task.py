@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
@@ -21,8 +22,10 @@ def check(
     Example: thebes task check median.json
     """
     from thebes.tasks import registry
+    from thebes.tasks.posting import check_postable
 
     document = registry.check(output.read_document(task))
+    check_postable(document, datetime.now(UTC))
     price = registry.kind(document.type).price(document).as_json()
     if json is not None:
         output.write_json(json, {"digest": document.digest, "price": price, "document": document.as_json()})

@@ -30,6 +30,7 @@ from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_p
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument, PeopleDocument
+from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Wait
 from thebes.wire import log
 from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
@@ -86,8 +87,7 @@ class Reception:
         floor = self._home.settings.min_count_floor
         if checked.min_count < floor:
             raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
-        if checked.deadline is not None and checked.deadline <= self._clock.now():
-            raise InvalidDocument([("expires_at", "has passed")])
+        check_postable(checked, self._clock.now())
         return checked
 
     async def post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:

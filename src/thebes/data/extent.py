@@ -13,7 +13,7 @@ from sqlglot import exp
 DEEPEST = 200  #: operators, functions and subqueries inside each other
 MOST_PARTS = 4000  #: of a statement, where each use of a WITH counts as what it stands for
 MOST_SELECTS = 10  #: joined by UNION, INTERSECT or EXCEPT, one after the other
-MOST_COLUMNS = 250  #: in one list
+MOST_COLUMNS = 250  #: in one list; what the whole statement gives is for whoever asks a store to look at
 MOST_TABLES = 60  #: each use counts, and each use of a WITH counts as what it reads
 MOST_ARGUMENTS = 20  #: of one function
 LONGEST_PATTERN = 100  #: bytes after LIKE or GLOB, where it is written out
@@ -39,7 +39,7 @@ def too_large(tree: exp.Expr) -> str | None:
     for node in tree.walk():
         if isinstance(node, exp.SetOperation) and _selects(node) > MOST_SELECTS:
             return f"joins more than {MOST_SELECTS} SELECTs by UNION, INTERSECT or EXCEPT"
-        if any(len(found) > MOST_COLUMNS for found in _lists(node)):
+        if any(len(found) > MOST_COLUMNS for found in _lists(node, tree)):
             return f"has more than {MOST_COLUMNS} columns or terms in one list"
         if isinstance(node, exp.Func) and not isinstance(node, _NO_CALLS):
             if len(list(node.iter_expressions())) > MOST_ARGUMENTS:
@@ -90,8 +90,8 @@ def _selects(node: exp.Expr) -> int:
     return 1
 
 
-def _lists(node: exp.Expr) -> Iterator[list[exp.Expr]]:
-    if isinstance(node, (exp.Select, exp.Group, exp.Order)):
+def _lists(node: exp.Expr, tree: exp.Expr) -> Iterator[list[exp.Expr]]:
+    if isinstance(node, (exp.Select, exp.Group, exp.Order)) and node is not tree:
         yield node.expressions
     elif isinstance(node, exp.Values):
         for row in node.expressions:
