@@ -62,14 +62,14 @@ class Session:
 
     def insert(self, table: str, row: Mapping[str, Any], *, key: object = None) -> None:
         """One row for a declared table. With a `key` (anything that JSON can hold) it is stored once only, ever."""
-        text = json.dumps({column: _plain(value) for column, value in row.items()}, allow_nan=False)
+        plain = {str(column): _plain(value) for column, value in row.items()}
         if table in self._rows and (key is None) == (table in self._keys):
             raise Mistake("key", f"rows of {table!r} have either all a key or none in one run")
-        self._rows.setdefault(table, []).append(json.loads(text))
+        self._rows.setdefault(table, []).append(plain)
         if key is not None:
             self._keys.setdefault(table, []).append(digest(key))
         self._count += 1
-        self._characters += len(text)
+        self._characters += sum(len(value) if isinstance(value, str) else 8 for value in plain.values())
         if self._count >= ROWS_IN_PART or self._characters >= CHARACTERS_IN_PART:
             self._send(last=False)
 

@@ -204,9 +204,11 @@ def _parquet(file: Path) -> Iterator[tuple[int, Row]]:
     }
     try:
         with duckdb.connect(":memory:", config=settings) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            found = connection.execute("SELECT * FROM read_parquet(?)", [str(file)])
-            titles = [column[0] for column in found.description]
+            described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(file)]).fetchall()
+            # times with a zone are asked for as times in UTC: Python's own conversion would need a further package
+            chosen = ", ".join(_in_utc(str(column[0]), str(column[1])) for column in described)
+            found = connection.execute(f"SELECT {chosen} FROM read_parquet(?)", [str(file)])  # noqa: S608  quoted
+            titles = [str(column[0]) for column in described]
             number = 0
             while batch := found.fetchmany(10_000):
                 for row in batch:
@@ -214,3 +216,8 @@ def _parquet(file: Path) -> Iterator[tuple[int, Row]]:
                     yield number, dict(zip(titles, row, strict=True))
     except duckdb.Error:
         raise broken(file, None, "is not Parquet that can be read") from None
+
+
+def _in_utc(title: str, kind: str) -> str:
+    name = '"' + title.replace('"', '""') + '"'
+    return f"make_timestamp(epoch_us({name}))" if kind == "TIMESTAMP WITH TIME ZONE" else name
