@@ -99,7 +99,30 @@ def gradient(name: str, **more: object) -> Sample:
     return Sample(f"gradient-{name}", document, PROFILE)
 
 
+def ensemble(name: str, **more: object) -> Sample:
+    document = {
+        "type": "ensemble",
+        "epsilon": 4.0,
+        "min_count": 60,
+        "featurizer": "SELECT town, age, x0, x1, y FROM profile.example",
+        "label": "y",
+        "bounds": {
+            "town": {"type": "set", "values": ["Aachen", "Thebes"], "default": "Thebes"},
+            "age": {"type": "range", "low": 0.0, "high": 100.0},
+            **X_BOUNDS,
+            "y": {"type": "set", "values": [0, 1]},
+        },
+        "partitions": 3,
+        **more,
+    }
+    return Sample(f"ensemble-{name}", document, PROFILE)
+
+
 SAMPLES = [
+    ensemble("vote", subsets=2, subset_size=2),
+    ensemble("given-bins", bins={"age": [30.0, 60.0], "x0": [0.0], "x1": [0.5]}, subsets=3, votes="probability"),
+    ensemble("odds", method="odds", bins=4, binning_steps=3),
+    ensemble("odds-given", method="odds", feature_subsets=[["town", "age"], ["x0"]], perturbation="subset"),
     gradient("privunit"),
     gradient("gaussian", delta=1e-5, mechanism="gaussian", rounds=3, rounds_per_owner=2, diagnostics=0.1),
     bounded("split"),

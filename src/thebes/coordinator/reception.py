@@ -80,6 +80,8 @@ class Reception:
         checked = registry.check(document)
         if not isinstance(checked, PeopleDocument):
             raise InvalidDocument([("type", "is not a kind that people answer; this coordinator runs no others yet")])
+        if checked.only_simulated is not None:
+            raise InvalidDocument([(checked.only_simulated, "protects nobody: it is for simulations only")])
         if checked.anonymity == "token" or checked.group is not None:
             raise InvalidDocument(
                 [("group", "this coordinator has no groups yet: leave out group, and anonymity or say none")]

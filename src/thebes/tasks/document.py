@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from thebes.data import featurizer as sql
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
 
 LEAST_EPSILON = 1e-6  #: below, every answer is noise alone, and wider than 64 bits hold
 LEAST_DELTA = 1e-15  #: below, noise on a grid that 64 bits hold cannot keep the promise; 0 is always possible
@@ -24,6 +25,7 @@ SERVER_FLOOR = 11  #: the least min_count a coordinator accepts unless its opera
 MOST_TIMES = 1_000_000
 FARTHEST = 1e100  #: no range may reach further, so that squares of its values are still numbers
 NARROWEST = 1e-9  #: nor be narrower than this share of its values, so that floats tell its steps apart
+GROUP_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"  #: of groups and epochs, as they stand in addresses
 FAILURE = "failure"  #: the field of a contribution that holds the class of a featurizer's failure
 
 
@@ -163,7 +165,8 @@ class PeopleDocument(Document):
     server: Literal["trusted", "untrusted"]
     min_count: int = Field(default=SERVER_FLOOR, ge=1, le=MOST_TIMES * 1000)
     max_count: int | None = Field(default=None, ge=1, le=MOST_TIMES * 1000)
-    group: str | None = Field(default=None, max_length=200)
+    group: str | None = Field(default=None, pattern=GROUP_NAME)
+    epoch: str | None = Field(default=None, pattern=GROUP_NAME)  #: of the group; a coordinator fills in the newest
     anonymity: Literal["none", "token"] = "none"
     diagnostics: float | None = Field(default=None, gt=0, le=0.5)
     featurizer: str
@@ -184,12 +187,22 @@ class PeopleDocument(Document):
             raise rule("max_count", "must not be smaller than min_count")
         if self.anonymity == "token" and self.group is None:
             raise rule("group", "is needed with tokens: name the group whose members may answer")
+        if self.anonymity != "token" and self.group is not None:
+            raise rule("group", 'only means something with "anonymity": "token"; add that, or leave it out')
+        if self.epoch is not None and self.group is None:
+            raise rule("epoch", "is the epoch of a group: name the group too")
         if self.diagnostics is not None and FAILURE in self.gives:
             raise rule("featurizer", f"may not give a column named {FAILURE!r} where diagnostics are asked for")
         for column in self.bounds or {}:
             if column not in self.gives:
                 raise rule("bounds", f"names {named(column)}, which the featurizer does not give")
         return self
+
+    @property
+    def unit(self) -> Unit:
+        """Whose contribution admission tells from others': with a token one human's, on the word of the group's
+        authority; without, one device's."""
+        return Unit.PERSON if self.anonymity == "token" else Unit.DEVICE
 
     @property
     def phases(self) -> int:
@@ -212,6 +225,11 @@ class PeopleDocument(Document):
     def wanted_in(self, phase: int) -> int:
         """How many close it before the deadline."""
         return self.max_count or self.min_count
+
+    @property
+    def only_simulated(self) -> str | None:
+        """The field that makes this a document for simulations only: no coordinator and no person takes it."""
+        return None
 
     @property
     def most_rows(self) -> int:

@@ -1,0 +1,1 @@
+"""Classifiers learned from locally private histograms of small feature subsets (AnonML)."""

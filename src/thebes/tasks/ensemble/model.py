@@ -1,0 +1,113 @@
+"""The classifier an ensemble task releases: plain data, with scikit-learn's verbs.
+
+Every member is a table over the cells of its features, so nothing has to be fitted, or executed, to load it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.privacy.faults import Mistake
+from thebes.tasks.ensemble.cells import Cells, Cut, cells_of
+from thebes.tasks.ensemble.kind import EnsembleDocument, EnsembleKind
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One classifier. `table[cell, class]`: probabilities where members vote, log-odds where they add up."""
+
+    cells: Cells
+    weight: float
+    table: Floats
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "features": [cut.as_json() for cut in self.cells.cuts],
+            "weight": self.weight,
+            "table": [[round(number, 9) for number in row] for row in self.table.tolist()],
+        }
+
+
+class EnsembleModel:
+    """Predicts from a table (DataFrame or dict of columns) or an array with the features in order.
+
+    With "odds", log-odds are added to the base rate's. With votes by probability, the members' probabilities are
+    averaged; with hard votes each member votes for the label that it finds most raised above its base rate
+    (equation 2 of AnonML, cut at the base rate), and `predict_proba` is the weighted share of the votes.
+    """
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self._value = value
+        document = EnsembleKind().check(value["document"])
+        self._document = document
+        self.classes_ = np.array(value["classes"])
+        self.feature_names_in_ = np.array(document.features, dtype=object)
+        self.base_rate = np.array(value["base"], dtype=np.float64)
+        self.members = tuple(_member(document, told, len(self.classes_)) for told in value["members"])
+
+    @property
+    def n_features_in_(self) -> int:
+        return len(self.feature_names_in_)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The members' common opinion, one column for each of `classes_`."""
+        rows = self._rows(X)
+        said = np.zeros((rows.people, len(self.classes_)))
+        for member in self.members:
+            opinion = member.table[member.cells.places(rows)]
+            if self._document.method == "vote" and self._document.votes == "hard":
+                opinion = np.eye(len(self.classes_))[np.argmax(opinion / self.base_rate, axis=1)]
+            said += member.weight * opinion
+        if self._document.method == "odds":
+            said += np.log(self.base_rate)
+            said = np.exp(said - said.max(axis=1, keepdims=True))
+        whole = said.sum(axis=1, keepdims=True)
+        return np.where(whole > 0, said / np.where(whole > 0, whole, 1.0), self.base_rate)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest label."""
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy."""
+        return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def _rows(self, X: Any) -> Rows:
+        names = self._document.features
+        if isinstance(X, Mapping) or hasattr(X, "columns"):
+            absent = [name for name in names if name not in X]
+            if absent:
+                raise Mistake("X", f"has no column {absent[0]!r}")
+            return Rows.one_each({name: np.asarray(X[name]) for name in names})
+        array = np.asarray(X)
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise Mistake("X", f"must have the {len(names)} features as columns")
+        return Rows.one_each({name: array[:, place] for place, name in enumerate(names)})
+
+
+def _member(document: EnsembleDocument, told: Mapping[str, Any], classes: int) -> Member:
+    cells = cells_of(document, [Cut.asked(document, each) for each in told["features"]])
+    table = np.array(told["table"], dtype=np.float64)
+    if table.shape != (cells.size // cells.label.size, classes) or not np.isfinite(table).all():
+        raise Mistake("release", "has a member whose table does not fit its features")
+    return Member(cells, float(told["weight"]), table)
+
+
+def described(document: EnsembleDocument, base: Floats, members: Sequence[Member]) -> dict[str, Any]:
+    """A model as the JSON it is released as."""
+    bound: Any = document.bounds[document.label]
+    return {
+        "format": "thebes-ensemble",
+        "document": document.as_json(),
+        "classes": list(bound.values),
+        "base": base.tolist(),
+        "members": [member.as_json() for member in members],
+    }

@@ -1,0 +1,91 @@
+"""A person's half of an ensemble task: one cell of a small histogram, or one side of a threshold, changed at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import Range
+from thebes.tasks.ensemble import plan
+from thebes.tasks.ensemble.cells import Cells, Cut, cells_of
+from thebes.tasks.ensemble.kind import EnsembleDocument
+from thebes.tasks.packets import part_of
+from thebes.tasks.shape import Ask, Claim
+
+
+class EnsembleOwner:
+    """`simulated` answers documents without noise too: they are for data of one's own."""
+
+    def __init__(self, *, simulated: bool = False) -> None:
+        self._simulated = simulated
+
+    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+        """Everybody: what is missing has a category, or takes its default."""
+        return np.ones(rows.people, dtype=np.bool_)
+
+    def contribute(
+        self, document: EnsembleDocument, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+    ) -> Contributions:
+        """One packet. Whatever the ask says, the report is one mechanism's on one row, with this packet's share."""
+        if document.only_simulated is not None and not self._simulated:
+            raise Refusal("this task adds no noise, so no price covers it; it is for simulations only")
+        reporter = _reporter(document, ask)
+        epsilon = plan.share(document, ask.phase)
+        one_each = rows.first()
+        if ask.phase < document.searching:
+            column, bound, threshold = _question(document, ask)
+            numbers, missing = one_each.numbers(column)
+            numbers = np.where(missing, bound.middle if bound.default is None else bound.default, numbers)
+            cells = (numbers >= threshold).astype(np.int64)
+        else:
+            cells = _cells(document, ask).of(one_each)
+        claim.consume(epsilon=epsilon, delta=0)
+        report = reporter.perturb(cells, randomness)
+        return Contributions(ask.part, rows.people, {plan.REPORT: report}, ask.partition)
+
+    def layout(self, document: EnsembleDocument, ask: Ask) -> Layout:
+        return plan.layout(_reporter(document, ask))
+
+
+def _reporter(document: EnsembleDocument, ask: Ask) -> plan.Reporter:
+    if not 0 <= ask.phase < document.phases:
+        raise Mistake("ask", "is of a phase that this task does not have")
+    if ask.phase < document.searching:
+        return plan.question(plan.share(document, ask.phase))
+    return plan.mechanism(document, _cells(document, ask).size, ask.phase)
+
+
+def _question(document: EnsembleDocument, ask: Ask) -> tuple[str, Range, float]:
+    told = ask.payload.get("question")
+    column = told.get("column") if isinstance(told, Mapping) else None
+    threshold = told.get("at") if isinstance(told, Mapping) else None
+    bound = document.bounds[column] if column in document.ranges else None
+    if not isinstance(bound, Range) or not isinstance(threshold, (int, float)) or threshold != threshold:
+        raise Mistake("ask", "is about no range of this task; the server did not keep to the task")
+    return str(column), bound, float(threshold)
+
+
+def _cells(document: EnsembleDocument, ask: Ask) -> Cells:
+    told = ask.payload.get("features")
+    if not isinstance(told, list) or not told:
+        raise Mistake("ask", "names no features; the server did not keep to the task")
+    cells = cells_of(document, [Cut.asked(document, each) for each in told])
+    packets = document.packets(ask.phase)
+    parts = [part_of(ask.phase, packet, packets) for packet in range(packets)]
+    if ask.part not in parts:
+        raise Mistake("ask", "is of a part that this task does not have")
+    allowed = plan.block(document, parts.index(ask.part)) if ask.phase == document.last else document.features
+    if len(set(cells.columns)) != len(cells.columns) or not set(cells.columns) <= set(allowed):
+        raise Mistake("ask", "is about features of another packet; the server did not keep to the task")
+    return cells
+
+
+OWNER = EnsembleOwner()
+SIMULATED = EnsembleOwner(simulated=True)

@@ -1,0 +1,31 @@
+"""What an ensemble task releases: an ordinary classifier, as data."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from thebes.tasks.ensemble.model import EnsembleModel
+from thebes.tasks.release import Release
+
+
+class EnsembleRelease(Release):
+    """`value` is the model as JSON; `model` predicts. `extra["base_rate"]` holds the labels' shares with error bars,
+    `extra["thresholds"]` where ranges were cut."""
+
+    form = "ensemble"
+
+    @cached_property
+    def model(self) -> EnsembleModel:
+        """The classifier, with `predict`, `predict_proba` and `classes_`."""
+        return EnsembleModel(self.value)
+
+    def _lines(self) -> list[str]:
+        told = self.extra["base_rate"]
+        bars = told["interval"]
+        lines = [f"a classifier of {len(self.value['members'])} members; shares of the labels:"]
+        for label, share in told["value"].items():
+            low, high = bars["low"][label], bars["high"][label]
+            lines.append(f"{label}: {share:.4g}  ({bars['level']:.0%} interval {low:.4g} to {high:.4g})")
+        for column, thresholds in self.extra["thresholds"].items():
+            lines.append(f"{column} was cut at {', '.join(f'{t:.6g}' for t in thresholds)}")
+        return lines
