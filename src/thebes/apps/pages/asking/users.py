@@ -25,9 +25,10 @@ def routes(hall: Hall) -> APIRouter:
     made = hall.routes()
     reception = hall.reception
 
-    async def listed(asking: Somebody, words: str = "", good: bool = False) -> Response:
+    async def listed(asking: Somebody, words: str = "", good: bool = False, typed: str = "") -> dict[str, Any]:
         users = await reception.users(asking)
-        return hall.part("users_list.html", users=users, roles=ROLES, words=words, good=good)
+        told = {"users": users, "roles": ROLES, "shortest": SHORTEST_PASSWORD}
+        return {**told, "words": words, "good": good, "typed": typed}
 
     async def done(request: Request, work: Work) -> Response:
         """Change something, then show the list again, with what happened above it."""
@@ -38,22 +39,13 @@ def routes(hall: Hall) -> APIRouter:
             told, good = f"{mistake.argument}: {mistake.message}", False
         except Refusal as refusal:
             told, good = sentence(str(refusal)), False
-        return await listed(asking, told, good)
+        typed = "" if good or "password" not in body else text(body, "name")
+        return hall.part("users_list.html", **await listed(asking, told, good, typed))
 
     @made.get("/users")
     async def show(request: Request) -> Response:
         """Everybody, and a form for somebody new."""
-        users = await reception.users(await hall.somebody(request))
-        return await hall.page(
-            request,
-            "users.html",
-            title="Users",
-            users=users,
-            roles=ROLES,
-            shortest=SHORTEST_PASSWORD,
-            words="",
-            good=False,
-        )
+        return await hall.page(request, "users.html", title="Users", **await listed(await hall.somebody(request)))
 
     @made.post("/users")
     async def add(request: Request) -> Response:
