@@ -21,6 +21,7 @@ from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake
 from thebes.tasks.shape import Wait
+from thebes.tasks.wording import in_words
 from thebes.wire import frames
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import Malformed, TooLarge
@@ -215,7 +216,7 @@ def _submission(content_type: str, body: bytes) -> Submission:
         else:
             raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
     except ValidationError as error:
-        raise mistake(error.errors(include_input=False, include_url=False, include_context=False)) from None
+        raise mistake(error.errors(include_input=False, include_url=False)) from None
     return Submission(read.ask_id, read.part, read.contributor, read.payload)
 
 
@@ -225,16 +226,9 @@ def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:
     if first["type"] == "json_invalid":
         return Malformed("body", "is not JSON")
     places = [str(place)[:40] for place in first["loc"] if place not in ("body", "query", "path")]
-    return Mistake(".".join(places) or "body", _RULES.get(first["type"], str(first["msg"])))
-
-
-#: where pydantic's own words are not meant for people
-_RULES = {
-    "extra_forbidden": "is not a field of this message",
-    "missing": "is missing",
-    "string_pattern_mismatch": "has characters that are not allowed here, or too few or too many of them",
-    "none_required": "must be left out: this coordinator has no groups yet",
-}
+    if first["type"] == "none_required":
+        return Mistake(".".join(places), "must be left out: this coordinator has no groups yet")
+    return Mistake(".".join(places) or "body", in_words(first))
 
 
 def _token(bearer: HTTPAuthorizationCredentials | None) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes.privacy.faults import Mistake
+from thebes.tasks.wording import in_words
 from thebes.tasks.document import SERVER_FLOOR
 
 FILE = "coordinator.toml"
@@ -39,4 +40,4 @@ def read(home: Path) -> Settings:
         raise Mistake(FILE, f"is not TOML: {error}") from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise Mistake(f"{FILE} {'.'.join(map(str, first['loc']))}", str(first["msg"])) from None
+        raise Mistake(f"{FILE} {'.'.join(map(str, first['loc']))}", in_words(first)) from None

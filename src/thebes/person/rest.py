@@ -19,6 +19,7 @@ from thebes.person.collecting import deliveries
 from thebes.person.guard import App, Door, Guard
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.tasks.wording import in_words
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import NotFound
 
@@ -232,7 +233,8 @@ def _errors(api: FastAPI) -> None:
         first = error.errors()[0]
         where = ".".join(str(part)[:40] for part in first["loc"] if part not in ("body", "path", "query"))
         status = 400 if first["type"] in ("json_invalid",) else 422
-        return JSONResponse(problem(status, str(first["msg"]), field=where or "body"), status, media_type=MEDIA_TYPE)
+        words = "is not JSON" if status == 400 else in_words(first)
+        return JSONResponse(problem(status, words, field=where or "body"), status, media_type=MEDIA_TYPE)
 
     @api.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> JSONResponse:

@@ -18,6 +18,7 @@ from thebes.data import featurizer as sql
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
+from thebes.tasks.wording import in_words
 
 LEAST_EPSILON = 1e-6  #: below, every answer is noise alone, and wider than 64 bits hold
 LEAST_DELTA = 1e-15  #: below, noise on a grid that 64 bits hold cannot keep the promise; 0 is always possible
@@ -286,14 +287,13 @@ def read_as(model: type[Document], document: object) -> D:
 
 def _problem(error: Any) -> tuple[str, str]:
     where = [str(part) for part in error["loc"] if part not in ("range", "set")]
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = in_words(error)
     if error["type"] == "rule":
+        message = str(error["msg"])
         where.append(str(error["ctx"]["field"]))
     elif error["type"] == "extra_forbidden":
         message = "is not a field of this document"
     elif error["type"] == "union_tag_invalid":  # its own message repeats the tag
         where.append("type")
         message = f"must be {error['ctx']['expected_tags']}"
-    elif error["type"] == "missing":
-        message = "is missing"
     return ".".join(part[:40] for part in where) or "document", message
