@@ -49,5 +49,5 @@ def example(document: Document, rows: Rows) -> dict[str, Any]:
 def _layout(document: Document) -> dict[str, Any]:
     try:
         return dict(registry.owner(document).layout(document, Ask(_PART, _PART, 0)))
-    except ThebesError:  # a kind whose parts differ knows its parts only
+    except (ThebesError, LookupError, TypeError, ValueError):  # a kind whose parts differ knows its own parts only
         return {}

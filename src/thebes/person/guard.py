@@ -48,7 +48,10 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            if refusal[0] == 401 and _is_for_eyes(scope):
+                await _show_the_front(send)
+            else:
+                await _refuse(send, *refusal)
             return
         await self._app(scope, receive, _with_headers(send))
 
@@ -93,6 +96,12 @@ def _is_json(headers: dict[bytes, bytes]) -> bool:
     return headers[b"content-type"].partition(b";")[0].strip().lower() == b"application/json"
 
 
+def _is_for_eyes(scope: Scope) -> bool:
+    """Whether a browser asks for a page, and not a program for data."""
+    accepted = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
+    return scope["method"] == "GET" and b"text/html" in accepted and not scope["path"].startswith(("/api/", "/app/"))
+
+
 class Door:
     """What the pages' front does with a browser that comes: a code is exchanged, a session is known. `stop` ends the
     server, after everything was destroyed."""
@@ -129,6 +138,13 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return guarded
+
+
+async def _show_the_front(send: Send) -> None:
+    """To the one page that says how to come in."""
+    headers = [(b"location", b"/"), (b"content-length", b"0"), *HEADERS]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:

@@ -87,12 +87,19 @@ def spans(
 
 
 def line(
-    points: Sequence[tuple[float, float]], *, title: str, limit: float | None = None, stepped: bool = False
+    points: Sequence[tuple[float, float]],
+    *,
+    title: str,
+    limit: float | None = None,
+    stepped: bool = False,
+    until: tuple[float, str, str] | None = None,
 ) -> Markup:
-    """Something over time or over phases. `limit` draws what it must not pass."""
+    """Something over time or over phases. `limit` draws what it must not pass. `until`: from 0 to where the axis goes,
+    however far the points do, with a word for either end."""
     if not points:
         return Markup("")
-    across = _Scale(min(x for x, _ in points), max(x for x, _ in points), 60.0, _WIDTH - 20)
+    ends = [x for x, _ in points] + ([] if until is None else [0.0, until[0]])
+    across = _Scale(min(ends), max(ends), 60.0, _WIDTH - 20)
     up = _Scale(min(0.0, *(y for _, y in points)), max(*(y for _, y in points), limit or 0.0, 1e-12), 150.0, 14.0)
     drawn = []
     for tick in up.ticks():
@@ -114,7 +121,9 @@ def line(
         if len(points) <= 60
         else []
     )
-    return _picture(drawn, 164, title)
+    if until is not None:
+        drawn += [_text(60, 170, until[1], "start"), _text(_WIDTH - 20, 170, until[2], "end")]
+    return _picture(drawn, 164 if until is None else 178, title)
 
 
 def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:

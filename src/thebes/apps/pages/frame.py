@@ -48,7 +48,7 @@ class Frame:
             lstrip_blocks=True,
         )
         self._templates.filters.update(
-            figure=figure, percent=percent, when=when, pretty=pretty, epsilon=figure, plural=plural
+            figure=figure, percent=percent, when=when, day=day, pretty=pretty, epsilon=figure, plural=plural
         )
         self._templates.globals.update(about=about, places=places, version=__version__, draw=drawing)
 
@@ -117,6 +117,11 @@ def when(moment: float | str | None) -> Markup:
     at = datetime.fromtimestamp(moment, UTC) if isinstance(moment, (int, float)) else datetime.fromisoformat(moment)
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M} UTC")
+
+
+def day(date: str) -> Markup:
+    """A date as it stands, never broken over two lines."""
+    return Markup('<time datetime="{}">{}</time>').format(date, date)
 
 
 def pretty(document: Mapping[str, Any]) -> Markup:

@@ -51,22 +51,23 @@ def routes(indoors: Indoors) -> APIRouter:
     return made
 
 
-def _mine(person: Person) -> list[dict[str, Any]]:
-    """Newest first, each with the time of its sending and its answer made ready to be drawn."""
+def _mine(person: Person, only: tuple[str, int] | None = None) -> list[dict[str, Any]]:
+    """Newest first, each with the time of its sending and its answer made ready to be drawn; all, or only one."""
     ledger = person.ledger()
     sent = {(h["task_id"], h["number"]): h["at"] for h in ledger["history"]}
     spent = {(e["task_id"], e["number"]): e for e in ledger["entries"]}
     return [
         _ready(p, sent.get((p["task_id"], p["number"])), spent.get((p["task_id"], p["number"])))
         for p in reversed(person.participations())
+        if only in (None, (p["task_id"], p["number"]))
     ]
 
 
 def _one(person: Person, task_id: str, number: int) -> dict[str, Any]:
-    for p in _mine(person):
-        if p["task_id"] == task_id and p["number"] == number:
-            return p
-    raise NotFound("you take no part in this task")
+    found = _mine(person, (task_id, number))
+    if not found:
+        raise NotFound("you take no part in this task")
+    return found[0]
 
 
 def _ready(p: Mapping[str, Any], sent: str | None, entry: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def shown(result: Mapping[str, Any]) -> dict[str, Any]:
         release = release_from_json(result)
         told = _drawn(release)
         return {**told, "certificate": release.certificate.as_json()}
-    except (ThebesError, ValueError, TypeError, KeyError, AttributeError, IndexError, AssertionError):
+    except (ThebesError, ValueError, TypeError, KeyError, AttributeError, IndexError, AssertionError, OverflowError):
         return {"form": "unreadable", "certificate": None}
 
 
@@ -42,25 +42,28 @@ def _drawn(release: Release) -> dict[str, Any]:
 
 
 def _number(release: Release) -> dict[str, Any]:
-    value, bar = float(release.value), _bar(release)
+    value, bar = _finite(release.value), _bar(release)
+    if bar is not None:
+        ends = [float(bar[end]) for end in ("low", "high")]
+        bar = {**bar, "low": ends[0], "high": ends[1]} if all(map(math.isfinite, ends)) else None
     bounds = next(iter((release.certificate.bounds or {}).values()), None)
-    ends = (bounds.get("low"), bounds.get("high")) if isinstance(bounds, Mapping) else (None, None)
-    known = [end if isinstance(end, (int, float)) and math.isfinite(end) else None for end in ends]
+    declared = (bounds.get("low"), bounds.get("high")) if isinstance(bounds, Mapping) else (None, None)
+    known = [end if isinstance(end, (int, float)) and math.isfinite(end) else None for end in declared]
     return {"form": "number", "value": value, "bar": bar, "least": known[0], "most": known[1]}
 
 
 def _bars(release: Release) -> dict[str, Any]:
-    values = {str(key): float(number) for key, number in release.value.items()}
+    values = {str(key): _finite(number) for key, number in release.value.items()}
     kept = dict(list(values.items())[:MOST_BARS])
     bar = _bar(release)
-    low, high = ({}, {}) if bar is None else (dict(bar["low"]), dict(bar["high"]))
+    low, high = ({str(k): _finite(v) for k, v in bar[end].items()} if bar else {} for end in ("low", "high"))
     return {"form": "bars", "values": kept, "low": low, "high": high, "hidden": len(values) - len(kept), "bar": bar}
 
 
 def _bar(release: Release) -> dict[str, Any] | None:
     """The error bar as JSON has it: level, low, high."""
     told = release.as_json()["interval"]
-    return None if told is None else dict(told)
+    return None if told is None else {**told, "level": _finite(told["level"])}
 
 
 def _model(release: Any) -> dict[str, Any]:
@@ -94,10 +97,10 @@ def _rows(release: Any) -> dict[str, Any]:
     for column in release.document.gives:
         if column not in release.frequencies:
             value, bar = release.mean(column)
-            means.append({"column": column, "value": value, "low": bar.low, "high": bar.high, "level": bar.level})
+            told = {"value": value, "low": bar.low, "high": bar.high, "level": bar.level}
+            means.append({"column": column, **{name: _finite(number) for name, number in told.items()}})
     shares = {
-        column: {figure(key) if isinstance(key, float) else str(key): float(share) for key, share in of.items()}
-        for column, of in release.frequencies.items()
+        column: {_word(key): _finite(share) for key, share in of.items()} for column, of in release.frequencies.items()
     }
     rows = release.rows
     return {
@@ -108,3 +111,16 @@ def _rows(release: Any) -> dict[str, Any]:
         "columns": [str(column) for column in rows.columns],
         "rows": rows.head(MOST_ROWS).to_dict(orient="records"),
     }
+
+
+def _finite(number: Any) -> float:
+    """A number that can be drawn, or ValueError."""
+    found = float(number)
+    if not math.isfinite(found):
+        raise ValueError
+    return found
+
+
+def _word(key: Any) -> str:
+    """A declared value as people write it."""
+    return ("yes" if key else "no") if isinstance(key, bool) else figure(key)

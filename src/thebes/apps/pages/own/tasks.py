@@ -33,8 +33,8 @@ def routes(indoors: Indoors) -> APIRouter:
         found, trouble = attempt(person.tasks)
         ledger = person.ledger()
         offers = [facing(task, ledger) for task in found or ()]
-        offers.sort(key=lambda task: task["state"] != "seen")
-        return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, trouble=trouble)
+        decided = [task for task in offers if task["state"] != "seen"]
+        return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, decided=decided, trouble=trouble)
 
     @made.get("/tasks/{task_id}")
     def task(request: Request, task_id: TaskId) -> Response:
@@ -55,7 +55,8 @@ def routes(indoors: Indoors) -> APIRouter:
     def example(request: Request, task_id: TaskId) -> Response:
         """A fresh draw each time it is asked for."""
         drawn, trouble = attempt(lambda: person.example(task_id))
-        return indoors.part("example.html", task_id=task_id, drawn=drawn, trouble=trouble)
+        type_ = None if trouble else person.task(task_id)["type"]
+        return indoors.part("example.html", task_id=task_id, type=type_, drawn=drawn, trouble=trouble)
 
     @made.post("/tasks/{task_id}/decide")
     def decide(request: Request, task_id: TaskId, body: Annotated[dict[str, Any], Body()]) -> Response:

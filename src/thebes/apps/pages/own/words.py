@@ -64,6 +64,14 @@ KINDS = {
 }
 
 
+#: what leaves where it cannot be shown as values, by kind
+REPORT = "What would leave is a report computed from your rows and then changed at random, as described above."
+REPORTS = {
+    "gradient": "What would leave says in which direction a small network would have to change to fit you better, "
+    "shortened and then changed at random."
+}
+
+
 def state(name: str) -> Standing:
     """The words for a participation's state."""
     return STATES[State(name)]

@@ -8,6 +8,18 @@ const parsed = (text) => {
     return text;
   }
 };
+const note = (words) => {
+  const made = document.createElement("p");
+  made.className = "note bad";
+  made.tabIndex = -1;
+  made.textContent = words;
+  return made;
+};
+const say = (element, words) => element.querySelector?.(".outcome")?.replaceChildren(note(words));
+const tell = (ctx, words) => {
+  ctx.text = note(words).outerHTML;
+  if (ctx.sourceElement.querySelector?.(".outcome")) Object.assign(ctx.hx, { retarget: "find .outcome", reswap: "innerHTML" });
+};
 htmx.registerExtension("thebes", {
   // Servers of Thebes take JSON only, which no foreign page can send here.
   htmx_config_request: (element, detail) => {
@@ -24,6 +36,15 @@ htmx.registerExtension("thebes", {
     request.headers["Content-Type"] = "application/json";
     // htmx turns what is iterable into form fields once more; words are handed over just before they leave.
     detail.ctx.thebes = text;
+  },
+  // A server's own refusals (no session any more, for one) are problem details: their sentence is what people read.
+  htmx_after_request: (element, detail) => {
+    const { ctx } = detail;
+    if (!ctx.response.headers.get("content-type")?.includes("problem+json")) return;
+    tell(ctx, JSON.parse(ctx.text).detail);
+  },
+  htmx_error: (element, detail) => {
+    if (detail.ctx?.request && !detail.ctx.response) say(element, "The server does not answer. Is it still running?");
   },
   htmx_before_request: (element, detail) => {
     if (detail.ctx.thebes !== undefined) detail.ctx.request.body = detail.ctx.thebes;

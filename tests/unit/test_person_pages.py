@@ -1,0 +1,496 @@
+"""A person's pages without a browser: who gets in, what stands there, and that strangers' words stay words."""
+
+from __future__ import annotations
+
+import html
+import json
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import thebes
+from thebes.apps.pages import frame
+from thebes.apps.pages.own import answer, words
+from thebes.apps.pages.own.rules import read_form
+from thebes.ledger import Ledger
+from thebes.person.participation import State
+from thebes.person.rules import Rule
+from thebes.tasks import registry
+from thebes.wire.refusals import Unreachable
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_person_rest import MEDIAN, Client, World
+
+PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial", "Accept": "text/html"}
+AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}
+HISTOGRAM = {
+    **MEDIAN,
+    "aggregator": "histogram",
+    "featurizer": "SELECT species FROM profile.pets",
+    "bounds": {"species": {"type": "set", "values": ["cat", "dog"]}},
+}
+MODEL = {
+    "type": "integrated",
+    "epsilon": 8.0,
+    "min_count": 20,
+    "featurizer": "SELECT x0, x1, y FROM profile.example",
+    "model": "GaussianNB",
+    "inputs": ["x0", "x1"],
+    "output": "y",
+    "bounds": {
+        **{c: {"type": "range", "low": -3.0, "high": 3.0} for c in ("x0", "x1")},
+        "y": {"type": "set", "values": [0, 1]},
+    },
+}
+ROWS = {
+    "type": "bounded",
+    "epsilon": 3.0,
+    "min_count": 20,
+    "featurizer": "SELECT species, age FROM profile.pets",
+    "bounds": {"species": {"type": "set", "values": ["cat", "dog"], "default": "dog"}, **AGE},
+}
+
+
+def network() -> dict[str, Any]:
+    import torch
+
+    from thebes.task import gradient
+
+    torch.manual_seed(0)
+    return dict(
+        gradient(
+            torch.nn.Linear(2, 1),
+            torch.nn.MSELoss(),
+            "SELECT x0, x1, z FROM profile.example",
+            inputs=["x0", "x1"],
+            outputs=["z"],
+            epsilon=8.0,
+            delta=1e-5,
+            bounds=dict.fromkeys(("x0", "x1"), (-3.0, 3.0)) | {"z": (-12.0, 12.0)},
+            min_count=20,
+        )
+    )
+
+
+#: a stranger's words: markup, quotes that end attributes, characters that hide and reorder
+HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{ 7*7 }}'
+HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
+ADDRESSES = ("/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/privacy", "/privacy/journal")
+
+
+class Page(HTMLParser):
+    """Reads a page; `elements` are (tag, attributes)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "home")
+    yield made
+    made.me.close()
+
+
+def harmless(answered: httpx.Response) -> str:
+    """The text of a page that needs no more than the strict policy allows."""
+    assert answered.headers["content-type"].startswith("text/html")
+    assert "unsafe" not in answered.headers["content-security-policy"]
+    assert answered.headers["cache-control"] == "no-store"
+    text = answered.text
+    assert not [c for c in HIDDEN if c in text]
+    for tag, attributes in Page(text).elements:
+        assert tag not in ("style", "iframe", "object", "base")
+        assert tag != "script" or str(attributes.get("src", "")).startswith("/static/")
+        assert not [name for name in attributes if name.startswith("on") or name in ("style", "hx-on")]
+        assert not str(attributes.get("hx-trigger", "")).count("[")  # a filter is evaluated, and nothing may be
+        for name in ("href", "src", "action", "hx-get", "hx-post"):
+            assert str(attributes.get(name) or "/").startswith(("/", "#"))
+    return text
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_every_page_is_there(world: World, address: str) -> None:
+    harmless(world.http.get(address))
+    assert world.http.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, "/tasks/none", "/data/profile/pets", "/accepted/none/0"])
+def test_without_a_session_there_is_nothing(world: World, address: str) -> None:
+    stranger = Client(world.app, {})
+    assert stranger.get(address).status_code == 401
+    shown = stranger.get(address, headers={"Accept": "text/html"})
+    assert shown.status_code in (401, 303)
+    assert shown.headers.get("location", "/") == "/"
+    assert "profile" not in shown.text
+    assert stranger.get("/api/tasks", headers={"Accept": "text/html"}).status_code == 401
+
+
+WRITES = (
+    ("/tasks/none/decide", {"decision": "accept"}),
+    ("/accepted/none/0/withdraw", {}),
+    ("/rules/add", {"type": "basic"}),
+    ("/rules/remove", {"rule": {"type": "basic"}}),
+    ("/privacy/limits", {"local.epsilon": 1}),
+    ("/privacy/caps", {"requestor": "ana", "epsilon": 1}),
+    ("/privacy/destroy", {"confirm": "destroy everything"}),
+    ("/data/profile/remove", {"rows": "delete"}),
+)
+
+
+@pytest.mark.parametrize(("address", "body"), WRITES)
+def test_nobody_writes_without_a_session_from_elsewhere_or_by_a_plain_form(
+    world: World, address: str, body: dict[str, Any]
+) -> None:
+    before = (world.me.store(), world.me.rules(), world.me.settings())
+    assert Client(world.app, {}).post(address, json=body).status_code == 401
+    for foreign in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        assert world.http.post(address, json=body, headers=foreign).status_code == 403
+    assert world.http.post(address, data={"decision": "accept", "rows": "delete"}).status_code == 415
+    assert (world.me.store(), world.me.rules(), world.me.settings()) == before
+
+
+@pytest.mark.parametrize("document", [MEDIAN, HISTOGRAM, MODEL, ROWS, "network"], ids=str)
+def test_every_kind_can_be_looked_at(world: World, document: Any) -> None:
+    task = world.server.post(network() if document == "network" else document)
+    listed, whole = harmless(world.http.get("/tasks")), harmless(world.http.get(f"/tasks/{task}"))
+    assert f"/tasks/{task}" in listed
+    assert "Accept, for epsilon" in whole
+    assert world.server.documents[task]["featurizer"] in html.unescape(whole)
+    shown = harmless(world.http.get(f"/tasks/{task}/example", headers=PARTIAL))
+    told = {"basic": "plain truth", "integrated": "plain truth", "bounded": "Draw again", "gradient": "would leave"}
+    assert told[world.server.documents[task]["type"]] in shown
+
+
+def test_the_price_stands_as_a_number_a_sentence_and_a_share(world: World) -> None:
+    task = world.server.post({**MEDIAN, "delta": 0.0})
+    world.me.set_settings({"trusted": {"epsilon": 4.0}})
+    page = world.http.get(f"/tasks/{task}").text
+    assert "25 % of the 4 you have left" in page
+    assert "right at most 73.2 % of the time" in page
+    assert "a moderate price" in page
+
+
+def test_odds_are_never_told_smaller_than_they_are() -> None:
+    assert words.guess(0.0000001) == "50.1 %"
+    assert words.guess(1.0) == "73.2 %"  # 73.106
+    assert words.guess(20.0) == "almost 100 %"
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_words_and_a_card(world: World, state: State) -> None:
+    task = world.server.post(ROWS)
+    accepted = world.me.accept(task)
+    told = {**world.me.participations()[0], "state": str(state), "note": "a note", "result": None}
+    assert accepted["state"] == "reserved"
+    real = world.me.participations
+    world.me.participations = lambda: [told]  # type: ignore[method-assign]
+    try:
+        page = harmless(world.http.get("/accepted"))
+        card = harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
+    finally:
+        world.me.participations = real  # type: ignore[method-assign]
+    standing = words.state(str(state))
+    assert html.escape(standing.word) in card
+    if state not in (State.SEEN, State.DECLINED):
+        assert standing.word in page
+    assert ("every" in card) == (not state.final and state not in (State.SEEN, State.DECLINED))
+    assert ("Take it back" in card) == (state in words.BACK)
+
+
+def test_yes_no_and_taking_back_are_told_where_the_question_stood(world: World) -> None:
+    task = world.server.post(MEDIAN)
+
+    def decide(what: str) -> str:
+        answered = world.http.post(f"/tasks/{task}/decide", json={"decision": what}, headers=PARTIAL)
+        assert answered.status_code == 200
+        return harmless(answered)
+
+    assert "Declined." in decide("decline")
+    assert "Agreed." in decide("accept")
+    world.me.wait(task)
+    assert "Taken back; the server destroyed it, what it cost stays spent." in decide("withdraw")
+    assert world.me.participations()[0]["state"] == "withdrawn"
+
+
+def refused(world: World, address: str, body: dict[str, Any], status: int) -> str:
+    """A refusal told in the place of the form, with its status."""
+    answered = world.http.post(address, json=body, headers=PARTIAL)
+    assert answered.status_code == status
+    assert answered.headers["hx-retarget"] == "find .outcome"
+    text = harmless(answered)
+    assert "note bad" in text
+    assert "autofocus" in text
+    return html.unescape(text)
+
+
+def test_refusals_are_sentences_with_their_status(world: World) -> None:
+    dear = world.server.post({**MEDIAN, "epsilon": 31.0})
+    told = refused(world, f"/tasks/{dear}/decide", {"decision": "accept"}, 402)
+    assert "it costs epsilon 31, and epsilon 30 is left. Nothing was agreed to" in told
+    task = world.server.post(MEDIAN)
+    world.me.accept(task)
+    assert "not finished" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 409)
+    assert "already" in refused(world, f"/tasks/{task}/decide", {"decision": "decline"}, 409)
+    over = world.server.post(ROWS)
+    world.server.end(over, "cancelled")
+    assert "closed" in refused(world, f"/tasks/{over}/decide", {"decision": "accept"}, 410)
+    refused(world, f"/tasks/{over}/decide", {"decision": "maybe"}, 422)
+    refused(world, "/tasks/none/decide", {"decision": "accept"}, 404)
+    assert "letter by letter" in refused(world, "/privacy/destroy", {"confirm": "yes"}, 422)
+    assert "Local: epsilon" in refused(world, "/privacy/limits", {"local.epsilon": -1}, 422)
+    assert "kept or deleted" in refused(world, "/data/profile/remove", {}, 422)
+    assert "not there any more" in refused(world, "/rules/remove", {"rule": {"type": "basic"}}, 422)
+    assert "Epsilon at most must" in refused(world, "/rules/add", {"type": "basic", "epsilon_at_most": "x"}, 422)
+    refused(world, "/rules/add", {"type": ["basic"]}, 422)
+
+
+def test_a_body_that_is_no_object_is_refused_in_words(world: World) -> None:
+    answered = world.http.post("/rules/add", json=[1], headers=PARTIAL)
+    assert answered.status_code == 422
+    assert "load the page anew" in harmless(answered)
+
+
+def test_an_earlier_contribution_is_not_taken_back_in_place_of_a_later_one(world: World) -> None:
+    task = world.server.post(ROWS)
+    world.me.accept(task)
+    assert "again since" in refused(world, f"/accepted/{task}/7/withdraw", {}, 404)
+    assert world.me.participations()[0]["state"] != "withdrawn"
+
+
+def test_strangers_words_stay_words_on_every_page(world: World) -> None:
+    loud = {"name": HOSTILE, "purpose": HOSTILE}
+    tasks = [
+        world.server.post({**MEDIAN, **loud}, requestor=HOSTILE),
+        world.server.post({**ROWS, **loud}, requestor=HOSTILE),
+    ]
+    column = {"type": "string", "description": HOSTILE}
+    world.me.register(
+        "loud", {"tables": {"t": {"description": HOSTILE, "columns": {"c": column}}}, "description": HOSTILE}
+    )
+    world.me.insert("loud", "t", [{"c": HOSTILE}])
+    world.me.set_rules([{"type": "basic", "requestor": HOSTILE, "epsilon_at_most": 0.001}])
+    world.me.accept(tasks[0])
+    world.me.wait(tasks[0])
+    told = HOSTILE.translate({ord(c): None for c in HIDDEN})
+    addresses = [*ADDRESSES, "/data/loud/t", *(f"/tasks/{task}" for task in tasks)]
+    seen = 0
+    for address in addresses:
+        text = harmless(world.http.get(address))
+        assert "<script>alert" not in text
+        assert "49" not in text.replace(told, "") or "{{ 7*7 }}" in html.unescape(text)
+        seen += told in html.unescape(text)
+    assert seen >= 7
+
+
+def test_a_rule_with_strange_characters_can_be_removed_again(world: World) -> None:
+    world.me.set_rules([{"type": "basic", "requestor": HOSTILE}])
+    page = Page(world.http.get("/rules").text)
+    field = next(a for tag, a in page.elements if a.get("name") == "rule")
+    answered = world.http.post("/rules/remove", json={"rule": json.loads(str(field["value"]))}, headers=PARTIAL)
+    assert answered.status_code == 200
+    assert world.me.rules() == []
+
+
+def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
+    empty = {"type": "basic", "requestor": " ", "server": "", "min_count": ""}
+    assert read_form(empty) == {"type": "basic"}
+    full = {
+        "type": "bounded", "requestor": "ana", "server": "untrusted", "tables": "a.b", "epsilon_at_most": 0.5,
+        "epsilon_per_week": 2, "min_count": 100, "probability": 25,
+    }  # fmt: skip
+    assert read_form(full) == {**full, "tables": ["a.b"], "probability": 0.25}
+    Rule.read(read_form(full))
+    assert words.rule(read_form(full)) == (
+        "Agree to bounded tasks that are noised on this machine of ana that read nothing but a.b for at least 100 "
+        "people that cost at most epsilon 0.5, up to epsilon 2 in seven days, each with a chance of 25 %."
+    )
+
+
+def test_limits_and_caps_are_changed_and_what_was_not_said_stays(world: World) -> None:
+    world.me.set_settings({"caps": {"bob": {"epsilon": 2.0}}})
+    answered = world.http.post("/privacy/limits", json={"local.epsilon": 5, "period_days": 7}, headers=PARTIAL)
+    assert "Your limits are changed." in harmless(answered)
+    settings = world.me.settings().as_json()
+    assert (settings["local"]["epsilon"], settings["period_days"], settings["trusted"]["epsilon"]) == (5.0, 7, 30.0)
+    harmless(world.http.post("/privacy/caps", json={"requestor": "ana", "epsilon": 1}, headers=PARTIAL))
+    assert set(world.me.settings().as_json()["caps"]) == {"ana", "bob"}
+    harmless(world.http.post("/privacy/caps", json={"requestor": "bob"}, headers=PARTIAL))
+    assert set(world.me.settings().as_json()["caps"]) == {"ana"}
+
+
+def test_a_collector_goes_with_or_without_its_rows(world: World) -> None:
+    kept = world.http.post("/data/profile/remove", json={"rows": "keep"}, headers=PARTIAL)
+    assert "taken away, rows kept" in harmless(kept)
+    assert world.me.newest("profile", "pets", 1)
+    gone = world.http.post("/data/profile/remove", json={"rows": "delete"}, headers=PARTIAL)
+    assert "Its rows are deleted." in harmless(gone)
+    assert "profile" not in [c["name"] for c in world.me.store()]
+
+
+def test_destroying_everything_ends_the_server(world: World) -> None:
+    answered = world.http.post("/privacy/destroy", json={"confirm": "destroy everything"}, headers=PARTIAL)
+    assert "Everything is destroyed" in answered.text
+    assert list(world.me.home.iterdir()) == []
+    import time
+
+    end = time.monotonic() + 5
+    while not world.stopped and time.monotonic() < end:
+        time.sleep(0.05)
+    assert world.stopped == [True]
+
+
+def test_the_coordinator_away_is_one_plain_sentence(world: World) -> None:
+    task = world.server.post(MEDIAN)
+
+    def away(what: str) -> None:
+        raise Unreachable("http://127.0.0.1:1", "connection refused")
+
+    world.server.before = away
+    for address in ("/waiting", "/tasks"):
+        text = harmless(world.http.get(address))
+        assert "The coordinator does not answer just now." in text
+    for address in ("/", "/data", "/accepted", "/rules", "/privacy"):
+        assert world.http.get(address).status_code == 200
+    lost = world.http.get(f"/tasks/{task}")
+    assert lost.status_code == 502
+    assert "The coordinator does not answer just now." in harmless(lost)
+
+
+def test_a_store_without_the_table_is_told_in_the_preview(world: World) -> None:
+    task = world.server.post({**MEDIAN, "featurizer": "SELECT age FROM nowhere.people"})
+    text = harmless(world.http.get(f"/tasks/{task}"))
+    assert "does not have" in html.unescape(text)
+    assert "not in your store" in text
+
+
+def test_a_broken_journal_is_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "The journal is whole" in world.http.get("/privacy/journal").text
+    broken = {"whole": False, "findings": ["entry 3 was altered"], "entries": 9}
+    monkeypatch.setattr(type(world.me), "verify", lambda self: broken)
+    text = harmless(world.http.get("/privacy/journal"))
+    assert "entry 3 was altered" in text
+    assert "note bad" in text
+
+
+def test_a_frozen_ledger_is_shown_and_explained(world: World) -> None:
+    task = world.server.post(MEDIAN)
+    world.me.ledger()
+    with Ledger(f"sqlite:///{world.me.home / 'ledger.db'}") as ledger:
+        ledger.freeze()
+    assert "frozen" in world.http.get("/").text
+    assert "frozen" in world.http.get("/privacy").text
+    assert "thebes ledger thaw" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 402)
+
+
+# --- answers -----------------------------------------------------------------------------------------------
+
+
+def people(count: int = 300) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    x0, x1 = rng.normal(size=count), rng.normal(size=count)
+    return {
+        "age": rng.integers(18, 90, count).astype(float),
+        "species": np.where(rng.random(count) < 0.6, "cat", "dog"),
+        "x0": x0, "x1": x1, "y": (x0 + x1 > 0).astype(int), "z": 2 * x0 - x1,
+    }  # fmt: skip
+
+
+FORMS = {
+    "number": MEDIAN,
+    "bars": HISTOGRAM,
+    "model": MODEL,
+    "rows": ROWS,
+    "network": "network",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_answer_is_drawn(world: World, form: str) -> None:
+    document = network() if form == "network" else FORMS[form]
+    result = json.loads(json.dumps(thebes.simulate(document, people(), seed=1).as_json()))
+    shown = answer.shown(result)
+    assert shown["form"] == form
+    task = world.server.post(document)
+    world.me.accept(task)
+    world.me.wait(task)
+    told = {**world.me.participations()[0], "state": "done", "result": result}
+    world.me.participations = lambda: [told]  # type: ignore[method-assign]
+    text = harmless(world.http.get("/accepted"))
+    assert "The answer" in text
+    assert "What was promised for it" in text
+    assert ("<svg" in text) == (form in ("number", "bars", "rows"))
+    if form == "model":
+        assert "mean of 0" in text
+        assert '<th scope="row">x0</th>' in text
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"value": 1},
+        {"value": "x", "certificate": None, "form": "value"},
+        {"value": {"a": "b"}, "certificate": {}, "form": "nonsense"},
+        {"value": [1, {"a": [None]}], "certificate": {"unit": HOSTILE}, "form": "rows", "document": {}},
+    ],
+    ids=str,
+)
+def test_an_answer_that_makes_no_sense_is_said_to_be_unreadable(world: World, result: dict[str, Any]) -> None:
+    assert answer.shown(result)["form"] == "unreadable"
+
+
+def test_an_answer_with_wrong_parts_never_breaks_the_page(world: World) -> None:
+    """Every part of a true answer replaced by nonsense in turn: the page still stands."""
+    whole = json.loads(json.dumps(thebes.simulate(HISTOGRAM, people(), seed=1).as_json()))
+    task = world.server.post(HISTOGRAM)
+    world.me.accept(task)
+    mine = world.me.participations()[0]
+    for key in list(whole):
+        for poison in (None, "x", -1, [], {}, {"a": None}, [[1]], 1e308, HOSTILE):
+            told = {**mine, "state": "done", "result": {**whole, key: poison}}
+            world.me.participations = lambda told=told: [told]  # type: ignore[method-assign]
+            answered = world.http.get(f"/accepted/{task}/0", headers=PARTIAL)
+            assert answered.status_code == 200, (key, poison)
+            harmless(answered)
+
+
+def test_every_kind_of_task_has_words() -> None:
+    assert set(registry.types()) <= set(words.KINDS)
+
+
+def test_a_document_is_shown_with_its_parts_marked_and_nothing_hidden() -> None:
+    text = str(frame.pretty({"name": HOSTILE, "epsilon": 1.5, "missing": None}))
+    assert '<span class="number">1.5</span>' in text
+    assert "<script>" not in text
+    assert "\\u202e" in text
+
+
+def test_a_very_long_text_in_a_document_is_cut_and_the_whole_is_a_link_away(world: World) -> None:
+    task = world.server.post(network())
+    text = harmless(world.http.get(f"/tasks/{task}"))
+    assert "characters)" in text
+    assert f"/api/tasks/{task}" in text
+    assert len(text) < 60_000
+
+
+def test_addresses_of_the_pages_hold_no_value(world: World) -> None:
+    """Nothing that stands in the store is ever part of an address."""
+    world.server.post(MEDIAN)
+    values = {str(v) for row in world.me.newest("profile", "demographics", 5) for v in row.values() if v is not None}
+    for address in (*ADDRESSES, "/data/profile/demographics"):
+        for _, attributes in Page(world.http.get(address).text).elements:
+            for name in ("href", "hx-get", "hx-post"):
+                pieces = set(str(attributes.get(name) or "").split("/"))
+                assert not pieces & values
