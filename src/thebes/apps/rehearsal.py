@@ -32,6 +32,7 @@ SECONDS = 20.0  #: after which the child is killed
 _WORK_SECONDS = 11.0  #: after which it begins no further repeat
 _MEMORY = 3 * 2**30
 _MOST_QUANTITIES = 12
+_KINDS = ("basic", "integrated", "bounded")
 _HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
 
 
@@ -59,9 +60,9 @@ def rehearse(document: PeopleDocument) -> dict[str, Any]:
 
 def rehearsable(document: PeopleDocument) -> None:
     """Refuse what made-up people say nothing about."""
-    if document.type == "gradient" or getattr(document, "model", "") == "RandomForestClassifier":
+    if document.type not in _KINDS or getattr(document, "model", "") == "RandomForestClassifier":
         raise NotRehearsed(
-            "a network or a forest learns from how people's values hang together, which made-up people do not have: "
+            "what this learns is how people's values hang together, and those of made-up people do not: "
             "rehearse it with thebes.simulate over rows of your own"
         )
     missing = [column for column in document.gives if column not in (document.bounds or {})]

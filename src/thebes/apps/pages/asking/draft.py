@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from thebes.data import featurizer as sql
@@ -49,6 +52,7 @@ DEFAULTS = {
     "missing": "refuse",
 }
 _SET_BY_KIND = ("version", "server", "anonymity")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 MOST_COLUMNS = 200
 
@@ -225,6 +229,7 @@ class Draft:
         declared = rest.get("bounds")
         if isinstance(declared, Mapping) and all(isinstance(bound, Mapping) for bound in declared.values()):
             bounds = [_drafted(str(column), bound) for column, bound in rest.pop("bounds").items()]
+        bounds += [BoundDraft(column) for column in outputs if column not in {bound.column for bound in bounds}]
         table = next(iter(read.tables), "") if read and len(read.tables) == 1 else ""
         ticked = tuple(c for c in outputs if c in tables_of(schemas).get(table, {}).get("columns", {}))
         made = _select(table, ticked)
@@ -309,14 +314,21 @@ def _select(table: str, columns: Sequence[str]) -> str:
     """The SQL that reads these columns; names that are words of SQL are quoted."""
     if not table or not columns:
         return ""
-    plain = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
-    try:
-        if sql.read(plain).outputs == tuple(columns):
-            return plain
-    except Mistake:
-        pass
-    quoted = ", ".join(f'"{column}"' for column in columns)
-    return f"SELECT {quoted} FROM " + ".".join(f'"{part}"' for part in table.split("."))  # noqa: S608
+    names = ", ".join(_named(column) for column in columns)
+    return f"SELECT {names} FROM {'.'.join(_named(part) for part in table.split('.'))}"  # noqa: S608
+
+
+@lru_cache(maxsize=4096)
+def _named(name: str) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    if not _PLAIN.fullmatch(name):
+        return quoted
+    with closing(sqlite3.connect(":memory:")) as engine:  # who knows its own words best
+        try:
+            engine.execute(f"SELECT {name} FROM (SELECT 1 AS {quoted})")  # noqa: S608
+        except sqlite3.Error:
+            return quoted
+    return name
 
 
 def _number(typed: str) -> int | float | None:

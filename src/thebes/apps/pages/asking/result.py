@@ -21,6 +21,7 @@ from thebes.apps.pages import drawing
 from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
+from thebes.wire.refusals import NotFound
 
 MOST_DRAWN = 40  #: keys, classes or columns in one drawing
 MOST_ROWS = 200  #: of a table on the page; the download has all of them
@@ -86,17 +87,14 @@ def shown(document: PeopleDocument, body: str) -> Shown:
 def table_of(document: PeopleDocument, body: str) -> str:
     """The same as CSV: every number, key or row. A text cell that a spreadsheet would run gets an apostrophe."""
     release = release_from_json(json.loads(body))
+    if release.value is None:
+        raise NotFound("there is no answer to put into a table")
     head, rows = _TABLES.get(release.form, _no_table)(release)
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow([_harmless(cell) for cell in head])
     writer.writerows([[_harmless(_plain(cell)) for cell in row] for row in rows])
     return written.getvalue()
-
-
-def has_table(body: Mapping[str, Any] | Shown) -> bool:
-    """Whether there is anything to put into a table."""
-    return isinstance(body, Shown) and not body.nothing and any(section.table for section in body.sections)
 
 
 # --- numbers and counts -------------------------------------------------------------------------------------
@@ -265,6 +263,31 @@ def _model_table(release: Release) -> tuple[tuple[str, ...], list[tuple[Any, ...
     return ("class", "input", "coefficient"), lines
 
 
+def _ensemble(release: Release, document: PeopleDocument) -> list[Section]:
+    head, rows = _ensemble_table(release)
+    members = len(release.value["members"])
+    words = f"{members} members vote. How frequent each label is among those who took part, with error bars."
+    picture = drawing.bars(
+        {row[0]: 100 * row[1] for row in rows[:MOST_DRAWN]},
+        title="Share of each label in per cent, with its error bar",
+        low={row[0]: 100 * row[2] for row in rows[:MOST_DRAWN]},
+        high={row[0]: 100 * row[3] for row in rows[:MOST_DRAWN]},
+        unit=" %",
+    )
+    sections = [Section("Classifier", words, picture, Table.of(head, rows), folded=True)]
+    cuts = [(column, ", ".join(map(_short, places))) for column, places in release.extra["thresholds"].items()]
+    if cuts:
+        sections.append(Section("Where ranges were cut", table=Table.of(("column", "thresholds"), cuts)))
+    return sections
+
+
+def _ensemble_table(release: Release) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    told = release.extra["base_rate"]
+    low, high = told["interval"]["low"], told["interval"]["high"]
+    rows = [(str(label), float(share), low[label], high[label]) for label, share in told["value"].items()]
+    return ("label", "share", "low", "high"), rows
+
+
 # --- rows and networks --------------------------------------------------------------------------------------
 
 
@@ -344,8 +367,14 @@ def _no_table(release: Release) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 _Draw = Callable[[Release, PeopleDocument], Sequence[Section]]
-_FORMS: dict[str, _Draw] = {"value": _value, "model": _model, "rows": _rows, "network": _network}
-_TABLES = {"value": _counts_table, "model": _model_table, "rows": _rows_table, "network": _network_table}
+_FORMS: dict[str, _Draw] = {"value": _value, "model": _model, "rows": _rows, "network": _network, "ensemble": _ensemble}
+_TABLES = {
+    "value": _counts_table,
+    "model": _model_table,
+    "rows": _rows_table,
+    "network": _network_table,
+    "ensemble": _ensemble_table,
+}
 
 
 # --- what stands beside every answer ------------------------------------------------------------------------

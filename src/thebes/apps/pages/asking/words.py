@@ -11,6 +11,7 @@ KINDS = {
     "integrated": "A model",
     "bounded": "Perturbed rows",
     "gradient": "A network",
+    "ensemble": "An ensemble",
 }
 #: what the state means for who looks
 STATES = {
@@ -37,6 +38,8 @@ def subject(document: Mapping[str, Any]) -> str:
         return str(document["aggregator"]).replace("_", " ").capitalize()
     if type_ == "integrated":
         return f"{document['model']} for {document['output']}"
+    if type_ == "ensemble":
+        return f"Classifier of {document['label']}"
     return KINDS.get(type_, str(type_))
 
 
