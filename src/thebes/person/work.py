@@ -17,6 +17,7 @@ import numpy as np
 from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
 from thebes.person.book import Book
+from thebes.person.length import filled
 from thebes.person.pacing import Pacing, Packet
 from thebes.person.participation import Participation, Sending, State, share
 from thebes.person.purse import Purse, Waiting
@@ -33,7 +34,6 @@ from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Busy, Conflict, Unreachable
 
 UNFINISHED = tuple(state for state in State if state.unfinished)
-_BLOCK_BYTES = 256  #: a JSON body is filled up to a multiple of this, so that its length says less
 _WORTH_FRAMING = 53_336  #: base64 characters of 10,000 float32 weights
 _LONGEST_PAUSE = 60.0
 #: from reading the rows to the first byte, at least: longer than reading them can take, whatever they are
@@ -247,12 +247,13 @@ class Work:
         if isinstance(document, PeopleDocument) and not self._has(document, ask, participation):
             raise Refusal("the server asks for a part that this task does not have")
         made, paid = self._contribution(participation, ask)
-        payload = next(iter(made.payloads(owner.layout(document, ask))))
+        layout = owner.layout(document, ask)
+        payload = next(iter(made.payloads(layout)))
         slot, _ = self._packet(participation)
         message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
         body, media_type = frames.encode(message, worth=_WORTH_FRAMING)
         if media_type == frames.JSON:
-            body += b" " * (-len(body) % _BLOCK_BYTES)
+            body = filled(body, message, layout)
         made_of = (participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
         return Sending(*made_of), paid.not_before
 
