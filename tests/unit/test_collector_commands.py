@@ -1,0 +1,111 @@
+"""`thebes collector` as a person at a terminal meets it, where nobody serves the home."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.apps import command
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir(mode=0o700)
+    (made / "token").write_text("token")
+    (made / "token").chmod(0o600)
+    return made
+
+
+@pytest.fixture
+def collector(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run one command in this process: (exit status, standard output, standard error)."""
+
+    def run(*arguments: str, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setenv("THEBES_HOME", str(home))
+        monkeypatch.setattr(sys, "argv", ["thebes", "collector", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        monkeypatch.setattr(command, "_wire", lambda: None)
+        with pytest.raises(SystemExit) as ended:
+            command.main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    if not command.app.registered_commands:
+        command._wire()
+    return run
+
+
+def test_what_will_be_read_and_filled_is_shown_and_asked_about(collector: Any, home: Path) -> None:
+    status, out, err = collector("install", "browser", typed="n\n")
+    assert (status, "nothing was installed" in err) == (1, True)
+    for word in ("browser.visits", "domain (string)", "Never titles", "every 3600 seconds", "part of Thebes itself"):
+        assert word in out
+    assert list((home / "collectors").glob("*.json")) == []
+    status, _, _ = collector("install", "browser", typed="y\n")
+    assert status == 0
+    record = json.loads((home / "collectors" / "browser.json").read_text())
+    assert record["options"] == {"file": [], "full-urls": False}
+    assert (home / "collectors" / "browser.json").stat().st_mode & 0o077 == 0
+
+
+def test_without_a_process_a_run_says_how_to_start_one(collector: Any) -> None:
+    assert collector("install", "screen", "--every", "once", "--yes")[0] == 0
+    status, _, err = collector("run", "screen")
+    assert (status, "thebes person --home" in err) == (1, True)
+    status, out, _ = collector("list", "--json")
+    (row,) = [row for row in json.loads(out) if row["installed"]]
+    assert (row["name"], row["rows"], row["every_seconds"]) == ("screen", None, None)
+    assert "nobody serves" in row["last_error"]
+    status, out, _ = collector("list")
+    assert "rows unknown" in out
+    assert collector("remove", "screen", "--with-data")[0] == 1  # the rows could not be deleted, so it stays
+
+
+def test_show_is_for_people_and_for_machines(collector: Any) -> None:
+    status, out, _ = collector("show", "table")
+    assert (status, "--dates VALUE" in out, "(needed)" in out) == (0, True, True)
+    told = json.loads(collector("show", "git", "--json")[1])
+    assert set(told["tables"]["commits"]["columns"]) == {"at", "repository", "files", "added", "deleted"}
+    assert told["publisher"] is None
+
+
+@pytest.mark.parametrize("name", ["list", "show", "install", "run", "remove", "sign", "publish"])
+def test_every_command_has_help_with_an_example(collector: Any, name: str) -> None:
+    status, out, _ = collector(name, "--help")
+    assert (status, f"Example: thebes collector {name}" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["install", "nothing"], "there is no collector"),
+        (["install", "table", "--file", "x"], "--as"),
+        (["install", "table", "--as", "two words", "--file", "x"], "app"),
+        (["install", "browser", "--colour", "red"], "--colour"),
+        (["install", "git"], "--repository"),
+        (["install", "browser", "--every", "often"], "--every"),
+        (["run"], "NAME"),
+        (["run", "--all", "browser"], "NAME"),
+        (["run", "browser"], "not installed"),
+        (["run", "--all", "--once", "--every"], "--every"),
+        (["remove", "browser"], "not installed"),
+        (["show", "nothing"], "there is no collector"),
+        (["publish", "nothing.json"], "there is no file"),
+        (["publish", "browser"], "--coordinator"),
+        (["sign", "nowhere:Nothing", "--key", "k"], "cannot be loaded"),
+        (["list", "--home", "/nowhere"], "thebes person"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_status_2(
+    collector: Any, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("THEBES_COORDINATOR", raising=False)
+    status, _, err = collector(*arguments)
+    assert (status, said in err) == (2, True), err
+    assert err.count("\n") == 1
