@@ -30,6 +30,8 @@ from cryptography.x509.oid import NameOID
 from thebes.testing.coordinator import AGES, PETS, Front, HandClock, Server
 from thebes.testing.postgres import new_database
 from thebes.wire import log
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.refusals import Unreachable
 
 
 def test_one_line_when_it_is_ready_and_a_clean_end_on_sigterm(tmp_path: Path) -> None:
@@ -317,9 +319,20 @@ def test_tls_is_served_where_a_certificate_is_given(tmp_path: Path) -> None:
     assert url.startswith("https://")
     trusted = ssl.create_default_context(cafile=str(cert))
     assert httpx.get(f"{url}/api/health", verify=trusted).json() == {"status": "ok"}
+    with CoordinatorClient(url.replace("https:", "http:"), retries=0) as plain, pytest.raises(Unreachable) as hint:
+        plain.tasks()
+    assert str(hint.value).endswith("if it speaks https there, write https:// instead")
     process.terminate()
     assert process.wait(timeout=20) == 0
     process.stdout.close()
+
+
+def test_https_to_a_plain_server_is_told_so(tmp_path: Path) -> None:
+    with Server(tmp_path / "home") as server:
+        secure = str(server.client.base_url).replace("http:", "https:")
+        with CoordinatorClient(secure, retries=0) as client, pytest.raises(Unreachable) as hint:
+            client.tasks()
+    assert str(hint.value).endswith("if it is a Thebes coordinator, write http:// instead")
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

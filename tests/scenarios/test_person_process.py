@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -89,6 +90,17 @@ def test_another_coordinator_is_a_mistake_while_the_process_runs(running: Person
         thebes.open_person(running.home, coordinator="http://127.0.0.1:10")
     assert refused.value.argument == "coordinator"
     thebes.open_person(running.home, coordinator=NOWHERE + "/").close()
+
+
+def test_the_documented_requests_of_a_collector_do_what_they_say(running: PersonProcess) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "person.md").read_text(encoding="utf-8")
+    requests = re.findall(r'^curl "\$address([^"]+)".*-d \'(.*?)\'$', page, re.DOTALL | re.MULTILINE)
+    assert [path for path, _ in requests] == ["/app/profile/register", "/app/profile/insert"]
+    running.get("/api/store")
+    running.http.post("/api/store/profile/remove", json={"keep_data": False})
+    answers = [running.http.post(path, json=json.loads(body)).json() for path, body in requests]
+    assert answers == [{"app": "profile", "version": 1}, {"inserted": 2}]
+    assert all(f"`{json.dumps(answer)}`" in page for answer in answers)
 
 
 def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProcess) -> None:

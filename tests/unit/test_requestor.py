@@ -542,3 +542,11 @@ def test_a_servers_words_cannot_steer_the_terminal(run: Any, small: Small, file:
     small.ended["task-0"] = ("failed", "bad\x1b[2Jluck")
     assert "\x1b" not in run("show", "task-0")[1]
     assert "\x1b" not in str(run("wait", "task-0")[0])
+
+
+def test_a_missing_or_wrong_token_names_the_option_and_the_variable(run: Any, file: str) -> None:
+    for token in ("", "another-token", "white space\n"):
+        failed, _, _ = run("submit", file, "--token", token)
+        assert isinstance(failed, (NotSignedIn, Mistake)), token
+        assert str(failed).endswith("give a requestor's token with --token or the variable THEBES_TOKEN")
+        assert "another-token" not in str(failed)

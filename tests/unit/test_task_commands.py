@@ -276,3 +276,66 @@ def test_check_refuses_a_document_whose_deadline_has_passed(thebes) -> None:
     status, out, err = thebes("task", "check", "late.json")
     assert (status, out) == (2, "")
     assert err == "thebes: expires_at: has passed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'bad.csv' is empty; line 1 names the columns, every other one is a row"),
+        ("age\n", "'bad.csv' is empty; line 1 names the columns, every other one is a row"),
+        ("age,town\n30,a\n31\n", "line 3 of 'bad.csv' has 1 values, the first has 2"),
+        ("age,town\n30,a\n\n31,b,c\n", "line 4 of 'bad.csv' has 3 values, the first has 2"),
+        ('age,town\n30,"a\nb"\nforty,c\n', "line 4 has text in column 'age', where the task needs a number"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_by_line_and_reason(thebes, text, said) -> None:
+    Path("bad.csv").write_text(text)
+    status, out, err = thebes("simulate", "task.json", "bad.csv")
+    assert (status, out) == (2, "")
+    assert err == f"thebes: DATA: {said}\n"
+    assert "forty" not in err
+
+
+def test_text_that_the_task_turns_into_numbers_itself_is_no_mistake(thebes) -> None:
+    turned = {**MEDIAN, "featurizer": "SELECT CASE WHEN age = 'old' THEN 70 ELSE 20 END AS age FROM p.t"}
+    Path("turned.json").write_text(json.dumps(turned))
+    Path("words.csv").write_text("age\n" + "old\nyoung\n" * 50)
+    assert thebes("simulate", "turned.json", "words.csv", "--seed", "1")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_a_price_that_protects_hardly_at_all_is_a_warning(thebes, command) -> None:
+    Path("weak.json").write_text(json.dumps({**MEDIAN, "epsilon": 30, "delta": 0.05}))
+    status, _, err = thebes("task", command, "weak.json")
+    assert status == 0
+    lines = err.splitlines()
+    assert [line[:27] for line in lines] == ["thebes: warning: epsilon 30", "thebes: warning: delta 0.05"]
+    assert thebes("task", command, "task.json")[2] == ""
+
+
+def test_a_folder_given_as_a_ledger_is_pointed_to_home(thebes) -> None:
+    Path("me").mkdir()
+    assert thebes("ledger", "show", "me") == (2, "", "thebes: ledger: 'me' is a folder; write --home me\n")
+    Path("budget.db").touch()
+    assert thebes("ledger", "show", "budget.db")[2].endswith("is a file; write sqlite:///budget.db\n")
+
+
+def test_a_user_is_added_without_a_terminal_in_one_sentence(tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    Path(home).mkdir(mode=0o700)
+    for more in ([], ["--password-stdin"]):
+        command = [sys.executable, "-m", "thebes.apps.command", "user", "add", "ana", "--home", home, *more]
+        for line in ("exec 0<&-; ", "exec 0</dev/null; "):
+            done = subprocess.run(
+                ["sh", "-c", line + 'exec "$@"', "sh", *command], capture_output=True, text=True, start_new_session=True
+            )
+            assert done.returncode == 2
+            assert done.stderr.startswith("thebes: --password-stdin: ")
+            assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("host", ["999.1.1.1", "203.0.113.7"])
+def test_a_host_that_is_not_this_machines_is_not_blamed_on_the_port(thebes, host) -> None:
+    status, out, err = thebes("coordinator", "--home", "server", "--host", host, "--port", "0")
+    assert (status, out) == (2, "")
+    assert err == f"thebes: --host: {host} is not an address of this machine\n"

@@ -110,6 +110,10 @@ def _opened(where: str | None, home: Path | None) -> Ledger:
         if not (home / "ledger.db").is_file():
             raise Mistake("home", f"there is no ledger in {home} (no file ledger.db)")
         where = f"sqlite:///{home / 'ledger.db'}"
+    if "://" not in where and Path(where).exists():
+        place = Path(where)
+        meant = f"--home {where}" if place.is_dir() else f"sqlite:///{where}"
+        raise Mistake("ledger", f"{where!r} is a {'folder' if place.is_dir() else 'file'}; write {meant}")
     if where == "memory://":
         raise Mistake("ledger", "a ledger in memory cannot be seen from outside its process")
     from thebes.ledger import Ledger

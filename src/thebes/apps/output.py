@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from thebes.privacy.faults import Mistake
 
 #: the option every command shares; `--json` alone means standard output
 JSON_HELP = "Print machine-readable JSON to FILE (default -, standard output)."
+
+WEAK_EPSILON, WEAK_DELTA = 20.0, 0.01  #: beyond these a price is worth a warning
 
 
 def json_option() -> Any:
@@ -57,3 +60,13 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Mistake("TASK", f"{str(path)!r} must hold a JSON object")
     return body
+
+
+def doubt(epsilon: float | Decimal, delta: float | Decimal) -> None:
+    """A warning on standard error where a price promises hardly anything."""
+    if epsilon > WEAK_EPSILON:
+        sure = "; somebody who guesses between two answers of a person may end up practically certain"
+        typer.echo(f"thebes: warning: epsilon {float(epsilon):g} protects hardly at all{sure}", err=True)
+    if delta > WEAK_DELTA:
+        told = f"with a chance of {float(delta):g} the promise may not hold at all, for each person"
+        typer.echo(f"thebes: warning: delta {float(delta):g} is large: {told}", err=True)

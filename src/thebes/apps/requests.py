@@ -17,6 +17,8 @@ from thebes.privacy.faults import Mistake
 if TYPE_CHECKING:
     from thebes.requestor.server import Server
 
+_TOKEN = "give a requestor's token with --token or the variable THEBES_TOKEN"  # noqa: S105
+
 
 def _coordinator() -> Any:
     return typer.Option(
@@ -66,6 +68,7 @@ def submit(
     document = output.read_document(task)
     with _server(coordinator, token, ca_file) as server:
         price = server.quote(document)
+        output.doubt(price.price.epsilon, price.price.delta)
         handle = server.submit(document)
         told = {"task_id": handle.task_id, "digest": handle.digest, "price": price.price.as_json()}
         if json is None or wait:
@@ -163,12 +166,20 @@ def _server(coordinator: str | None, token: str | None, ca_file: Path | None) ->
     if not coordinator:
         raise Mistake("--coordinator", "is needed, or the variable THEBES_COORDINATOR: where the coordinator listens")
     from thebes.requestor.server import connect
+    from thebes.wire.refusals import NotSignedIn
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"thebes: {message}", err=True)
-        with connect(coordinator, token or None, ca_file=ca_file) as server:
-            yield server
+        try:
+            with connect(coordinator, token or None, ca_file=ca_file) as server:
+                yield server
+        except NotSignedIn as refused:
+            raise NotSignedIn(f"{refused}; {_TOKEN}") from None
+        except Mistake as refused:
+            if refused.argument != "token":
+                raise
+            raise Mistake("--token", f"{refused.message}; {_TOKEN}") from None
 
 
 def _finish(handle: Any, timeout: float | None, json: str | None, told: Mapping[str, Any]) -> None:

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from thebes.apps import output
+
+
+def _numbers(document: Any) -> set[str]:
+    """The columns of a table that the task can use as numbers only."""
+    from thebes.data.featurizer import read
+    from thebes.tasks.document import Range
+
+    named = {name for name, bound in (getattr(document, "bounds", None) or {}).items() if isinstance(bound, Range)}
+    named |= {*getattr(document, "inputs", ())} - {*(getattr(document, "bounds", None) or {})}
+    if getattr(document, "aggregator", "histogram") not in ("histogram", "count"):
+        named |= {*document.gives}
+    straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
+    return {straight[name] for name in named if name in straight}
 
 
 def simulate(
@@ -24,13 +38,15 @@ def simulate(
 
     Example: thebes simulate median.json people.csv --seed 1
     """
-    from thebes.simulation.tables import load
+    from thebes.simulation.files import load
     from thebes.simulation.world import simulate as run
+    from thebes.tasks import registry
 
-    document = output.read_document(task)
+    document = registry.check(output.read_document(task))
+    table = load(data, numbers=_numbers(document))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        release = run(document, load(data), seed=seed)
+        release = run(document, table, seed=seed)
     for warning in caught:
         if warning.category is UserWarning:
             typer.echo(f"thebes: warning: {warning.message}", err=True)

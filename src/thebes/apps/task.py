@@ -26,7 +26,9 @@ def check(
 
     document = registry.check(output.read_document(task))
     check_postable(document, datetime.now(UTC))
-    price = registry.kind(document.type).price(document).as_json()
+    cost = registry.kind(document.type).price(document)
+    output.doubt(cost.epsilon, cost.delta)
+    price = cost.as_json()
     if json is not None:
         output.write_json(json, {"digest": document.digest, "price": price, "document": document.as_json()})
         return
@@ -47,6 +49,8 @@ def explain(
 
     document = registry.check(output.read_document(task))
     words = registry.kind(document.type).explain(document)
+    price = registry.kind(document.type).price(document)
+    output.doubt(price.epsilon, price.delta)
     if json is not None:
         output.write_json(json, {"explanation": words})
         return
@@ -66,8 +70,8 @@ def plan(
 
     Example: thebes task plan median.json --within 2 --people 1000
     """
+    from thebes.simulation.files import load
     from thebes.simulation.sweeps import plan as find
-    from thebes.simulation.tables import load
 
     document = output.read_document(task)
     found = find(document, within=within, people=people, rows=None if data is None else load(data), share=share)

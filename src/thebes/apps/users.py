@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from getpass import GetPassWarning
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,10 +42,7 @@ def add(
     Example: thebes user add ana --role requestor --home /var/lib/thebes
     """
     checked = _role(role)
-    if password_stdin:
-        password = sys.stdin.readline().rstrip("\r\n")
-    else:
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    password = _piped() if password_stdin else _asked()
     _accounts(home, store).add(name, password, checked)
     typer.echo(f"{name} is a user now: {checked}.")
 
@@ -83,6 +82,23 @@ def grant(name: str, home: _Home, role: _Role, store: _Store = None) -> None:
     checked = _role(role)
     _accounts(home, store).grant(name, checked)
     typer.echo(f"{name} is now: {checked}.")
+
+
+def _piped() -> str:
+    line = "" if sys.stdin is None or sys.stdin.closed else sys.stdin.readline()
+    if not line:
+        raise Mistake("--password-stdin", "found nothing on standard input: pipe the password's line into this command")
+    return line.rstrip("\r\n")
+
+
+def _asked() -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)  # it would show the password
+            return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    except (typer.Abort, EOFError, OSError, ValueError, AttributeError, GetPassWarning):
+        sentence = "is needed where nobody can be asked: pipe the password's line into this command"
+        raise Mistake("--password-stdin", sentence) from None
 
 
 def _role(name: str) -> Role:

@@ -7,7 +7,7 @@ list. This is what people are shown and what is checked early; the sandbox that 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
@@ -64,6 +64,8 @@ class Featurizer:
     outputs: tuple[str, ...]
     #: every row is looked at by itself: one plain table, no grouping, ordering, limit or subquery
     row_by_row: bool
+    #: outputs that are one column as it stands, and which
+    straight: dict[str, str] = field(default_factory=dict)
 
 
 def _refuse(message: str) -> Mistake:
@@ -111,7 +113,7 @@ def read(sql: str) -> Featurizer:
     beyond = too_large(tree)
     if beyond is not None:
         raise _refuse(f"{beyond}; owners' sandboxes take nothing larger")
-    return Featurizer(sql, _tables(tree), _outputs(tree), _row_by_row(tree))
+    return Featurizer(sql, _tables(tree), _outputs(tree), _row_by_row(tree), _straight(tree))
 
 
 def _check_calls(sql: str, temporary: set[str]) -> None:
@@ -183,6 +185,15 @@ def _outputs(tree: object) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise _refuse("gives two columns of the same name; rename one with AS")
     return names
+
+
+def _straight(tree: object) -> dict[str, str]:
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select):
+        return {}
+    plain = [(e.alias_or_name, e.this if isinstance(e, exp.Alias) else e) for e in tree.selects]
+    return {name: column.name for name, column in plain if isinstance(column, exp.Column)}
 
 
 def _row_by_row(tree: object) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,23 +72,6 @@ def people_of(rows: Any) -> Population:
     known = _distinct([columns[PERSON]]) if PERSON in columns else None
     flat = _table(columns, known)
     return Population({}, len(known) if known is not None else _length(columns), flat)
-
-
-def load(path: Path) -> Population:
-    """A CSV or Parquet file as a flat table."""
-    if not path.exists():
-        raise Mistake("DATA", f"there is no file {str(path)!r}")
-    import duckdb
-
-    readers = {".csv": "read_csv", ".tsv": "read_csv", ".parquet": "read_parquet"}
-    if path.suffix.lower() not in readers:
-        raise Mistake("DATA", "must be a .csv or a .parquet file")
-    try:
-        with duckdb.connect() as engine:
-            frame = engine.sql(f"SELECT * FROM {readers[path.suffix.lower()]}(?)", params=[str(path)]).df()  # noqa: S608
-    except duckdb.Error:
-        raise Mistake("DATA", f"{str(path)!r} cannot be read as {path.suffix[1:].upper()}") from None
-    return people_of(frame)
 
 
 def _is_table(value: Any) -> bool:

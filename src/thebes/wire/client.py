@@ -36,6 +36,7 @@ ANONYMOUS_SECONDS = 90.0  #: a way through relays takes its time
 #: through a SOCKS proxy every program of every version looks alike
 _UNIFORM = {"User-Agent": "thebes", "Accept-Encoding": "identity", "Connection": "close"}
 _LISTS = "lists"  #: who reads what everybody reads
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")  # words of OpenSSL
 _TRY_AGAIN = (429, 502, 503, 504)
 
 
@@ -232,7 +233,7 @@ class CoordinatorClient:
                 answer = self._once(method, path, content, params, headers, reader)
             except httpx.TransportError as error:
                 if not left:
-                    raise Unreachable(self.url, _reason(error)) from None
+                    raise Unreachable(self.url, _reason(error, secure=self.url.startswith("https:"))) from None
             except httpx.HTTPError as error:
                 raise Unreachable(
                     self.url, f"answered with something that is not HTTP ({type(error).__name__})"
@@ -356,7 +357,7 @@ def _retry_after(answer: httpx.Response) -> float:
         return 0.0
 
 
-def _reason(error: httpx.TransportError) -> str:
+def _reason(error: httpx.TransportError, *, secure: bool) -> str:
     if isinstance(error, httpx.ProxyError):
         return str(error)
     if isinstance(error, httpx.ConnectTimeout):
@@ -365,6 +366,10 @@ def _reason(error: httpx.TransportError) -> str:
         return "the server did not answer in time; try again, or give a longer timeout"
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "its certificate cannot be verified; give ca_file if the deployment has its own authority"
+    if any(sign in str(error) for sign in _NOT_TLS):
+        return "what answers there does not speak https; if it is a Thebes coordinator, write http:// instead"
     if isinstance(error, httpx.ConnectError):
         return "nothing answers there; check the address, and whether `thebes coordinator` is running"
+    if isinstance(error, httpx.RemoteProtocolError) and not secure:
+        return "it hangs up without an answer; if it speaks https there, write https:// instead"
     return "the connection broke; try again"
