@@ -23,7 +23,7 @@ demo: $(READY)  ## the whole system on this machine, with made-up people
 	@$(BIN)/thebes demo --exit
 
 test: $(READY)  ## set up and pass the tests (under 10 minutes)
-	@$(BIN)/pytest -n auto -m 'not heavy'
+	@$(BIN)/pytest -n auto --dist loadgroup -m 'not heavy'
 
 test-heavy: $(READY)  ## the tests of big optional parts
 	@$(BIN)/pytest -m heavy

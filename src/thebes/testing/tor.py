@@ -104,6 +104,10 @@ class Node:
         return 0 if self.process is None else self.process.pid
 
     @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
     def log(self) -> str:
         path = self.folder / "notice.log"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
@@ -134,7 +138,7 @@ class Node:
                 self.process.wait()
 
     def booted(self) -> bool:
-        if self.process is None or self.process.poll() is not None:
+        if not self.runs:
             raise RuntimeError(f"{self.name} has ended: {self.log[-800:]}")
         return "Bootstrapped 100%" in self.log
 
