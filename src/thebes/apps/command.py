@@ -27,7 +27,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def _wire() -> None:
-    from thebes.apps import collector, coordinator, demo, doctor, ledger, person, requests, simulate, task, users
+    from thebes.apps import collector, coordinator, demo, doctor, group, ledger, person, requests, simulate, task, users
 
     app.command("demo")(demo.demo)
     app.command("simulate")(simulate.simulate)
@@ -38,6 +38,7 @@ def _wire() -> None:
     app.command("person")(person.person)
     app.add_typer(collector.app, name="collector")
     app.add_typer(users.app, name="user")
+    app.add_typer(group.app, name="group")
     app.add_typer(ledger.app, name="ledger")
     app.command("doctor")(doctor.doctor)
 

@@ -30,9 +30,11 @@ _ORPHAN_SECONDS = 3600.0  #: a key without a task that is older was left by a pr
 log = logging.getLogger("thebes.coordinator")
 
 
-def setting() -> Setting:
-    """How every aggregator of this coordinator is run: nobody proves here that a device is one human."""
-    return Setting(unit=Unit.DEVICE, randomness=randomness.system())
+def setting(members: int | None = None) -> Setting:
+    """How every aggregator of this coordinator is run. Only the members of a group, of which there are so many, prove
+    that they are one human each; nobody else proves here that a device is one."""
+    unit = Unit.DEVICE if members is None else Unit.PERSON
+    return Setting(unit=unit, randomness=randomness.system(), group_size=members)
 
 
 class Closing:
@@ -96,7 +98,9 @@ class Closing:
         key = self._keys.of(held.id) if held.trusted else None
         if held.trusted and key is None:
             raise Fault("the key of a task is gone before its answer was computed")
-        aggregator = registry.aggregator(document, setting())
+        group, epoch = getattr(document, "group", None), getattr(document, "epoch", None)
+        members = None if group is None or epoch is None else self._desk.members(group, epoch)
+        aggregator = registry.aggregator(document, setting(members))
         if held.snapshot is not None:
             aggregator.restore(_opened(held, key))
         heard = self._feed(held, aggregator, key)

@@ -15,9 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.database import Database
-from thebes.coordinator.schema import CONTRIBUTION, RELEASE, TASK
+from thebes.coordinator.schema import CONTRIBUTION, GROUP, RELEASE, TASK
 from thebes.coordinator.states import Status
 from thebes.coordinator.store import counts_of
+from thebes.privacy.faults import Fault
 from thebes.tasks.packets import parts_of
 
 _SWEEP = 2000  #: contributions that are removed in one transaction, so that submissions wait for milliseconds
@@ -213,6 +214,14 @@ class Desk:
         """Where a task stands, or None where there is none."""
         status = self._database.read(lambda c: c.scalar(select(TASK.c.status).where(TASK.c.id == task_id)))
         return None if status is None else Status(status)
+
+    def members(self, group: str, epoch: str) -> int:
+        """How many members the epoch of a group was published with."""
+        query = select(GROUP.c.size).where(GROUP.c.name == group, GROUP.c.epoch == epoch)
+        size = self._database.read(lambda c: c.scalar(query))
+        if size is None:
+            raise Fault("the group of a task is gone")
+        return int(size)
 
     def _still_held(self, connection: sa.Connection, held: Held) -> None:
         row = connection.execute(

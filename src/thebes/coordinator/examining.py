@@ -18,6 +18,7 @@ from thebes.coordinator.store import Delivery, Standing
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.contributions import Layout, read_payloads
 from thebes.tasks.shape import Aggregator, Ask
+from thebes.wire.groups import report_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,27 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """What an owner sends, before it is known whose it is: named by a pseudonym, or proven by a token."""
+
+    ask_id: str
+    part: str
+    payload: Mapping[str, Any]
+    contributor: str | None = None
+    token: str | None = None
+
+    def by(self, contributor: str) -> Submission:
+        """The same as this contributor's."""
+        return Submission(self.ask_id, self.part, contributor, self.payload)
+
+    def report(self) -> bytes:
+        """What a token is bound to."""
+        return report_of(self.ask_id, self.payload)
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
-    """What an owner sends."""
+    """What a contributor sends; where there are tokens, `contributor` is the pseudonym that one proved."""
 
     ask_id: str
     part: str

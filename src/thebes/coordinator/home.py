@@ -19,6 +19,7 @@ from thebes.privacy.faults import Mistake
 from thebes.wire.log import new_key
 
 TOKEN = "admin.token"  # noqa: S105
+_AUTHORITIES = "groups"
 _LOG_KEY = "log.key"
 _SESSION_KEY = "session.key"
 _OF_A_PERSON = ("person.db", "token")  # files that only `thebes person` makes
@@ -33,8 +34,9 @@ class Home:
             raise Mistake("--home", f"{str(folder)!r} is a person's home; give the coordinator a folder of its own")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self.folder / "keys").mkdir(mode=0o700, exist_ok=True)
-            for place in (self.folder, self.folder / "keys"):
+            places = (self.folder, self.folder / "keys", self.folder / _AUTHORITIES)
+            for place in places:
+                place.mkdir(mode=0o700, exist_ok=True)
                 _belongs(place)
                 place.chmod(0o700)
         except OSError as error:
@@ -52,6 +54,13 @@ class Home:
     def store(self) -> str:
         """The address of the database that is used where none is named."""
         return f"sqlite:///{self.folder / 'coordinator.db'}"
+
+    def authority(self, name: str, epoch: str, make: Callable[[], bytes] | None = None) -> bytes | None:
+        """The record of a group's authority, with its secret key; made with `make` where there is none."""
+        file = f"{_AUTHORITIES}/{name}~{epoch}.json"
+        if make is None and not (self.folder / file).exists():
+            return None
+        return self._secret(file, make or bytes)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         file = self.folder / name

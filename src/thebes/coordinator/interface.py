@@ -16,10 +16,11 @@ from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.coordinator import messages as m
-from thebes.coordinator.examining import Submission
+from thebes.coordinator.examining import Sent
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake
+from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.shape import Wait
 from thebes.tasks.wording import in_words
 from thebes.wire import frames
@@ -27,6 +28,7 @@ from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import Malformed, TooLarge
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
+Group = Annotated[str, Path(pattern=GROUP_NAME)]
 Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
 State = Annotated[Literal["active", "ended"], Query(description="those that go on, or those that are over")]
 Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
@@ -66,6 +68,7 @@ def interface(reception: Reception, *, largest_body: int, pages: Pages | None = 
     app.add_exception_handler(HTTPException, _refused)
     _contributions(app, reception, metrics)  # first: an address is looked for in this order
     _tasks(app, reception)
+    _groups(app, reception)
     _everything_else(app, reception, metrics)
     if pages is not None:
         pages(app, reception)
@@ -116,7 +119,7 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
     @app.post(
         "/api/task/{task_id}/submit",
         status_code=202,
-        responses=_says(404, 409, 410, 413, 415),
+        responses=_says(403, 404, 409, 410, 413, 415, 429),
         openapi_extra=_SUBMISSION,
     )
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
@@ -149,6 +152,24 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
         """Take a contribution back before its phase closes; it is destroyed."""
         await reception.withdraw(task_id, receipt)
+
+
+def _groups(app: FastAPI, reception: Reception) -> None:
+    @app.get("/api/group", responses=_says())
+    async def groups() -> list[m.Group]:
+        """Every group with its newest epoch."""
+        return JSONResponse(await reception.groups())  # type: ignore[return-value]
+
+    @app.get("/api/group/{name}", responses=_says(404))
+    async def group(name: Group, epoch: Annotated[str | None, Query(pattern=GROUP_NAME)] = None) -> m.Group:
+        """What is public of a group's epoch; without one, of its newest."""
+        return JSONResponse(await reception.group(name, epoch))  # type: ignore[return-value]
+
+    @app.post("/api/group/{name}/enrol", responses=_says(403, 404, 409, 413))
+    async def enrol(name: Group, body: m.Enrolling) -> m.Enrolled:
+        """The authority's answer to whoever it gave a code; the same request again gets the same."""
+        epoch, response = await reception.enrol(name, body.code, body.request, body.epoch)
+        return m.Enrolled(epoch=epoch, response=response)
 
 
 def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:
@@ -206,7 +227,7 @@ async def _body(request: Request, longest: int) -> bytes:
     return b"".join(pieces)
 
 
-def _submission(content_type: str, body: bytes) -> Submission:
+def _submission(content_type: str, body: bytes) -> Sent:
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == frames.JSON:
@@ -217,7 +238,7 @@ def _submission(content_type: str, body: bytes) -> Submission:
             raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
     except ValidationError as error:
         raise mistake(error.errors(include_input=False, include_url=False)) from None
-    return Submission(read.ask_id, read.part, read.contributor, read.payload)
+    return Sent(read.ask_id, read.part, read.payload, read.contributor, read.token)
 
 
 def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:

@@ -6,8 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from thebes.tasks.document import GROUP_NAME
+
 #: names that travel in addresses and stand in the database
 Token = Annotated[str, Field(pattern=r"^[!-~]{1,200}$", description="1 to 200 printable ASCII characters")]
+#: what a scheme of tokens wrote
+Shown = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,2000}$", description="base64url without padding")]
+GroupName = Annotated[str, Field(pattern=GROUP_NAME)]
 
 
 class _Read(BaseModel):
@@ -16,13 +21,21 @@ class _Read(BaseModel):
 
 class Submitted(_Read):
     """What an owner sends. `contributor` is a pseudonym made for this task only; the same again is the same
-    submission. `token` is for groups, which this coordinator does not have yet."""
+    submission. A task of a group takes a `token` instead, and the pseudonym is what the token proves."""
 
     ask_id: Token
     part: Token
-    contributor: Token
     payload: dict[str, Any]
-    token: None = None
+    contributor: Token | None = None
+    token: Shown | None = None
+
+
+class Enrolling(_Read):
+    """A one-time code, and the request that a member's machine made. The same again has the same answer."""
+
+    code: Token
+    request: Shown
+    epoch: GroupName | None = None
 
 
 class Credentials(_Read):
@@ -149,8 +162,31 @@ class ListEntry(BaseModel):
     hash: str
 
 
+class Enrolled(BaseModel):
+    """What the member's machine verifies and finishes its credential with."""
+
+    epoch: str
+    response: str
+
+
+class Group(BaseModel):
+    """An epoch of a group. `digest` is what members pin and compare; `record` is there once nobody enrols any more."""
+
+    name: str
+    epoch: str
+    frozen: bool
+    minimum: int
+    size: int
+    digest: str
+    parameters: dict[str, Any]
+    members: list[str]
+    names: list[str] | None
+    record: str | None
+    epochs: list[str]
+
+
 class TaskList(BaseModel):
-    """The signed, append-only list of tasks, without the first `after` entries."""
+    """The signed, append-only list of tasks and groups, without the first `after` entries."""
 
     key: str
     entries: list[ListEntry]

@@ -10,17 +10,19 @@ import asyncio
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from thebes.coordinator.accounts import Accounts, Role, Somebody, User
+from thebes.coordinator.admission import Admission, Shown
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.closing import setting
 from thebes.coordinator.database import Database
-from thebes.coordinator.examining import Arrival, Phase, Submission
+from thebes.coordinator.examining import Arrival, Phase, Sent
+from thebes.coordinator.groups import Admitted, Groups
 from thebes.coordinator.home import Home
 from thebes.coordinator.intake import Intake
 from thebes.coordinator.keys import TaskKey, place_of_snapshot
@@ -33,6 +35,7 @@ from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Wait
 from thebes.wire import log
+from thebes.wire.groups import GroupRecord
 from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
 
 T = TypeVar("T")
@@ -62,7 +65,9 @@ class Reception:
         self._look = look  #: tells the worker that a phase may be full
         self.store = CoordinatorStore(database)
         self.accounts = Accounts(database, admin_token=home.admin_token, session_key=home.session_key, clock=clock)
+        self.register = Groups(database, home, clock)
         self._intake = Intake(self.store)
+        self._admission = Admission()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
         self._passwords = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
@@ -70,6 +75,7 @@ class Reception:
         self._phases: OrderedDict[str, Phase] = OrderedDict()
 
     def close(self) -> None:
+        self._admission.close()
         self._intake.close()
         self._readers.shutdown()
 
@@ -82,15 +88,32 @@ class Reception:
             raise InvalidDocument([("type", "is not a kind that people answer; this coordinator runs no others yet")])
         if checked.only_simulated is not None:
             raise InvalidDocument([(checked.only_simulated, "protects nobody: it is for simulations only")])
-        if checked.anonymity == "token" or checked.group is not None:
-            raise InvalidDocument(
-                [("group", "this coordinator has no groups yet: leave out group, and anonymity or say none")]
-            )
         floor = self._home.settings.min_count_floor
         if checked.min_count < floor:
             raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
         check_postable(checked, self._clock.now())
-        return checked
+        return checked if checked.group is None else self._of_a_group(checked, checked.group)
+
+    def _of_a_group(self, checked: PeopleDocument, group: str) -> PeopleDocument:
+        """The document with its epoch, which from now on is part of it: a task takes the tokens of exactly one."""
+        record = self.register.published(group, checked.epoch)
+        if record is None:
+            known = self.register.epochs(group)
+            if not known:
+                raise InvalidDocument([("group", "is not a group of this coordinator")])
+            if checked.epoch is not None and checked.epoch not in known:
+                raise InvalidDocument([("epoch", "is not an epoch of this group")])
+            field = "group" if checked.epoch is None else "epoch"
+            raise InvalidDocument([(field, "is not published yet: its members may still change")])
+        if record.size < checked.min_count:
+            raise InvalidDocument(
+                [("min_count", f"must be at most {record.size}: so many members has the group, and each answers once")]
+            )
+        if checked.epoch is not None:
+            return checked
+        dated = registry.check({**checked.as_json(), "epoch": record.epoch})
+        assert isinstance(dated, PeopleDocument)  # noqa: S101
+        return dated
 
     async def post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
         """Put a task up: (task_id, digest)."""
@@ -100,7 +123,7 @@ class Reception:
 
     def _post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
         checked = self.checked(document)
-        aggregator = registry.aggregator(checked, setting())
+        aggregator = registry.aggregator(checked, setting(self._members(checked)))
         task_id, deadline = secrets.token_hex(16), checked.deadline
         self._home.keys.make(task_id)
         self.store.add(
@@ -218,13 +241,14 @@ class Reception:
             phase = await self._in_reader(lambda: self._looked_at(task_id))
         return phase.longest
 
-    async def submit(self, task_id: str, sent: Submission) -> str:
-        """Take a contribution; its receipt."""
+    async def submit(self, task_id: str, received: Sent) -> str:
+        """Take a contribution; its receipt. A token is verified before anything else is looked at."""
         phase = self._phases.get(task_id)
-        if phase is None or not phase.hears(sent.part, self._clock.now()):
+        if phase is None or not phase.hears(received.part, self._clock.now()):
             phase = await self._in_reader(lambda: self._looked_at(task_id))
         if phase.key is None:  # the task is over and its contributions are destroyed
             raise TaskClosed("this task takes no more contributions")
+        sent = received.by(await self._contributor(task_id, phase, received))
         heard = phase.hears(sent.part, self._clock.now())
         try:
             taken = await self._intake.take(Arrival(phase, phase.key, sent, heard))
@@ -238,6 +262,24 @@ class Reception:
             self._look()
         return taken.receipt
 
+    async def _contributor(self, task_id: str, phase: Phase, sent: Sent) -> str:
+        """The pseudonym under which a contribution counts: proven by its token, or chosen by whoever sends it."""
+        document = (await self._in_reader(lambda: self._shown(task_id))).document
+        if document.anonymity != "token":
+            if sent.token is not None:
+                raise Mistake("token", "must be left out: this task takes no tokens")
+            if sent.contributor is None:
+                raise Mistake("contributor", "is missing")
+            return sent.contributor
+        if sent.token is None:
+            raise Mistake("token", f"is missing: only members of the group {document.group} answer this task")
+        record = await self._in_reader(lambda: self._record(document))
+        digest = phase.standing.digest  # of the very document that has the epoch
+        pseudonym = await self._admission.pseudonym(Shown(record.parameters, task_id, digest, sent))
+        if sent.contributor not in (None, pseudonym):
+            raise Mistake("contributor", "must be left out, or be the pseudonym that the token shows")
+        return pseudonym
+
     async def withdraw(self, task_id: str, receipt: str) -> None:
         """Take a contribution back before its phase closes."""
         await self._intake.change(lambda: self.store.withdraw(task_id, receipt))
@@ -245,6 +287,54 @@ class Reception:
     def _refuse_unknown_part(self, task_id: str, part: str) -> None:
         if not past_part(self._database, task_id, part):
             raise Mistake("part", "is not a part of this task")
+
+    # --- groups -----------------------------------------------------------------------------------------
+
+    async def group(self, name: str, epoch: str | None = None) -> dict[str, Any]:
+        """What is public of a group's epoch, by default of its newest."""
+        return await self._in_reader(lambda: self._told(self.register.record(name, epoch)))
+
+    async def groups(self) -> list[dict[str, Any]]:
+        """Every group with its newest epoch."""
+
+        def work() -> list[dict[str, Any]]:
+            newest = {record.name: record for record in reversed(self.register.all())}
+            return [self._told(newest[name]) for name in sorted(newest)]
+
+        return await self._in_reader(work)
+
+    async def enrol(self, name: str, code: str, request: str, epoch: str | None) -> tuple[str, str]:
+        """(epoch, the authority's answer) for the holder of a code."""
+        return await self._in_reader(lambda: self.register.enrol(name, code, request, epoch=epoch))
+
+    async def create_group(self, name: str, minimum: int, epoch: str | None, asking: Somebody) -> GroupRecord:
+        """A new group or epoch: operators."""
+        _operates(asking)
+        return await self._intake.change(lambda: self.register.create(name, minimum=minimum, epoch=epoch))
+
+    async def admit(self, name: str, identities: Sequence[str], epoch: str, asking: Somebody) -> dict[str, str]:
+        """One-time codes for people who may enrol: operators."""
+        _operates(asking)
+        return await self._intake.change(lambda: self.register.admit(name, identities, epoch=epoch))
+
+    async def publish_group(self, name: str, epoch: str, names: bool, asking: Somebody) -> GroupRecord:
+        """Freeze an epoch: operators."""
+        _operates(asking)
+        return await self._intake.change(lambda: self.register.publish(name, epoch=epoch, names=names))
+
+    async def admitted(self, name: str, epoch: str, asking: Somebody) -> list[Admitted]:
+        """Who may enrol, and who has: operators."""
+        _operates(asking)
+        return await self._in_reader(lambda: self.register.admitted(name, epoch))
+
+    def _told(self, record: GroupRecord) -> dict[str, Any]:
+        return {**record.as_json(), "epochs": self.register.epochs(record.name)}
+
+    def _record(self, document: PeopleDocument) -> GroupRecord:
+        return self.register.record(document.group or "", document.epoch)
+
+    def _members(self, document: PeopleDocument) -> int | None:
+        return None if document.group is None else self._record(document).size
 
     # --- what else there is -----------------------------------------------------------------------------
 
@@ -349,7 +439,7 @@ class Reception:
             return phase
 
     def _aggregator(self, document: PeopleDocument, standing: Standing, key: TaskKey) -> Aggregator:
-        aggregator = registry.aggregator(document, setting())
+        aggregator = registry.aggregator(document, setting(self._members(document)))
         snapshot = self.store.snapshot(standing.id, standing.phase)
         if snapshot is not None:
             if standing.trusted:
@@ -363,11 +453,11 @@ class Reception:
 
 def _operates(asking: Somebody) -> None:
     if asking.role is not Role.OPERATOR:
-        raise NotAllowed("only operators see and change users")
+        raise NotAllowed("only operators see and change users and groups")
 
 
 def _price(document: PeopleDocument) -> dict[str, Any]:
-    return registry.kind(document.type).price(document).as_json()
+    return registry.kind(document.type).price(document, unit=document.unit).as_json()
 
 
 def _keep(kept: OrderedDict[str, T], name: str, value: T, most: int) -> None:

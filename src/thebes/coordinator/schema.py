@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import CheckConstraint, Column, Float, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
 from thebes.database.versions import NAMES, Versions
 
@@ -15,7 +28,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0002",  # the last file in migrations/versions
+    newest="0003",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -73,10 +86,36 @@ ENTRY = Table(
     "coordinator_entry",
     METADATA,
     Column("index", Integer, primary_key=True, autoincrement=False),
-    Column("task_id", Text, ForeignKey("coordinator_task.id"), nullable=False),
+    Column("task_id", Text, nullable=False),  # or a group's name in the list
     Column("digest", Text, nullable=False),
     Column("previous", Text, nullable=False),
     Column("hash", Text, nullable=False),
+)
+
+GROUP = Table(
+    "coordinator_group",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("epoch", Text, primary_key=True),
+    Column("parameters", Text, nullable=False),  # JSON, as they were made: their size is 0
+    Column("created", Float(53), nullable=False),  # seconds since 1970
+    Column("size", Integer),  # from the moment it was published
+    Column("names", Integer, nullable=False),  # its public record says who is in it
+)
+
+MEMBER = Table(
+    "coordinator_member",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("epoch", Text, primary_key=True),
+    Column("identity", Text, primary_key=True),
+    Column("code", Text, nullable=False),  # SHA-256 of the one that was given out
+    Column("request", Text),  # the one that was signed; nobody can tell from it which tokens follow
+    ForeignKeyConstraint(["name", "epoch"], ["coordinator_group.name", "coordinator_group.epoch"]),
+    UniqueConstraint("code"),
+    UniqueConstraint("name", "epoch", "request"),
+    # By name, so that the table does not remember who came when.
+    sqlite_with_rowid=False,
 )
 
 USER = Table(

@@ -141,10 +141,6 @@ class CoordinatorStore:
         """Write a task down and append it to the list, both or neither."""
 
         def work(connection: sa.Connection) -> Entry:
-            if connection.dialect.name == "postgresql":
-                connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
-            last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
-            entry = Entry.after(None if last is None else Entry(*last), task.id, task.digest)
             connection.execute(
                 TASK.insert().values(
                     id=task.id,
@@ -164,8 +160,7 @@ class CoordinatorStore:
                     leftovers=0,
                 )
             )
-            connection.execute(ENTRY.insert().values(**entry.as_json()))
-            return entry
+            return append(connection, task.id, task.digest)
 
         return self.database.write(work)
 
@@ -282,6 +277,16 @@ class CoordinatorStore:
         """What collectors fill: {app: {"version", "tables"}}."""
         rows = self.database.read(lambda c: c.execute(select(COLLECTOR).order_by(COLLECTOR.c.app)).all())
         return {row.app: {"version": row.version, "tables": json.loads(row.tables)} for row in rows}
+
+
+def append(connection: sa.Connection, listed: str, digest: str) -> Entry:
+    """One more entry of the signed list: a task's, or a group's."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
+    last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
+    entry = Entry.after(None if last is None else Entry(*last), listed, digest)
+    connection.execute(ENTRY.insert().values(**entry.as_json()))
+    return entry
 
 
 def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Standing]:

@@ -61,7 +61,11 @@ def together(document: PeopleDocument, *, leaves: str) -> str:
     seen = (
         "Whoever runs the server sees that you took part."
         if document.anonymity == "none"
-        else "You take part under a pseudonym made for this task only."
+        else (
+            f"You take part with a token of the group {document.group}: it shows that one of its members answers, and "
+            "that nobody answers twice, but not who, not even to whoever runs the server. It does not hide where your "
+            "message comes from; an anonymous connection does."
+        )
     )
     sentences = [
         who_asks(document),

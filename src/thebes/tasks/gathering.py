@@ -80,6 +80,12 @@ class Gathering(ABC):
         said = []
         if self.document.anonymity == "none":
             said.append("Hidden is what was contributed, not that somebody took part or declined to.")
+        elif self.setting.group_size is not None:
+            said.append(
+                f"Who took part is hidden among the {self.setting.group_size} members of the group "
+                f"{self.document.group} (epoch {self.document.epoch}) from everybody, the server included, if they "
+                "are people and the way their messages came hides senders too, which is not known here."
+            )
         if self.document.min_count < SERVER_FLOOR:
             said.append(f"Made for a group that may be as small as {self.document.min_count}.")
         return tuple(said)

@@ -74,6 +74,10 @@ class Credential:
     parameters: Parameters
     _secret: bytes = field(repr=False)
 
+    def pseudonym(self, context: Context) -> str:
+        """The pseudonym that every token of this credential shows in `context`, as hex digits."""
+        return self.parameters.verifier.pseudonym(self._secret, context.digest(self.parameters)).hex()
+
     def present(self, context: Context, report_digest: bytes, published: Parameters) -> str:
         """A token for this context and report.
 

@@ -69,6 +69,10 @@ class Scheme(ABC):
         """Passes only for a credential of this key and header."""
 
     @abstractmethod
+    def pseudonym(self, credential: bytes, context: bytes) -> bytes:
+        """The pseudonym that every token of this credential shows in this context."""
+
+    @abstractmethod
     def present(self, public_key: bytes, header: bytes, credential: bytes, context: bytes, binding: bytes) -> bytes:
         """A token for this context and no other, bound to `binding`; fresh each time, its pseudonym always the same."""
 

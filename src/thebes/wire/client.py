@@ -155,6 +155,24 @@ class CoordinatorClient:
         path = f"/api/task/{segment('task_id', task_id)}/submit"
         self._request("DELETE", path, params={"receipt": receipt})
 
+    # --- groups -------------------------------------------------------------------------------------
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Every group with its newest epoch."""
+        return self._list(self._json("GET", "/api/group", reader=_LISTS))
+
+    def group(self, name: str, *, epoch: str | None = None) -> dict[str, Any]:
+        """What is public of a group's epoch, by default its newest: for `GroupRecord.from_json`."""
+        params = None if epoch is None else {"epoch": epoch}
+        return self._object(self._json("GET", f"/api/group/{segment('group', name)}", params=params))
+
+    def enrol(self, name: str, *, epoch: str, code: str, request: str) -> str:
+        """The authority's answer to an enrolment's request; the same request again has the same answer."""
+        body = json.dumps({"code": code, "epoch": epoch, "request": request}).encode()
+        path, kind = f"/api/group/{segment('group', name)}/enrol", {"Content-Type": "application/json"}
+        answer = self._request("POST", path, content=body, headers=kind, again=True)
+        return str(self._known(self._object(self._read(answer)), "response"))
+
     # --- everything else ----------------------------------------------------------------------------
 
     def schemas(self) -> Any:

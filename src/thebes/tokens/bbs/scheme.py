@@ -82,6 +82,10 @@ class BbsPseudonyms(Scheme):
         signature, scalars = _credential(credential)
         signature.verify(_issuer(public_key, header), scalars)
 
+    def pseudonym(self, credential: bytes, context: bytes) -> bytes:
+        _, (_, secret) = _credential(credential)
+        return write_point(context_point(SUITE, context).pseudonym([secret]))
+
     def present(self, public_key: bytes, header: bytes, credential: bytes, context: bytes, binding: bytes) -> bytes:
         signature, scalars = _credential(credential)
         statement = prefixed(public_key, header, context, binding)

@@ -1,0 +1,195 @@
+"""`thebes group`: make a group, say who may enrol, freeze it; and at a person's home, join one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thebes.apps import output
+from thebes.privacy.faults import Mistake
+
+if TYPE_CHECKING:
+    from thebes.coordinator.groups import Groups
+
+app = typer.Typer(
+    help="Make groups whose members answer with anonymous tokens, and join them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
+_Store = Annotated[str | None, typer.Option(help="The coordinator's --store, where it has one.")]
+_Epoch = Annotated[str | None, typer.Option(help="Which epoch of the group; its newest without this.")]
+_Members = Annotated[Path | None, typer.Option(help="A text file with one identity in each line.")]
+
+
+@app.command()
+def create(
+    name: str,
+    home: _Home,
+    minimum: Annotated[int, typer.Option(help="The size below which no member answers anything.")],
+    epoch: Annotated[str | None, typer.Option(help="The new epoch's name; today's date without this.")] = None,
+    members: _Members = None,
+    store: _Store = None,
+    json: str | None = output.json_option(),
+) -> None:
+    """Make a group, or the next epoch of one; with --members also a one-time code for each of them.
+
+    Example: thebes group create city --minimum 20 --members people.txt --home /var/lib/thebes
+    """
+    identities = [] if members is None else _lines(members)
+    groups = _groups(home, store)
+    made = groups.create(name, minimum=minimum, epoch=epoch)
+    codes = groups.admit(name, identities, epoch=made.epoch) if identities else {}
+    if json is not None:
+        output.write_json(json, {"name": name, "epoch": made.epoch, "digest": _pin(made), "codes": codes})
+        return
+    typer.echo(f"Group {name}, epoch {made.epoch}. Its digest, to be published where its members find it:")
+    typer.echo(_pin(made))
+    _print(codes)
+
+
+@app.command()
+def enrol(
+    name: str,
+    home: _Home,
+    identities: Annotated[list[str] | None, typer.Argument(help="Who may enrol, as you know them.")] = None,
+    members: _Members = None,
+    epoch: _Epoch = None,
+    store: _Store = None,
+    json: str | None = output.json_option(),
+) -> None:
+    """Admit people: a one-time code for each, to be handed to that person only. Make sure that each is one human.
+
+    Example: thebes group enrol city ana bob --home /var/lib/thebes
+    """
+    wanted = [*(identities or []), *([] if members is None else _lines(members))]
+    codes = _groups(home, store).admit(name, wanted, epoch=epoch)
+    if json is not None:
+        output.write_json(json, codes)
+        return
+    _print(codes)
+
+
+@app.command()
+def publish(
+    name: str,
+    home: _Home,
+    epoch: _Epoch = None,
+    names: Annotated[bool, typer.Option("--names", help="Say in public who is in the group.")] = False,
+    store: _Store = None,
+) -> None:
+    """Freeze a group's epoch: its size and list are public, nobody enrols in it any more, tasks may name it.
+
+    Example: thebes group publish city --home /var/lib/thebes
+    """
+    record = _groups(home, store).publish(name, epoch=epoch, names=names)
+    typer.echo(f"Group {name}, epoch {record.epoch}, is published with {record.size} members. Its record's digest:")
+    typer.echo(record.digest)
+
+
+@app.command()
+def show(
+    name: str,
+    home: Annotated[Path | None, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(envvar="THEBES_COORDINATOR", help="A coordinator's address, instead of its home.")
+    ] = None,
+    epoch: _Epoch = None,
+    store: _Store = None,
+    json: str | None = output.json_option(),
+) -> None:
+    """What a group publishes; at its coordinator's home also who has enrolled.
+
+    Example: thebes group show city --coordinator https://thebes.example.org
+    """
+    if home is None and coordinator is None:
+        raise Mistake("--home", "is missing: the coordinator's home, or --coordinator and its address")
+    told = _shown(name, home, epoch, store) if home is not None else _asked(name, str(coordinator), epoch)
+    if json is not None:
+        output.write_json(json, told)
+        return
+    state = "published; nobody enrols any more" if told["frozen"] else "people enrol"
+    typer.echo(f"Group {name}, epoch {told['epoch']}: {state}")
+    typer.echo(f"members   {told['size']}, at least {told['minimum']} before anything is answered")
+    typer.echo(f"digest    {told['digest']}")
+    if told["record"] is not None:
+        typer.echo(f"record    {told['record']}")
+    for member in told.get("admitted", []):
+        typer.echo(f"          {member['identity']}  {'enrolled' if member['enrolled'] else 'has a code'}")
+
+
+@app.command()
+def join(
+    name: str,
+    home: Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The person's home.")],
+    code: Annotated[str, typer.Option(help="The one-time code that the group's authority gave you.")],
+    pin: Annotated[str | None, typer.Option(help="The group's digest, as you found it elsewhere.")] = None,
+    epoch: _Epoch = None,
+    coordinator: Annotated[
+        str | None, typer.Option(envvar="THEBES_COORDINATOR", help="Where the group is; remembered.")
+    ] = None,
+) -> None:
+    """Join a group with a person's home: once, with the code that you were given. Again changes nothing.
+
+    Example: thebes group join city --code 0a1b... --pin 5f3c... --home me
+    """
+    from thebes.person.home import open_person
+
+    with open_person(home, coordinator=coordinator) as me:
+        joined = me.enrol(name, code, pin, epoch=epoch)
+    typer.echo(f"You are a member of {name}, epoch {joined['epoch']}. Its digest is")
+    typer.echo(joined["digest"])
+    typer.echo(joined["anonymity"])
+
+
+def _shown(name: str, home: Path, epoch: str | None, store: str | None) -> dict[str, Any]:
+    groups = _groups(home, store)
+    record = groups.record(name, epoch)
+    people = groups.admitted(name, record.epoch)
+    admitted = [{"identity": each.identity, "enrolled": each.enrolled} for each in people]
+    return {**record.as_json(), "epochs": groups.epochs(name), "admitted": admitted}
+
+
+def _asked(name: str, coordinator: str, epoch: str | None) -> dict[str, Any]:
+    from thebes.wire.client import CoordinatorClient
+    from thebes.wire.groups import GroupRecord
+
+    with CoordinatorClient(coordinator) as client:
+        told = client.group(name, epoch=epoch)
+    return {**GroupRecord.from_json(told).as_json(), "epochs": told.get("epochs", [])}
+
+
+def _pin(record: Any) -> str:
+    return str(record.parameters.digest)
+
+
+def _print(codes: dict[str, str]) -> None:
+    if codes:
+        typer.echo("One-time codes, each for one person only:")
+    for identity, code in codes.items():
+        typer.echo(f"{code}  {identity}")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise Mistake("--members", "is not text in UTF-8") from None
+    except OSError as error:
+        raise Mistake("--members", f"cannot be read: {error.strerror}") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _groups(home: Path, store: str | None) -> Groups:
+    from thebes.coordinator.clock import SystemClock
+    from thebes.coordinator.database import Database
+    from thebes.coordinator.groups import Groups
+    from thebes.coordinator.home import Home
+
+    if not home.is_dir():
+        raise Mistake("--home", f"there is no directory {str(home)!r}")
+    place = Home(home)
+    return Groups(Database(store or place.store), place, SystemClock())
