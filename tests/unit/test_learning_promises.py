@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from thebes.learning import DecisionTreeClassifier, KMeans, LinearRegression, RandomForestClassifier
 from thebes.learning.budget import Budget, Reach, _summed
 from thebes.learning.linear import Ridge
 from thebes.learning.logistic import LogisticRegression
 from thebes.learning.naive_bayes import GaussianNB
+from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 
 UNIT = {"*": (0.0, 1.0), "y": (0.0, 1.0)}
@@ -53,3 +55,37 @@ def test_the_noise_of_a_sum_is_the_same_with_and_without_lost_rows() -> None:
         for each, value in zip(budget, (0.0, np.nan), strict=True)
     )
     assert clean == lost
+
+
+ALL = {
+    "naive bayes": lambda **kw: GaussianNB(classes=[0, 1], **kw),
+    "logistic": lambda **kw: LogisticRegression(classes=[0, 1], **kw),
+    "forest": lambda **kw: RandomForestClassifier(classes=[0, 1], n_estimators=3, **kw),
+    "tree": lambda **kw: DecisionTreeClassifier(classes=[0, 1], **kw),
+    "linear": lambda **kw: LinearRegression(**kw),
+    "ridge": lambda **kw: Ridge(**kw),
+    "clusters": lambda **kw: KMeans(n_clusters=2, **kw),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_where_rows_come_and_go_none_at_all_give_a_model_of_noise_like_any_other(name: str) -> None:
+    """Refusing would tell an empty table from one with a single row for certain."""
+    bounds = {0: (0, 1), 1: (0, 1), **({"y": (0, 1)} if name in ("linear", "ridge") else {})}
+    fitted = []
+    for rows in (0, 1):
+        model = ALL[name](epsilon=1, delta=1e-5, adjacency="add-remove-one", bounds=bounds, random_state=4)
+        fitted.append(model.fit(np.ones((rows, 2)), np.ones(rows, dtype=int)))
+        assert np.isfinite(fitted[-1].predict(np.zeros((3, 2)))).all()
+        assert fitted[-1].certificate_.contributors is None
+    assert set(fitted[0].to_json()) == set(fitted[1].to_json())
+    assert set(fitted[0].certificate_.as_json()) == set(fitted[1].certificate_.as_json())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_where_the_number_of_rows_is_public_none_is_a_plain_mistake(name: str) -> None:
+    bounds = {0: (0, 1), 1: (0, 1), **({"y": (0, 1)} if name in ("linear", "ridge") else {})}
+    model = ALL[name](epsilon=1, delta=1e-5, adjacency="replace-one", bounds=bounds)
+    with pytest.raises(Mistake) as refused:
+        model.fit(np.ones((0, 2)), np.ones(0, dtype=int))
+    assert str(refused.value) == "X: has no rows; there is nothing to work on"

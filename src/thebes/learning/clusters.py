@@ -51,7 +51,7 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find centres, spending `epsilon` and `delta` once."""
         budget = self._budget()
-        rows = self._rows(X, reset=True)
+        rows = self._rows(X, reset=True, budget=budget)
         box, _ = self._boxes(rows, None, budget)
         self.centres_ = _lloyd(box.unit(rows), self.n_clusters, self.steps, budget)
         mechanism = "noisy Lloyd steps, " + ("laplace" if budget.pure else "gaussian")

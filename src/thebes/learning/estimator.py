@@ -97,11 +97,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_arguments(self, budget: Budget) -> None:
         """Refuse bad hyperparameters; overridden where there are any."""
 
-    def _rows(self, X: Any, *, reset: bool) -> Floats:
+    def _rows(self, X: Any, *, reset: bool, budget: Budget | None = None) -> Floats:
+        # Where rows come and go, refusing to learn from none would say for certain that there was none.
+        least = 0 if budget is not None and not budget.counts_are_public else 1
         try:
-            rows = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=1)
+            rows = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least)
         except ValueError as problem:
             message = str(problem)
+            if "0 sample(s)" in message:
+                raise Mistake("X", "has no rows; there is nothing to work on") from None
             # A message about a cell's content would repeat the cell.
             raise Mistake("X", "must hold numbers only" if "convert" in message else message) from None
         return np.ascontiguousarray(rows)
@@ -196,7 +200,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X and labels y, spending `epsilon` and `delta` once."""
         budget = self._budget()
-        rows = self._rows(X, reset=True)
+        rows = self._rows(X, reset=True, budget=budget)
         labels = self._labels(y, len(rows))
         box, _ = self._boxes(rows, None, budget)
         mechanism, notes, parameters = self._learn(box.unit(rows), labels, budget)
@@ -257,7 +261,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X and numbers y, spending `epsilon` and `delta` once."""
         budget = self._budget()
-        rows = self._rows(X, reset=True)
+        rows = self._rows(X, reset=True, budget=budget)
         target = self._targets(y, len(rows))
         box, target_box = self._boxes(rows, target, budget)
         assert target_box is not None  # noqa: S101  # always there when a target is given
@@ -275,7 +279,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             raise Mistake("y", "is missing: requires y to be passed, but the target y is None")
         try:
             target = column_or_1d(y, warn=True)
-            target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")
+            target = check_array(target, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="y")
             check_consistent_length(np.empty(rows), target)
         except ValueError as problem:
             message = str(problem)

@@ -202,7 +202,7 @@ def _leaves_of(units: Floats, features: NDArray[np.int64], thresholds: Floats) -
     trees, inner = features.shape
     node = np.zeros((len(units), trees), dtype=np.int64)
     every, rows = np.arange(trees)[None, :], np.arange(len(units))[:, None]
-    while inner and node[0, 0] < inner:
+    for _ in range(inner.bit_length()):  # one level after the other, also where there is no row
         node = 2 * node + 1 + (units[rows, features[every, node]] > thresholds[every, node])
     return np.asarray(node - inner)
 
