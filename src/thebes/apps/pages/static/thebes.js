@@ -41,7 +41,8 @@ htmx.registerExtension("thebes", {
   htmx_after_request: (element, detail) => {
     const { ctx } = detail;
     if (!ctx.response.headers.get("content-type")?.includes("problem+json")) return;
-    tell(ctx, JSON.parse(ctx.text).detail);
+    const ended = "Your session has ended. Load this page anew to see how to come in again.";
+    tell(ctx, ctx.response.status === 401 ? ended : JSON.parse(ctx.text).detail);
   },
   htmx_error: (element, detail) => {
     if (detail.ctx?.request && !detail.ctx.response) say(element, "The server does not answer. Is it still running?");
