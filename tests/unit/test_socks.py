@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from thebes.privacy.faults import Mistake
 from thebes.testing.socks import DOMAIN, SocksServer
@@ -278,6 +285,51 @@ def test_no_cookie_is_kept_without_a_proxy_either(coordinator: Coordinator) -> N
     with CoordinatorClient("http://{}:{}".format(*coordinator.address)) as made:
         made.tasks(), made.tasks()
     assert all("cookie" not in head for head in coordinator.heads)
+
+
+def _certified(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate for `name` that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(names, names, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_https_is_verified_by_name_through_the_proxy_and_no_session_is_resumed(
+    coordinator: Coordinator, tmp_path: Path
+) -> None:
+    certificate, key = _certified(tmp_path, HOST)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    resumed: list[bool] = []
+    plain = coordinator.server.get_request
+
+    def encrypted() -> tuple[Any, Any]:
+        connection, address = plain()
+        wrapped = context.wrap_socket(connection, server_side=True)
+        resumed.append(bool(wrapped.session_reused))
+        return wrapped, address
+
+    coordinator.server.get_request = encrypted  # type: ignore[method-assign]
+    other = "elsewhere.example"
+    with SocksServer({HOST: coordinator.address, other: coordinator.address}) as through:
+        with client(through, f"https://{HOST}", ca_file=certificate) as made:
+            made.tasks(), made.tasks(), made.ask("t", "s"), made.submit("t", b"{}")
+        assert resumed == [False] * 4
+        for url, options in ((f"https://{other}", {"ca_file": certificate}), (f"https://{HOST}", {})):
+            with pytest.raises(Unreachable, match="certificate"):
+                client(through, url, **options).tasks()
+    assert len(coordinator.paths) == 4
 
 
 # --- addresses ------------------------------------------------------------------------------------------
