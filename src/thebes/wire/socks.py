@@ -136,9 +136,11 @@ class _Body(httpx.SyncByteStream):
             yield from self._answer.iter_stream()
 
     def close(self) -> None:
-        with _as_httpx():
-            self._answer.close()
-        self._pool.close()
+        try:
+            with _as_httpx():
+                self._answer.close()
+        finally:
+            self._pool.close()
 
 
 class _Way(httpcore.NetworkBackend):
