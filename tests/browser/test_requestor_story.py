@@ -1,0 +1,361 @@
+"""The whole story of a requestor in a real browser: sign in, compose, rehearse, put up, watch it fill, take it home."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+import thebes
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
+from processes import coordinator
+
+from thebes.coordinator.accounts import SHORTEST_PASSWORD
+from thebes.person.home import Person
+from thebes.simulation import example
+from thebes.testing.browser import PHONE, Visitor
+from thebes.testing.coordinator import AGES, PETS
+
+pytestmark = pytest.mark.slow
+PEOPLE = 14
+PASSWORD = "correct horse battery"
+SCHEMA = {
+    "app": "profile",
+    "tables": {
+        "demographics": {
+            "description": "What people say about themselves",
+            "columns": {
+                "age": {"type": "float", "description": "in years"},
+                "income": {"type": "float", "description": "thousands a year"},
+                "gender": {"type": "string", "description": ""},
+            },
+        },
+        "pets": {"description": "", "columns": {"species": {"type": "string", "description": "of the first pet"}}},
+    },
+}
+CLASSES: dict[str, Any] = {
+    "type": "integrated",
+    "epsilon": 20.0,
+    "name": "Which side of the line",
+    "featurizer": "SELECT x0, x1, y FROM profile.example",
+    "model": "GaussianNB",
+    "inputs": ["x0", "x1"],
+    "output": "y",
+    "bounds": {
+        **{name: {"type": "range", "low": -3, "high": 3} for name in ("x0", "x1")},
+        "y": {"type": "set", "values": [0, 1]},
+    },
+    "min_count": PEOPLE,
+}
+BARS = {
+    **AGES,
+    "name": "How old, in steps of twenty years",
+    "purpose": "A picture for the town's newspaper.",
+    "epsilon": 3.0,
+    "aggregator": "histogram",
+    "bins": 6,
+    "min_count": PEOPLE,
+}
+
+
+class Town:
+    """A coordinator process, its operator's token, and people who answer over HTTP."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = coordinator(folder / "coordinator")
+        self.url = str(self.process.ready()["url"])
+        self.token = (folder / "coordinator" / "admin.token").read_text().strip()
+        self.server = thebes.connect(self.url, token=self.token)
+        home = str(folder / "coordinator")
+        add = [sys.executable, "-m", "thebes.apps.command", "user", "add", "ana", "--role", "requestor", "--home", home]
+        subprocess.run([*add, "--password-stdin"], input=PASSWORD, text=True, check=True, capture_output=True)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        assert httpx.post(f"{self.url}/api/schema", json=SCHEMA, headers=headers).status_code == 201
+        self.people = [self._person(folder / f"person-{number}", number) for number in range(PEOPLE)]
+
+    def _person(self, home: Path, number: int) -> Person:
+        person = Person(home, coordinator=self.url, delay=False)
+        example.fill(person, seed=number)
+        person.set_settings({trust: {"epsilon": 200.0, "overall_epsilon": 1000.0} for trust in ("local", "trusted")})
+        return person
+
+    def answer(self, task_id: str, first: int = 0, end: int = PEOPLE) -> None:
+        """Some of the people contribute."""
+
+        def one(person: Person) -> None:
+            person.accept(task_id)
+            person.wait(task_id)
+
+        with ThreadPoolExecutor(4) as crowd:
+            list(crowd.map(one, self.people[first:end]))
+
+    def close(self) -> int:
+        for person in self.people:
+            person.close()
+        self.server.close()
+        return self.process.stop()
+
+
+@pytest.fixture(scope="module")
+def town(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    made = Town(tmp_path_factory.mktemp("town"))
+    yield made
+    assert made.close() == 0
+
+
+def signed_in(town: Town, visit: Callable[..., Visitor], **look: Any) -> Visitor:
+    """The operator, by the token."""
+    visitor = visit(town.url, **look)
+    visitor.open("/sign-in")
+    visitor.page.get_by_text("Or paste a token").click()
+    visitor.page.fill("#token", town.token)
+    visitor.page.get_by_role("button", name="Sign in").click()
+    visitor.page.get_by_role("button", name="Sign out").wait_for()
+    return visitor
+
+
+def test_an_operator_lets_somebody_in_and_publishes_a_schema(town: Town, visit: Callable[..., Visitor]) -> None:
+    operator = signed_in(town, visit)
+    page = operator.page
+    page.get_by_role("link", name="Users").click()
+    page.fill("#name", "ben")
+    page.fill("#password", PASSWORD)
+    page.get_by_role("button", name="Add").click()
+    page.get_by_text("ben may sign in now.").wait_for()
+    assert page.evaluate("document.activeElement.textContent") == "ben may sign in now."
+    assert page.input_value("#password") == page.input_value("#name") == ""
+    page.get_by_label("Role of ben").select_option("auditor")
+    page.get_by_role("button", name="Grant ben").click()
+    page.get_by_text("ben is auditor now.").wait_for()
+    page.get_by_role("button", name="Disable ben").click()
+    page.locator(".tag", has_text="disabled").wait_for()
+    page.get_by_label("Role of ben").select_option("requestor")
+    page.get_by_role("button", name="Let in again ben").click()
+    page.get_by_text("ben is requestor now.").wait_for()
+    operator.picture("coordinator-users")
+
+    tables = {"rides": {"description": "Rides to work", "columns": {"km": {"type": "float", "description": "how far"}}}}
+    page.get_by_role("link", name="Schemas").click()
+    page.fill("#app", "trips")
+    page.fill("#tables", "{'not': 'JSON'}")
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_text("tables: is not JSON (line 1").wait_for()
+    page.fill("#tables", json.dumps(tables))
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_text("trips is published in version 1.").wait_for()
+    page.get_by_role("heading", name="trips.rides").wait_for()
+    operator.picture("coordinator-schemas")
+
+
+def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
+    town: Town, visit: Callable[..., Visitor]
+) -> None:
+    me = visit(town.url)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    page.get_by_role("link", name="sign in", exact=True).click()
+    page.fill("#username", "ana")
+    page.fill("#password", "wrong" * SHORTEST_PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("There is no such user with this password").wait_for()
+    page.fill("#password", PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/ask")
+    page.get_by_text("ana").first.wait_for()
+
+    page.get_by_role("checkbox", name="age").check()
+    page.locator("#bound-0-low").wait_for()
+    assert page.input_value("#featurizer") == "SELECT age FROM profile.demographics"
+    page.fill("#bound-0-low", "0")
+    page.fill("#bound-0-high", "ten")
+    page.fill("#epsilon", "10")
+    page.get_by_text("must be a number").wait_for()
+    assert page.get_by_role("button", name="Put it up").count() == 0
+    me.picture("coordinator-ask-problem")
+    page.fill("#bound-0-high", "120")
+    page.fill("#min_count", str(PEOPLE))
+    page.fill("#name", "How old we are")
+    page.fill("#purpose", "To plan bus lines for the <b>north</b> of the town.")
+    page.get_by_text("This can be put up.").wait_for()
+    expect(page.locator("#verdict .plain")).to_contain_text("How old we are")
+
+    page.get_by_role("button", name="Rehearse").click()
+    told = page.locator(".rehearsal strong")
+    told.first.wait_for(timeout=30_000)
+    assert told.first.inner_text() == "95 of 100"
+    width = float(told.nth(1).inner_text().removeprefix("± "))
+    assert 0 < width < 120
+    assert "made up" in page.inner_text(".rehearsal")
+    me.picture("coordinator-ask")
+
+    page.get_by_role("button", name="Put it up").click()
+    page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
+    task_id = page.url.rsplit("/", 1)[1]
+    page.get_by_role("heading", name="How old we are", level=1).wait_for()
+    expect(page.locator("progress")).to_have_attribute("value", "0")
+    town.answer(task_id, end=9)
+    expect(page.locator("progress")).to_have_attribute("value", "9", timeout=10_000)  # nobody touched the page
+    me.picture("coordinator-task-filling")
+    town.answer(task_id, first=9)
+    page.locator("#answer").wait_for(timeout=40_000)
+    assert page.locator("#standing svg").count() >= 1
+    assert page.locator("progress").count() == 0
+    assert "Nobody" not in page.locator("#result").inner_text()  # its certificate names whom to trust
+    me.picture("coordinator-result")
+
+    release = town.server.task(task_id).wait(timeout=5)
+    assert float(page.inner_text("#answer").replace(" ", "")) == pytest.approx(release.value, rel=1e-4)
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="Download the release (JSON)").click()
+    assert waiting.value.suggested_filename == f"thebes-{task_id[:8]}-release.json"
+    assert json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))["value"] == release.value
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="Download the numbers (CSV)").click()
+    table = list(csv.reader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
+    assert table[0] == ["level", "value", "low", "high"]
+    assert float(table[1][1]) == release.value
+
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sign in").wait_for()
+    me.open(f"/task/{task_id}")
+    assert page.locator("#answer").is_visible()  # who may see a task may read its release
+
+
+def test_who_asked_cancels_after_being_asked_whether_they_are_sure(town: Town, visit: Callable[..., Visitor]) -> None:
+    me = signed_in(town, visit)
+    task_id = str(town.server.submit({**PETS, "name": "To be cancelled"}).task_id)
+    me.open("/")
+    me.page.get_by_role("link", name="To be cancelled").click()
+    me.page.get_by_text("Cancel this task").click()
+    me.page.wait_for_timeout(2500)  # the page asks again meanwhile; what was unfolded stays so
+    me.picture("coordinator-cancel")
+    me.page.get_by_role("button", name="Yes, cancel it").click()
+    me.page.get_by_text("Cancelled; nothing more will be released.").wait_for()
+    assert town.server.task(task_id).status == "cancelled"
+    me.page.get_by_role("link", name="Ended").click()
+    assert me.page.get_by_role("row", name="To be cancelled").locator(".tag").inner_text() == "cancelled"
+
+
+def test_an_expert_goes_from_form_to_json_and_back_and_loses_nothing(town: Town, visit: Callable[..., Visitor]) -> None:
+    me = signed_in(town, visit)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    page.fill("#name", "From the form")
+    page.select_option("#kind", "bounded")
+    page.get_by_text("One row from each person").wait_for()
+    assert page.input_value("#name") == "From the form"
+    page.select_option("#table", "profile.pets")
+    page.get_by_role("checkbox", name="species").check()
+    page.locator("#bound-0-values").fill("cat, dog")
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_label("JSON (for experts)").check()
+    raw = page.locator("#raw")
+    raw.wait_for()
+    document = json.loads(raw.input_value())
+    assert document["bounds"] == {"species": {"type": "set", "values": ["cat", "dog"]}}
+    raw.fill("{")
+    page.get_by_text("is not JSON (line 1, column 2)").wait_for()
+    raw.fill(json.dumps({**document, "epsilon": 2.5, "diagnostics": 0.1}, indent=1))
+    page.get_by_text("This can be put up.").wait_for()
+    me.picture("coordinator-ask-json")
+    page.get_by_label("the form").check()
+    page.get_by_text("Kept from the JSON").wait_for()
+    assert page.input_value("#epsilon") == "2.5"
+    assert page.input_value("#name") == "From the form"
+    page.locator("#featurizer").fill("SELECT lower(species) AS animal FROM profile.pets")
+    page.keyboard.press("Tab")
+    page.get_by_role("group", name="Bounds of animal").wait_for()
+    assert "written by hand" in page.inner_text("#fields")
+
+
+def test_the_keyboard_composes_a_question(town: Town, visit: Callable[..., Visitor]) -> None:
+    me = signed_in(town, visit)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+
+    def go_to(where: str) -> None:
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.evaluate(f"document.activeElement.matches({json.dumps(where)})"):
+                assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+                return
+        raise AssertionError(f"the keyboard does not reach {where}")
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    page.keyboard.press("Enter")
+    go_to("[value=age]")
+    page.keyboard.press("Space")
+    page.locator("#bound-0-low").wait_for()
+    assert page.evaluate("document.activeElement.value") == "age"  # the focus stays where it was
+    go_to("#bound-0-low")
+    page.keyboard.type("0")
+    go_to("#bound-0-high")
+    page.keyboard.type("120")
+    go_to("#name")
+    page.keyboard.type("By keyboard")
+    page.keyboard.press("Enter")  # which puts nothing up
+    go_to("#purpose")
+    page.keyboard.type("To see")
+    page.get_by_text("This can be put up.").wait_for()
+    assert "/ask" in page.url
+    go_to("#put-up")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="By keyboard", level=1).wait_for()
+    go_to("#cancel summary")
+    page.keyboard.press("Enter")
+    go_to("#cancel button")
+    page.keyboard.press("Enter")
+    page.get_by_text("Cancelled; nothing more will be released.").wait_for()
+
+
+@pytest.fixture(scope="module")
+def answered(town: Town) -> dict[str, str]:
+    """A task of every drawing, and one that waits."""
+    found = {}
+    for name, document in (("histogram", BARS), ("model", CLASSES), ("rows", {**PETS, "min_count": PEOPLE})):
+        found[name] = str(town.server.submit(document).task_id)
+        town.answer(found[name])
+        town.server.task(found[name]).wait(timeout=60)
+    found["open"] = str(town.server.submit({**PETS, "name": "Which animals live with us", "min_count": 40}).task_id)
+    town.answer(found["open"])
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["desk", "phone"])
+def test_every_page_fits_and_can_be_used_by_everybody(
+    town: Town, answered: dict[str, str], visit: Callable[..., Visitor], size: str, scheme: str
+) -> None:
+    look: dict[str, Any] = {"color_scheme": scheme} | ({"viewport": PHONE} if size == "phone" else {})
+    me = signed_in(town, visit, **look)
+    me.expected = {404}
+    tasks = {f"task-{name}": f"/task/{task_id}" for name, task_id in answered.items()}
+    like = {"ask-like": f"/ask?like={answered['model']}", "none": "/task/none"}
+    plain = {name or "tasks": f"/{name}" for name in ("", "ended", "ask", "users", "schemas", "log", "sign-in")}
+    trouble = []
+    for name, address in {**plain, **tasks, **like}.items():
+        me.open(address)
+        if address.startswith("/ask"):
+            me.page.locator("#verdict [role=status]").wait_for()
+        me.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        me.picture(f"coordinator-{name}-{size}-{scheme}")
+        trouble += [f"{address}: {problem}" for problem in me.sweep()]
+        if not me.fits():
+            trouble.append(f"{address} scrolls sideways: {me.wide()}")
+    assert trouble == []

@@ -1,0 +1,97 @@
+"""Rehearsals with made-up people: what they say, what they refuse, and what the parent never loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from thebes.apps import rehearsal
+from thebes.tasks import registry
+from thebes.testing.coordinator import AGES, PETS
+from thebes.wire.refusals import Busy
+
+
+def rehearsed(**changed: Any) -> dict[str, Any]:
+    document: Any = registry.check({**AGES, **changed})
+    return rehearsal.rehearse(document)
+
+
+def test_the_expected_error_is_that_of_the_noise() -> None:
+    """A count over n people has integer noise of a known law: 95 of 100 lie within ln(20)/epsilon or one more."""
+    told = rehearsed(aggregator="count", epsilon=0.1, min_count=500)
+    assert (told["people"], told["repeats"], told["unanswered"]) == (500, 100, 0)
+    assert [quantity["what"] for quantity in told["quantities"]] == ["the answer"]
+    assert 15 <= told["quantities"][0]["within"] <= 60  # 30; one hundred repeats miss this once in a million
+
+
+def test_more_people_and_more_epsilon_come_closer() -> None:
+    far = rehearsed(aggregator="mean", min_count=50)["quantities"][0]["within"]
+    assert rehearsed(aggregator="mean", min_count=5000)["quantities"][0]["within"] < far / 10
+    assert rehearsed(aggregator="mean", min_count=50, epsilon=50.0)["quantities"][0]["within"] < far / 10
+
+
+def test_every_quantity_of_an_answer_has_its_own_error() -> None:
+    bounds = {"species": PETS["bounds"]["species"], "age": {"type": "range", "low": 0, "high": 30, "default": 3}}
+    document: Any = registry.check(
+        {
+            **PETS,
+            "min_count": 400,
+            "featurizer": "SELECT lower(species) AS species, age FROM profile.pets",
+            "bounds": bounds,
+        }
+    )
+    told = rehearsal.rehearse(document)
+    within = {quantity["what"]: quantity["within"] for quantity in told["quantities"]}
+    assert set(within) == {"each value's share of species", "the mean of age"}
+    assert 0 < within["each value's share of species"] < 1
+    assert 0 < within["the mean of age"] < 30
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"bounds": {}}, "declare bounds of 'age'"),
+        ({"aggregator": "histogram", "bounds": {}, "delta": 1e-6}, "declare bounds of 'age'"),
+    ],
+)
+def test_what_made_up_people_say_nothing_about_is_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(rehearsal.NotRehearsed, match=words):
+        rehearsed(**changed)
+
+
+def test_one_rehearsal_at_a_time() -> None:
+    with rehearsal._one_at_a_time, pytest.raises(Busy):
+        rehearsed()
+
+
+def test_a_rehearsal_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "SECONDS", 0.2)
+    begun = time.monotonic()
+    with pytest.raises(rehearsal.NotRehearsed, match="came to no end"):
+        rehearsed()
+    assert time.monotonic() - begun < 5
+    assert rehearsal._one_at_a_time.acquire(blocking=False)
+    rehearsal._one_at_a_time.release()
+
+
+def test_a_coordinator_with_its_pages_never_loads_an_owners_half_nor_a_simulation() -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tempfile import mkdtemp\n"
+        "from thebes.testing.coordinator import AGES, Front\n"
+        "from thebes.apps import rehearsal\n"
+        "from thebes.tasks import registry\n"
+        "with Front(Path(mkdtemp()) / 'home') as front:\n"
+        "    task_id = front.post(AGES)\n"
+        "    assert front.client.get(f'/task/{task_id}').status_code == 200\n"
+        "    assert front.client.get('/ask').status_code == 200\n"
+        "    rehearsal.rehearse(registry.check(AGES))\n"
+        "print([n for n in sys.modules if n.startswith('thebes.simulation') or n.endswith('.owner')])\n"
+    )
+    heard = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert heard.stdout.strip() == "[]"
