@@ -21,7 +21,7 @@ def person(
         str | None,
         typer.Option(
             "--proxy",
-            help="A SOCKS5 proxy that everything goes through: tor, or socks5h://HOST:PORT; remembered. `none` ends it.",
+            help="A SOCKS5 proxy for everything: tor, or socks5h://HOST:PORT; remembered. `none` ends it.",
         ),
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
