@@ -402,3 +402,41 @@ def test_frequencies_of_perturbed_rows_have_error_bars_in_their_own_order() -> N
     assert release.frequency_interval("age") is None
     assert release.value is release.rows
     assert release_from_json(json.loads(json.dumps(release.as_json()))).value.equals(release.rows)
+
+
+# A whole row's bar holds the people's own differences too, so it is a little wide and never too narrow.
+@pytest.mark.parametrize(("mechanism", "most"), [("split", 0.98), ("privunit", 0.995)])
+def test_error_bars_of_frequencies_hold_as_often_as_they_say_and_are_hardly_wider(mechanism, most) -> None:
+    kinds = np.repeat(["cat", "dog", "eel"], [120, 60, 20])
+    table = {"kind": kinds, "age": np.linspace(0, 10, 200)}
+    document = {
+        "type": "bounded",
+        "epsilon": 4.0,
+        "featurizer": "SELECT kind, age FROM p.t",
+        "mechanism": mechanism,
+        "bounds": {
+            "kind": {"type": "set", "values": ["cat", "dog", "eel"], "default": "cat"},
+            "age": {"type": "range", "low": 0, "high": 10, "default": 5},
+        },
+    }
+    errors, widths, inside = [], [], []
+    for seed in range(150):
+        release = thebes.simulate(document, table, seed=seed)
+        told = release.as_json()["frequencies"]["kind"]
+        assert (told["level"], [of["value"] for of in told["shares"]]) == (0.95, ["cat", "dog", "eel"])
+        for of, truth in zip(told["shares"], (0.6, 0.3, 0.1), strict=True):
+            errors.append(of["share"] - truth)
+            widths.append(of["high"] - of["low"])
+            inside.append(of["low"] <= truth <= of["high"])
+    assert 0.92 < np.mean(inside) < most
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * np.std(errors), rel=0.3)
+    again = release_from_json(json.loads(json.dumps(release.as_json())))
+    assert again.as_json()["frequencies"] == json.loads(json.dumps(release.as_json()["frequencies"]))
+    assert "(95% intervals)" in str(again)
+
+
+@pytest.mark.filterwarnings("ignore:1 people")
+def test_a_single_row_that_was_perturbed_as_a_whole_has_no_error_bar() -> None:
+    release = thebes.simulate({**PETS, "mechanism": "privunit"}, {k: v[:1] for k, v in PET_TABLE.items()}, seed=1)
+    assert release.frequency_interval("kind") is None
+    assert release.as_json()["frequencies"]["kind"]["level"] is None

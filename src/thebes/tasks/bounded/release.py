@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +13,14 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
+from thebes.privacy.mechanisms.local.shape import Estimate
 from thebes.tasks.bounded import fitting
 from thebes.tasks.bounded.decoding import Arrays, decoded
 from thebes.tasks.bounded.encoding import REPORT, Plan, categories, plan, simplex
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
 from thebes.tasks.bounded.moments import Moments, moments
 from thebes.tasks.document import Values
-from thebes.tasks.release import Release
+from thebes.tasks.release import LEVEL, Release
 
 
 class RowsRelease(Release):
@@ -84,17 +86,33 @@ class RowsRelease(Release):
                 found[name] = {True: float(there[1]), False: float(there[0])}
         return found
 
-    def frequency_interval(self, column: str, level: float = 0.95) -> Interval | None:
-        """The ends of `frequencies[column]`, value by value in their order; None where no error bar is known (rows
-        that were perturbed as a whole)."""
-        mechanism = self._plan.parts.get(column)
-        if column not in self.frequencies or mechanism is None:
+    def frequency_interval(self, column: str, level: float = LEVEL) -> Interval | None:
+        """The ends of `frequencies[column]`, value by value in their order, each alone as often right as `level` says;
+        None where no error bar is known (a range, or a single row that was perturbed as a whole)."""
+        if column not in self.frequencies:
             return None
-        estimate = mechanism.estimate(self._reports[column])
-        bar = estimate.interval(level)
-        if column.endswith(PRESENT):  # `frequencies` says there before not there
-            return Interval(level, np.asarray(bar.low)[::-1], np.asarray(bar.high)[::-1])
-        return Interval(level, np.asarray(bar.low), np.asarray(bar.high))
+        mechanism = self._plan.parts.get(column)
+        estimate = self._share(column) if mechanism is None else mechanism.estimate(self._reports[column])
+        bar = None if estimate is None else estimate.interval(level)
+        if bar is None:
+            return None
+        low, high = np.asarray(bar.low), np.asarray(bar.high)
+        # `frequencies` says there before not there
+        return Interval(level, low[::-1], high[::-1]) if column.endswith(PRESENT) else Interval(level, low, high)
+
+    def _share(self, column: str) -> Estimate | None:
+        """The shares of a set in rows that were perturbed as a whole, with their standard errors.
+
+        Each decoded row is an unbiased figure of its person's row, and a share is linear in it, so the scatter of that
+        figure over the rows is the scatter of the noise and of the people: it does not understate the noise.
+        """
+        if self._plan.whole is None or len(self.reports) < 2:
+            return None
+        points = simplex(len(self.frequencies[column]))
+        rows = self._plan.whole.decode(self.reports)[:, self.moments.block(column)]
+        each = (1 + (len(points) - 1) * rows @ points.T) / len(points)
+        share, error = each.mean(axis=0), each.std(axis=0, ddof=1) / math.sqrt(len(each))
+        return Estimate(share, error, len(each), lambda z: (share - z * error, share + z * error))
 
     def mean(self, column: str, level: float = 0.95) -> tuple[float, Interval]:
         """A range's mean over the contributors, freed of the noise, with its error bar."""
@@ -120,14 +138,30 @@ class RowsRelease(Release):
     def as_json(self) -> dict[str, Any]:
         body = super().as_json()
         body["value"] = self.rows.to_dict(orient="records")
+        body["frequencies"] = {column: self._told(column) for column in self.frequencies}
         return body
+
+    def _told(self, column: str) -> dict[str, Any]:
+        """The shares of one column with their ends, as JSON; values keep their types."""
+        bar, shares = self.frequency_interval(column), self.frequencies[column]
+        told = [{"value": value, "share": share} for value, share in shares.items()]
+        if bar is None:
+            return {"level": None, "shares": told}
+        ends = zip(np.asarray(bar.low).tolist(), np.asarray(bar.high).tolist(), strict=True)
+        return {
+            "level": bar.level,
+            "shares": [{**of, "low": low, "high": high} for of, (low, high) in zip(told, ends, strict=True)],
+        }
 
     def _lines(self) -> list[str]:
         lines = [f"{len(next(iter(self._reports.values())))} perturbed rows; freed of the noise:"]
         for column in self.document.gives:
             if column in self.frequencies:
-                shares = ", ".join(f"{value} {share:.4g}" for value, share in self.frequencies[column].items())
-                lines.append(f"{column}: {shares}")
+                told = self._told(column)
+                bars = [f" ({of['low']:.3g} to {of['high']:.3g})" if "low" in of else "" for of in told["shares"]]
+                shares = [f"{of['value']} {of['share']:.4g}{bar}" for of, bar in zip(told["shares"], bars, strict=True)]
+                level = "" if told["level"] is None else f"  ({told['level']:.0%} intervals)"
+                lines.append(f"{column}: {', '.join(shares)}{level}")
             else:
                 value, bar = self.mean(column)
                 lines.append(f"{column}: mean {value:.6g}  ({bar.level:.0%} interval {bar.low:.6g} to {bar.high:.6g})")
