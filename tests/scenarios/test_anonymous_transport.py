@@ -159,7 +159,7 @@ def test_with_tor_stopped_nothing_is_sent_and_it_is_said(world: World, tor: Netw
     world.reach(world.by_onion)
     task_id = world.server.post(PETS)
     tor.client.stop()
-    before = len(world.witness.callers)
+    before, gone = len(world.witness.callers), world.witness.gone
     # The address is one that this machine could also reach without Tor.
     (me,) = started([tmp_path / "person"], world.by_exit, tor.proxy)
     try:
@@ -169,7 +169,7 @@ def test_with_tor_stopped_nothing_is_sent_and_it_is_said(world: World, tor: Netw
         assert "Nothing goes any other way" in answer.json()["detail"]
         assert me.accept(task_id) == 502
         time.sleep(3)  # some rounds of its own looking
-        assert len(world.witness.callers) == before
+        assert (len(world.witness.callers), world.witness.gone) == (before, gone)
         assert me.get("/api/ledger")["entries"] == []
         tor.client.start()
         tor.wait()
@@ -182,3 +182,6 @@ def test_with_tor_stopped_nothing_is_sent_and_it_is_said(world: World, tor: Netw
         assert stopped([me.process]) == [0]
     assert set(world.witness.callers[before:]) <= {node.name for node in tor.exits}
     assert len(world.witness.callers) > before
+    # And the witness would have noticed somebody who came directly.
+    assert httpx.get(f"{world.by_exit}/api/health", trust_env=False, timeout=30).status_code == 200
+    assert world.witness.callers[-1] == ""
