@@ -199,3 +199,20 @@ def test_a_whole_journal_is_whole_and_an_altered_one_is_not(world: World) -> Non
     told = world.me.verify()
     assert not told["whole"]
     assert "altered" in " ".join(told["findings"])
+
+
+def test_numbers_are_told_only_where_the_document_alone_says_how_many(world: World) -> None:
+    """An ensemble's packets depend on what the server asks: no number is better than a wrong one."""
+    task = world.server.post(
+        {
+            "type": "ensemble",
+            "epsilon": 4.0,
+            "min_count": 60,
+            "featurizer": "SELECT age, gender FROM profile.demographics",
+            "label": "gender",
+            "bounds": {**AGE, "gender": {"type": "set", "values": ["Female", "Male"]}},
+        }
+    )
+    told = world.me.example(task)
+    assert (told["leaves"], told["columns"], told["numbers"]) == ("report", None, {})
+    assert sum(world.me.example(world.server.post(MEDIAN))["numbers"].values()) == 1

@@ -28,14 +28,12 @@ class _MadeUp:
 
 
 def example(document: Document, rows: Rows) -> dict[str, Any]:
-    """What would leave: `leaves` says in which form, `columns` holds one draw where it can be read, and `numbers`
-    says how many numbers a contribution has, by field."""
+    """What would leave: `leaves` says in which form (values, noised, report), `columns` holds one draw where it can be
+    read, and `numbers` says how many numbers would leave, by field, where the document alone says so."""
     owner = registry.owner(document)
     told: dict[str, Any] = {
         "leaves": "values" if is_trusted(document) else "noised",
-        "numbers": {
-            name: max(1, slot.length) if slot.kind != "text" else 1 for name, slot in _layout(document).items()
-        },
+        "numbers": _numbers(document),
         "columns": None,
     }
     if isinstance(owner, Legible):
@@ -46,8 +44,17 @@ def example(document: Document, rows: Rows) -> dict[str, Any]:
     return told
 
 
-def _layout(document: Document) -> dict[str, Any]:
+def _numbers(document: Document) -> dict[str, int]:
+    """How many numbers one participation sends, by field. Nothing where that depends on the phase or on the ask."""
+    last = int(getattr(document, "phases", 1)) - 1
+    told = [_numbers_in(document, phase) for phase in sorted({0, last})]
+    return told[0] if all(numbers == told[0] for numbers in told) else {}
+
+
+def _numbers_in(document: Any, phase: int) -> dict[str, int]:
     try:
-        return dict(registry.owner(document).layout(document, Ask(_PART, _PART, 0)))
-    except (ThebesError, LookupError, TypeError, ValueError):  # a kind whose parts differ knows its own parts only
+        layout = registry.owner(document).layout(document, Ask(_PART, _PART, phase))
+    except (ThebesError, LookupError, TypeError, ValueError):  # known only from what the server asks
         return {}
+    packets = document.packets(phase)
+    return {name: packets * (max(1, slot.length) if slot.kind != "text" else 1) for name, slot in layout.items()}

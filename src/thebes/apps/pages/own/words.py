@@ -93,19 +93,19 @@ def purse(trust: str) -> str:
 
 
 def guess(epsilon: float, delta: float = 0.0) -> str:
-    """How often somebody guesses right at most, out of a hundred; rounded up."""
+    """How often somebody guesses right; rounded up."""
     best = meaning(epsilon, delta).best_guess
     if best > 0.999:
-        return "almost 100 %"
-    return f"{math.ceil(round(1000 * best, 6)) / 10:g} %"
+        return "right almost every time"
+    return f"right at most {math.ceil(round(1000 * best, 6)) / 10:g} % of the time"
 
 
 def odds(epsilon: float, delta: float = 0.0) -> str:
     """The price as a plain sentence."""
     slack = f", except with a chance of {figure(delta)}" if delta else ""
     return (
-        "Somebody who has to guess, fifty-fifty, which of two answers you gave is right at most "
-        f"{guess(epsilon, delta)} of the time after seeing what this reveals{slack}."
+        f"Somebody who has to guess, fifty-fifty, which of two answers you gave is {guess(epsilon, delta)} "
+        f"after seeing what this reveals{slack}."
     )
 
 
