@@ -184,6 +184,9 @@ def test_a_publisher_s_new_version_migrates_and_another_publisher_is_refused(wor
     world.run("run", "steps", status=1, said="was altered")
     world.sign()
     numbers.write_text("1 2 3 4")
+    world.run("run", "steps", status=1, said="also fills walks.length now")
+    assert world.rows("steps", "walks") == 3
+    assert "length (integer)" in world.run("install", "steps", "--yes")
     world.run("run", "steps", said="1 new rows")
     columns = [c["name"] for c in world.person.get("/api/store")[0]["tables"][0]["columns"]]
     assert columns == ["steps", "length"]

@@ -64,6 +64,9 @@ def test_without_a_process_a_run_says_how_to_start_one(collector: Any) -> None:
     assert "nobody serves" in row["last_error"]
     status, out, _ = collector("list")
     assert "rows unknown" in out
+    assert collector("install", "screen", "--yes")[0] == 0  # once more, and what was set stays set
+    (row,) = [row for row in json.loads(collector("list", "--json")[1]) if row["installed"]]
+    assert row["every_seconds"] is None
     assert collector("remove", "screen", "--with-data")[0] == 1  # the rows could not be deleted, so it stays
 
 

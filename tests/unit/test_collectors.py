@@ -12,7 +12,7 @@ import pytest
 
 from thebes.collector import Collector, CollectorFailed, Option, Outcome, Session, table
 from thebes.collectors import session as sessions
-from thebes.collectors.declaring import checked
+from thebes.collectors.declaring import checked, declaration
 from thebes.collectors.finding import load, offers
 from thebes.collectors.installed import Installed, Record
 from thebes.collectors.setting import read_interval, read_options
@@ -315,6 +315,13 @@ def test_records_are_their_owners_alone(place: Installed) -> None:
         place.record("rides")
 
 
+def test_what_was_not_agreed_to_is_named() -> None:
+    record = Record("diary", "diary", 1, agreed={"lines": ["number", "text"]})
+    record.agrees(declaration(Diary(), Diary.tables))
+    with pytest.raises(Refusal, match=r"lines\.length.*thebes collector install diary"):
+        record.agrees(declaration(NewDiary(), NewDiary.tables))
+
+
 def test_a_damaged_record_is_said_so(place: Installed) -> None:
     (place.home / "collectors" / "rides.json").write_text("{")
     with pytest.raises(Mistake, match="damaged"):
@@ -340,6 +347,6 @@ def test_what_is_due_and_when() -> None:
     assert not Record("a", "a", 1, installed_at=begin.isoformat(), last_at=begin.isoformat()).due(begin)
     hourly = Record("a", "a", 1, {}, 3600.0, begin.isoformat())
     assert hourly.due(begin)
-    ran = Record("a", "a", 1, {}, 3600.0, begin.isoformat(), begin.isoformat())
+    ran = Record("a", "a", 1, {}, 3600.0, begin.isoformat(), last_at=begin.isoformat())
     assert not ran.due(begin + timedelta(seconds=3599))
     assert ran.due(begin + timedelta(seconds=3600))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,21 @@ def person_of(place: Installed) -> Local:
     return found
 
 
+def state_of(place: Installed, app: str) -> dict[str, Any]:
+    """What a collector of that name left in the store before, where the home is served; else nothing."""
+    from thebes.wire.local import Local
+    from thebes.wire.refusals import NotFound
+
+    person = Local.running(place.home)
+    if person is None:
+        return {}
+    with person:
+        try:
+            return dict(person.progress(app)["state"] or {})
+        except NotFound:
+            return {}
+
+
 def ran(place: Installed, record: Record, *, quiet: bool = False) -> tuple[dict[str, Any], ThebesError | None]:
     """One run: what it did, and the error that ended it; both are remembered for `list`."""
     from dataclasses import replace
@@ -47,19 +63,29 @@ def ran(place: Installed, record: Record, *, quiet: bool = False) -> tuple[dict[
                 place.trust(told)  # before anything of the package runs
             made, _ = load(found)
             version = made.version
-            done = run_once(made, person, app=record.app, options=_options(made, record))
+            done = run_once(
+                made,
+                person,
+                app=record.app,
+                options=options_of(made, record),
+                agree=record.agrees,
+                sent=_progress(record.app) if sys.stderr.isatty() and not quiet else None,
+            )
     except ThebesError as raised:
         error = raised
     said = None if error is None else str(error)
-    now = stamp()
-    place.write(replace(record, version=version, last_at=now, last_rows=done.inserted, last_error=said))
+    held = place.find(record.app)
+    if held is not None:  # it may have been removed, or set up otherwise, meanwhile
+        place.write(replace(held, version=version, last_at=stamp(), last_rows=done.inserted, last_error=said))
+    if sys.stderr.isatty() and not quiet:
+        typer.echo("", err=True)
     if said is None and not quiet:
         known = f", {done.known} known already" if done.known else ""
         typer.echo(f"{record.app}: {done.inserted} new rows{known}")
     return {"name": record.app, "inserted": done.inserted, "known": done.known, "error": said}, error
 
 
-def _options(made: Collector, record: Record) -> dict[str, Any]:
+def options_of(made: Collector, record: Record) -> dict[str, Any]:
     """What was set, with the defaults of options that a newer version has more."""
     from thebes.collectors.setting import read_options
 
@@ -77,16 +103,29 @@ def due(place: Installed, name: str | None, *, quiet: bool) -> Iterator[tuple[di
             yield told, error
 
 
+def _progress(app: str) -> Callable[[int], None]:
+    return lambda rows: typer.echo(f"\r{app}: {rows} rows sent", nl=False, err=True)
+
+
 def stay(place: Installed, name: str | None) -> None:
     """Until SIGTERM or SIGINT. A run that is under way is broken off, and so counts as not begun."""
     import signal
+
+    from thebes.wire.local import announced
 
     def stop(*_: object) -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    waiting = False
     while True:
-        for _ in due(place, name, quiet=False):
-            pass
+        # while nobody serves the home everything waits, so that no turn is lost
+        if announced(place.home):
+            waiting = False
+            for _ in due(place, name, quiet=False):
+                pass
+        elif not waiting:
+            typer.echo(f"waiting for somebody to serve this home: thebes person --home {place.home}", err=True)
+            waiting = True
         time.sleep(_TICK_SECONDS)

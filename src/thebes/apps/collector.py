@@ -78,6 +78,8 @@ def install(
 ) -> None:
     """Show what a collector reads and fills, and install it once you agree. Its own options follow: see `show NAME`.
 
+    Again without options it keeps those that are set: this is how you agree to what a newer version fills.
+
     Example: thebes collector install table --as rides --file rides.csv --home ~/thebes
     """
     from thebes.collectors.declaring import declaration
@@ -95,21 +97,25 @@ def install(
     if made.many and as_ is None:
         raise Mistake("--as", f"is needed for {name}: what its rows are called in SQL, for instance --as rides")
     called = collector_name(as_ or name)
-    options = read_options(made.options, context.args)
-    seconds = made.every.total_seconds() if made.every is not None else None
-    if every is not None:
-        seconds = None if every == "once" else read_interval(every)
     before = place.find(called)
     if before is not None and before.collector != name:
         raise Mistake("--as", f"{called!r} is installed already, as {before.collector}; choose another name")
-    tables = declaration(made, made.declare(options, {})).tables
-    for line in shown.explained(made, tables, told, called=called, seconds=seconds):
+    seconds = made.every.total_seconds() if made.every is not None else None
+    if before is not None and not context.args:
+        options, seconds = collecting.options_of(made, before), before.every_seconds
+    else:
+        options = read_options(made.options, context.args)
+    if every is not None:
+        seconds = None if every == "once" else read_interval(every)
+    declared = declaration(made, made.declare(options, collecting.state_of(place, called)))
+    for line in shown.explained(made, declared.tables, told, called=called, seconds=seconds):
         typer.echo(line)
     if not yes and not typer.confirm("Install it?"):
         raise Refusal("nothing was installed")
     if told is not None:
         place.trust(told)
-    place.write(Record(called, name, made.version, options, seconds, stamp()))
+    agreed = {table.name: [column.name for column in table.columns] for table in declared.tables}
+    place.write(Record(called, name, made.version, options, seconds, stamp(), agreed))
     typer.echo(f"{called} is installed. `thebes collector run {called} --home {home}` fills it.")
 
 

@@ -79,6 +79,8 @@ def offer(name: str) -> Offer:
 def load(found: Offer) -> tuple[Collector, Publication | None]:
     """The collector itself and its verified publication; refuses one that is not what was published."""
     told = found.publication()
+    if told is not None:
+        _forget(found.entry)
     made = loaded(found.entry)
     if made.name != found.name:
         raise Mistake("collector", f"the package calls it {found.name!r} and the program {made.name!r}")
@@ -101,6 +103,13 @@ def loaded(entry: str) -> Collector:
     except (AttributeError, TypeError, ValueError, SyntaxError) as error:
         raise Mistake("collector", f"{entry!r} is not a collector's class ({type(error).__name__})") from None
     return checked(made)
+
+
+def _forget(entry: str) -> None:
+    """What runs is what was just verified, also in a process that ran an earlier version."""
+    top = entry.partition(":")[0].partition(".")[0]
+    for module in [name for name in sys.modules if name.partition(".")[0] == top]:
+        del sys.modules[module]
 
 
 @contextmanager

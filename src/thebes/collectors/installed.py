@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.collectors.publication import Publication, Unverified, fingerprint
-from thebes.data.store.declaration import collector_name
+from thebes.data.store.declaration import Declaration, collector_name
 from thebes.privacy.faults import Mistake, Refusal
 
 _PINS = ".publishers.json"
@@ -25,7 +25,8 @@ _PINS = ".publishers.json"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A collector at a home. `app` is its name in the store and in SQL; times are ISO, in UTC."""
+    """A collector at a home. `app` is its name in the store and in SQL, `agreed` the tables and columns that the person
+    said yes to; times are ISO, in UTC."""
 
     app: str
     collector: str
@@ -33,6 +34,7 @@ class Record:
     options: dict[str, Any] = field(default_factory=dict)
     every_seconds: float | None = None
     installed_at: str = ""
+    agreed: dict[str, list[str]] = field(default_factory=dict)
     last_at: str | None = None
     last_rows: int | None = None
     last_error: str | None = None
@@ -43,6 +45,21 @@ class Record:
             return None
         since = datetime.fromisoformat(self.last_at or self.installed_at)
         return since + timedelta(seconds=self.every_seconds if self.last_at else 0)
+
+    def agrees(self, declared: Declaration) -> None:
+        """Refuses what the person was not shown, for instance by a newer version."""
+        further = [
+            f"{table.name}.{column.name}"
+            for table in declared.tables
+            for column in table.columns
+            if column.name not in self.agreed.get(table.name, [])
+        ]
+        if further:
+            called = "" if self.app == self.collector else f" --as {self.app}"
+            raise Refusal(
+                f"{self.collector} also fills {', '.join(further)} now, which you have not seen yet; look at it and "
+                f"agree: thebes collector install {self.collector}{called}"
+            )
 
     def due(self, now: datetime) -> bool:
         """Whether it should run by itself now. One without an interval runs once."""

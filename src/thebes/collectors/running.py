@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from thebes.collectors.declaring import Collector, State, declaration
 from thebes.collectors.session import Outcome, Receiver, Session
+from thebes.data.store.declaration import Declaration
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.wire.refusals import NotFound
 
@@ -15,13 +16,26 @@ class CollectorFailed(Fault):
     """A collector's program broke off. What it had inserted in this run was not stored."""
 
 
-def run(collector: Collector, home: Receiver, *, app: str, options: Mapping[str, Any]) -> Outcome:
-    """Registers, migrates and collects. Either all of the run is stored or nothing of it."""
+def run(
+    collector: Collector,
+    home: Receiver,
+    *,
+    app: str,
+    options: Mapping[str, Any],
+    agree: Callable[[Declaration], None] | None = None,
+    sent: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Registers, migrates and collects. Either all of the run is stored or nothing of it.
+
+    `agree` is shown what will be declared and may refuse it; `sent` hears how many rows have been sent so far.
+    """
     try:
         number, state, behind = _progress(collector, home, app)
         tables = declaration(collector, collector.declare(options, state))
+        if agree is not None:
+            agree(tables)
         home.register(app, tables.body())
-        session = Session(home, app, release=collector.version, number=number, state=state, options=options)
+        session = Session(home, app, release=collector.version, number=number, state=state, options=options, sent=sent)
         if behind:
             session.save()
         collector.collect(session)

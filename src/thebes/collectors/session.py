@@ -11,7 +11,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from datetime import time as daytime
@@ -46,8 +46,17 @@ class Session:
     """Given to `collect`. `options` are what the person set; `state` is what the last run left, to change freely."""
 
     def __init__(
-        self, home: Receiver, app: str, *, release: int, number: int, state: State, options: Mapping[str, Any]
+        self,
+        home: Receiver,
+        app: str,
+        *,
+        release: int,
+        number: int,
+        state: State,
+        options: Mapping[str, Any],
+        sent: Callable[[int], None] | None = None,
     ) -> None:
+        self._told, self._sent = sent, 0
         self.app = app
         self.options = options
         self.state = state
@@ -110,6 +119,9 @@ class Session:
                     raise
                 time.sleep(PAUSE_SECONDS)
         self._part += 1
+        self._sent += self._count
+        if self._told is not None:
+            self._told(self._sent)
         self._clear()
         return receipt
 

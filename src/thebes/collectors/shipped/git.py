@@ -73,7 +73,7 @@ class Git(Collector):
                     "deleted": deleted,
                 }
                 session.insert("commits", row, key=digest)
-            heads[place] = now[:5000]
+            heads[place] = now[:500]  # more are walked again; their keys are known
 
 
 def _commits(
