@@ -82,7 +82,8 @@ def test_open_tasks_tell_who_asks_what_it_costs_and_how_far_they_are(front: Fron
     task_id = front.post({**AGES, "name": "Median age", "purpose": "To plan bus lines"})
     front.fill(task_id, 5, {"age": 40.0})
     page = front.client.get("/").text
-    for words in ("Median age", "To plan bus lines", "admin.token", "epsilon 1", "73.2 %", "this server is trusted"):
+    asker = front.task(task_id)["requestor"]
+    for words in ("Median age", "To plan bus lines", asker, "epsilon 1", "73.2 %", "this server is trusted"):
         assert words in page
     assert '<progress max="12" value="5"' in page
     assert f'href="/task/{task_id}"' in page
@@ -312,6 +313,36 @@ def payload_of(front: Front, task_id: str) -> dict[str, Any]:
     half = registry.owner(document, simulated=True)
     sent = half.contribute(document, Ask(**told, expires_at=None), rows, Purse(), randomness=system())
     return next(iter(sent.payloads(registry.aggregator(document, setting()).layout(asked["part"]))))
+
+
+def test_an_ensemble_is_summed_up_by_its_labels() -> None:
+    import numpy as np
+
+    import thebes
+    from thebes.apps.pages.asking import result
+    from thebes.tasks import registry
+
+    draw = np.random.default_rng(1)
+    rows = {"age": draw.uniform(17, 90, 3000), "income": np.where(draw.random(3000) < 0.3, "high", "low")}
+    document: Any = registry.check(
+        {
+            "type": "ensemble",
+            "epsilon": 4.0,
+            "featurizer": "SELECT age, income FROM census.person",
+            "label": "income",
+            "bounds": {
+                "age": {"type": "range", "low": 17, "high": 90},
+                "income": {"type": "set", "values": ["low", "high"]},
+            },
+        }
+    )
+    body = json.dumps(thebes.simulate(document, rows, seed=1).as_json())
+    told = result.shown(document, body)
+    assert [section.title for section in told.sections] == ["Classifier", "Where ranges were cut"]
+    assert told.sections[0].picture is not None
+    assert told.sections[0].picture.count('class="error"') == 6  # two error bars of three strokes
+    table = list(csv.reader(io.StringIO(result.table_of(document, body))))
+    assert [row[0] for row in table] == ["label", "low", "high"]
 
 
 def test_an_answer_that_could_not_be_given_says_why(front: Front) -> None:

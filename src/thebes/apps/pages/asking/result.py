@@ -36,6 +36,10 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     more: int = 0  #: rows that only the download has
 
+    def counts(self, place: int) -> bool:
+        """Whether a column holds numbers."""
+        return bool(self.rows) and all(_counts_as(row[place]) for row in self.rows)
+
     @classmethod
     def of(cls, head: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> Table:
         every = [tuple(_plain(cell) for cell in row) for row in rows]
@@ -72,7 +76,7 @@ def shown(document: PeopleDocument, body: str) -> Shown:
     beside = tuple(_beside(release))
     if release.value is None:
         why = str(release.extra.get("explanation", "nothing could be released"))
-        return Shown(beside, certificate, tuple(_facts(certificate)), nothing=why)
+        return Shown(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
     draw = _FORMS.get(release.form, _unknown)
     answer, around = None, ""
     if release.form == "value" and not isinstance(release.value, Mapping):
@@ -81,7 +85,7 @@ def shown(document: PeopleDocument, body: str) -> Shown:
         if bar is not None:
             around = f"{_level(bar.level)} interval {_short(float(bar.low))} to {_short(float(bar.high))}"
     sections = (*draw(release, document), *beside)
-    return Shown(sections, certificate, tuple(_facts(certificate)), answer, around)
+    return Shown(sections, certificate, tuple(_facts(certificate, release)), answer, around)
 
 
 def table_of(document: PeopleDocument, body: str) -> str:
@@ -403,7 +407,7 @@ _NAMES = {
 }
 
 
-def _facts(certificate: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _facts(certificate: Mapping[str, Any], release: Release) -> Iterable[tuple[str, str]]:
     """The certificate as names and values."""
     for key, name in _NAMES.items():
         value = certificate[key]
@@ -416,9 +420,13 @@ def _facts(certificate: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         elif key == "trust" and value == "none":
             value = "nobody"
         yield name, f"{value:g}" if isinstance(value, float) else str(value)
+    columns = {str(place): name for place, name in enumerate(release.extra.get("inputs", ()))}
     for group in ("bounds", "parameters"):
         for name, value in (certificate.get(group) or {}).items():
-            yield f"{group}: {name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield (
+                f"{group}: {columns.get(name, name) if group == 'bounds' else name}",
+                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+            )
 
 
 def _level(level: float) -> str:
@@ -427,6 +435,10 @@ def _level(level: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.6g}"
+
+
+def _counts_as(cell: Any) -> bool:
+    return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
 def _plain(cell: Any) -> Any:

@@ -48,7 +48,9 @@ def trust(document: Mapping[str, Any]) -> str:
     return "this server is trusted" if document.get("server") == "trusted" else "nobody is trusted"
 
 
-def odds(epsilon: float) -> str:
-    """The price as the chance of a right guess between two answers, rounded up."""
-    share = 1 / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
-    return "almost 100 %" if share > 0.999 else f"{math.ceil(1000 * share) / 10:g} %"
+def guess(price: Mapping[str, Any]) -> str:
+    """How often a fifty-fifty guess between two answers would be right, (e^epsilon + delta) / (e^epsilon + 1) of the
+    time, rounded up."""
+    epsilon, delta = price["epsilon"], price["delta"]
+    share = (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
+    return "almost always" if share > 0.999 else f"at most {math.ceil(1000 * share) / 10:g} % of the time"
