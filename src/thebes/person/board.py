@@ -58,9 +58,10 @@ class Offer:
             "digest": self.digest,
             "document": self.document.as_json(),
             "explanation": plain_text(kind.explain(self.document)),
-            "price": kind.price(self.document).as_json(),
+            "price": kind.price(self.document, unit=self.document.unit).as_json(),
             "each": {"epsilon": float(epsilon), "delta": float(delta)},  # what one participation sets aside
             "trust": "server" if self.trusted else "none",
+            "anonymity": self.document.anonymity,
             "requestor": self.requestor,
             "contributions": self.contributions,
             "min_count": getattr(self.document, "min_count", None),
@@ -96,6 +97,10 @@ class Board:
         if told.get("task_id") != task_id:
             raise NotFound("the coordinator answered with another task")
         return self._verified(told, self._listed({task_id}))
+
+    def listed(self, name: str) -> str | None:
+        """What the signed list has under a name: a task's id, or a group's place."""
+        return self._listed({name}).get(name)
 
     def _verified(self, told: Mapping[str, Any], listed: Mapping[str, str]) -> Offer:
         task_id = told.get("task_id")

@@ -10,6 +10,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,9 @@ CREATE TABLE IF NOT EXISTS sending (
   participation INTEGER NOT NULL REFERENCES participation(id), part TEXT NOT NULL, ask_id TEXT NOT NULL,
   body BLOB NOT NULL, media_type TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, receipt TEXT,
   PRIMARY KEY (participation, part)) STRICT;
+CREATE TABLE IF NOT EXISTS membership (
+  name TEXT NOT NULL, epoch TEXT NOT NULL, pin TEXT NOT NULL, enrolled INTEGER NOT NULL, leaf TEXT NOT NULL,
+  sealed BLOB NOT NULL, record TEXT, PRIMARY KEY (name, epoch)) STRICT;
 CREATE INDEX IF NOT EXISTS by_state ON participation(state);
 """
 _COLUMNS = "p.id, p.task_id, p.number, p.digest, p.requestor, p.state, p.consent, p.rule, p.accepted_at, p.due_at"
@@ -48,6 +52,19 @@ _SELECT = (
     f"SELECT {_COLUMNS}, p.result, p.note, d.body, s.name FROM participation p "  # noqa: S608
     "JOIN document d ON d.digest = p.digest JOIN slot s ON s.task_id = p.task_id "
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One epoch of a group that this home has begun to join, or has joined."""
+
+    name: str
+    epoch: str
+    pin: str  #: the digest of the group's parameters; never changes
+    enrolled: bool  #: False while only the enrolment's request is there
+    leaf: str  #: what stands in the published list for this home
+    sealed: bytes  #: the enrolment, then the credential, under the home's key
+    record: str | None = None  #: the published record, once it was checked
 
 
 class Book:
@@ -269,6 +286,30 @@ class Book:
             return yes
 
         return self._write(work)
+
+    # --- groups -------------------------------------------------------------------------------------------
+
+    def membership(self, name: str, epoch: str) -> Membership | None:
+        return next((m for m in self.memberships() if (m.name, m.epoch) == (name, epoch)), None)
+
+    def memberships(self) -> list[Membership]:
+        """Every group that was joined, or begun to be."""
+        sql = "SELECT name, epoch, pin, enrolled, leaf, sealed, record FROM membership ORDER BY name, epoch"
+        with self._lock:
+            rows = self._db.execute(sql).fetchall()
+        return [Membership(row[0], row[1], row[2], bool(row[3]), row[4], row[5], row[6]) for row in rows]
+
+    def keep_membership(self, membership: Membership) -> None:
+        """Write an enrolment down, or the credential in its place."""
+        m = membership
+        values = (m.name, m.epoch, m.pin, int(m.enrolled), m.leaf, m.sealed, m.record)
+        sql = "INSERT OR REPLACE INTO membership VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._write(lambda: self._db.execute(sql, values))
+
+    def keep_record(self, membership: Membership, record: str) -> None:
+        """The published record, which never changes."""
+        sql = "UPDATE membership SET record = ? WHERE name = ? AND epoch = ?"
+        self._write(lambda: self._db.execute(sql, (record, membership.name, membership.epoch)))
 
     # --- inside -------------------------------------------------------------------------------------------
 

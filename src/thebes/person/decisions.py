@@ -14,6 +14,7 @@ from typing import Any
 from thebes.data.store import Store
 from thebes.person.board import Board, NotListed, Offer
 from thebes.person.book import Book
+from thebes.person.membership import Memberships
 from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import Rule
@@ -46,13 +47,14 @@ class Decisions:
         work: Work,
         store: Store,
         client: CoordinatorClient,
+        memberships: Memberships,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
         delay: bool,
     ) -> None:
         self._board, self._book, self._purse, self._work = board, book, purse, work
         self._store, self._client, self._settings = store, client, settings
-        self._clock, self._delay = clock, delay
+        self._memberships, self._clock, self._delay = memberships, clock, delay
         self._safe = client.private
         self._deciding = threading.RLock()
 
@@ -140,8 +142,8 @@ class Decisions:
                 "this task sends values as they are, and the coordinator is reached over plain http; "
                 "use https, or its onion service"
             )
-        if getattr(offer.document, "anonymity", "none") == "token":
-            raise NotAllowed("this task takes anonymous tokens only, and this home is enrolled in no group")
+        if offer.document.anonymity == "token":
+            self._memberships.require(offer.document)
         mine = self._book.participations(task_id=offer.task_id)
         if any(p.digest != offer.digest for p in mine):
             raise NotListed("this task had another document before; nothing was agreed to")

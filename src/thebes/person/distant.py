@@ -54,6 +54,14 @@ class Distant(Local):
                 raise Refusal(f"after {timeout:g} seconds your part in this task is still {reached}")
             time.sleep(0.1)
 
+    def groups(self) -> list[dict[str, Any]]:
+        return list(self._ask("GET", "/api/groups")["groups"])
+
+    def enrol(self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None) -> dict[str, Any]:
+        told = {"code": code, "pin": pin, "epoch": epoch}
+        body = {field: value for field, value in told.items() if value is not None}
+        return dict(self._ask("POST", f"/api/groups/{segment('name', name)}/enrol", body))
+
     def ledger(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/ledger"))
 

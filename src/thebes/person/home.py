@@ -27,6 +27,7 @@ from thebes.person.book import Book
 from thebes.person.decisions import Decisions
 from thebes.person.example import example
 from thebes.person.folder import Hold, prepared
+from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
 from thebes.person.participation import State
 from thebes.person.purse import Purse
@@ -96,11 +97,15 @@ class Person:
         self._closed = False
         if self._client is not None:
             self._board = Board(self._client, self._book, self.home)
+            self._memberships = Memberships(
+                book=self._book, seal=self._seal, client=self._client, listed=self._board.listed
+            )
             self._work = Work(
                 book=self._book,
                 purse=self._purse,
                 seal=self._seal,
                 client=self._client,
+                memberships=self._memberships,
                 store=self._store,
                 clock=self._clock,
                 pacing=None if self._proxy is None else pacing,
@@ -113,6 +118,7 @@ class Person:
                 work=self._work,
                 store=self._store,
                 client=self._client,
+                memberships=self._memberships,
                 settings=self.settings,
                 clock=self._clock,
                 delay=self._delay,
@@ -197,6 +203,19 @@ class Person:
                 self.poll()
                 looked = time.monotonic()
             time.sleep(0.05)
+
+    # --- groups -----------------------------------------------------------------------------------------
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups this home belongs to: name, epoch, size, minimum, and in plain words what anonymity they offer."""
+        self._with_coordinator()
+        return self._memberships.all()
+
+    def enrol(self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None) -> dict[str, Any]:
+        """Join a group with the one-time code that its authority gave. `pin` is the group's digest as it was found
+        elsewhere; without it the digest in the coordinator's signed list is pinned. Again changes nothing."""
+        self._with_coordinator()
+        return self._memberships.enrol(name, code, pin, epoch=epoch)
 
     # --- budget, rules, settings ------------------------------------------------------------------------
 

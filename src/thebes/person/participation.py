@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from thebes.privacy import exact
+from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document
 
 
@@ -92,7 +93,7 @@ class Participation:
             "digest": self.digest,
             "requestor": self.requestor,
             "state": str(self.state),
-            "price": {"epsilon": float(epsilon), "delta": float(delta), "unit": "device"},
+            "price": {"epsilon": float(epsilon), "delta": float(delta), "unit": _unit(self.document)},
             "trust": "server" if self.trusted else "none",
             "rule": self.rule,
             "accepted_at": self.accepted_at,
@@ -113,6 +114,10 @@ class Sending:
     epsilon: Decimal
     delta: Decimal
     receipt: str | None
+
+
+def _unit(document: Document) -> str:
+    return str(getattr(document, "unit", Unit.DEVICE))
 
 
 def is_trusted(document: Document) -> bool:

@@ -19,6 +19,7 @@ from thebes.person.collecting import deliveries
 from thebes.person.guard import App, Door, Guard
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.wording import in_words
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import NotFound
@@ -55,6 +56,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}} for status, text in _ANSWERS.items()
 }
 Name = Annotated[str, Path(pattern=described.NAME)]
+GroupName = Annotated[str, Path(pattern=GROUP_NAME)]
 TaskId = Annotated[str, Path(pattern=described.TASK_ID)]
 
 
@@ -69,6 +71,12 @@ class Insert(_Strict):
 
 class Remove(_Strict):
     keep_data: bool
+
+
+class Enrol(_Strict):
+    code: str = Field(pattern=r"^[A-Za-z0-9]{1,200}$")
+    pin: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    epoch: str | None = Field(default=None, pattern=GROUP_NAME)
 
 
 class Destroy(_Strict):
@@ -87,6 +95,7 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
     _store(api, person)
     deliveries(api, person)
     _tasks(api, person)
+    _groups(api, person)
     _budget(api, person)
 
     @api.get("/api/export")
@@ -187,6 +196,18 @@ def _tasks(api: FastAPI, person: Person) -> None:
     @api.post("/api/tasks/{task_id}/withdraw")
     def withdraw(task_id: TaskId) -> dict[str, Any]:
         return person.withdraw(task_id)
+
+
+def _groups(api: FastAPI, person: Person) -> None:
+    @api.get("/api/groups")
+    def groups() -> dict[str, Any]:
+        """The groups this home belongs to, and in plain words what anonymity they offer."""
+        return {"groups": person.groups()}
+
+    @api.post("/api/groups/{name}/enrol")
+    def enrol(name: GroupName, body: Enrol) -> dict[str, Any]:
+        """Join a group with a one-time code; the same again changes nothing."""
+        return person.enrol(name, body.code, body.pin, epoch=body.epoch)
 
 
 def _budget(api: FastAPI, person: Person) -> None:

@@ -7,10 +7,11 @@ that happens to the data after consent shows outside.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
 from thebes.person.book import Book
 from thebes.person.length import filled
+from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing, Packet
 from thebes.person.participation import Participation, Sending, State, share
 from thebes.person.purse import Purse, Waiting
@@ -63,12 +65,13 @@ class Work:
         seal: Seal,
         client: CoordinatorClient,
         store: RowsOf,
+        memberships: Memberships | None = None,
         clock: Callable[[], float] = time.time,
         pacing: Pacing | None = None,
         steady: bool = True,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
-        self._clock, self._pacing, self._steady = clock, pacing, steady
+        self._clock, self._pacing, self._steady, self._memberships = clock, pacing, steady, memberships
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
         self._watched = 0.0
@@ -215,16 +218,49 @@ class Work:
         """What the server wants now; one that knows nothing of the task (any more) wants nothing."""
         try:
             slot, packet = self._packet(participation)
-            return self._client.ask(participation.task_id, slot, packet=packet, framed=framed)
+            asked = self._client.ask(participation.task_id, slot, packet=packet, framed=framed)
+            document = participation.document
+            if framed and isinstance(asked, Ask) and takes_tokens(document) and document.phases > 1:
+                return self._as_its_slot(participation, document, asked, packet)
+            return asked
         except _LATER:
             raise
         except (Mistake, Refusal):
             return Closed()
 
+    def _as_its_slot(
+        self, participation: Participation, document: PeopleDocument, asked: Ask, packet: int
+    ) -> Ask | Wait | Closed:
+        """The same again under the pseudonym of the part that a stranger was asked for; no other part's is shown."""
+        if not self._has(document, asked, participation):
+            return asked  # refused when it is to be answered
+        slot = self._own(document).pseudonym(participation.task_id, document, asked.part)
+        again = self._client.ask(participation.task_id, slot, packet=packet, framed=True)
+        return Wait(1.0) if isinstance(again, Ask) and again.part != asked.part else again
+
     def _packet(self, participation: Participation) -> tuple[str, int]:
-        """The slot of the packet that is to be sent now, and its number."""
+        """The slot of the packet that is to be sent now, and its number. Of a task with tokens it is the pseudonym of
+        the packet's part; where the phase is not known yet, nobody's."""
         number = sum(sending.receipt is not None for sending in self._book.sendings(participation))
-        return slot_of(participation.slot, number), number
+        document = participation.document
+        if not takes_tokens(document):
+            return slot_of(participation.slot, number), number
+        if document.phases > 1 or number >= document.packets(0):
+            return secrets.token_hex(16), number
+        part = part_of(0, number, document.packets(0))
+        return self._own(document).pseudonym(participation.task_id, document, part), number
+
+    def _whose(self, participation: Participation, ask: Ask, payload: dict[str, Any]) -> dict[str, str]:
+        """Whose a message is: a pseudonym's, or with a token some member's."""
+        document = participation.document
+        if not takes_tokens(document):
+            return {"contributor": self._packet(participation)[0]}
+        return {"token": self._own(document).token(participation.task_id, document, ask.part, ask.ask_id, payload)}
+
+    def _own(self, document: PeopleDocument) -> Memberships:
+        if self._memberships is None:
+            raise Fault("a task with tokens was agreed to by a home that has no groups")
+        return self._memberships
 
     def _has(self, document: PeopleDocument, ask: Ask, participation: Participation) -> bool:
         """Whether the task has the part that is asked for, as this packet."""
@@ -249,8 +285,8 @@ class Work:
         made, paid = self._contribution(participation, ask)
         layout = owner.layout(document, ask)
         payload = next(iter(made.payloads(layout)))
-        slot, _ = self._packet(participation)
-        message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
+        whose = self._whose(participation, ask, payload)
+        message = {"ask_id": ask.ask_id, "part": ask.part, **whose, "payload": payload}
         body, media_type = frames.encode(message, worth=_WORTH_FRAMING)
         if media_type == frames.JSON:
             body = filled(body, message, layout)
@@ -390,6 +426,10 @@ class Work:
 
     def _numbered(self, participation: Participation) -> Packet:
         return participation.id, sum(s.receipt is not None for s in self._book.sendings(participation))
+
+
+def takes_tokens(document: Document) -> TypeGuard[PeopleDocument]:
+    return isinstance(document, PeopleDocument) and document.anonymity == "token"
 
 
 def _deadline(participation: Participation) -> float | None:

@@ -22,7 +22,8 @@ from thebes.wire.refusals import Conflict, NotFound
 
 
 class CoordinatorInMemory:
-    """`before(what)` and `after(what)` are called around every request; what they raise is what the caller sees."""
+    """`before(what)` and `after(what)` are called around every request; what they raise is what the caller sees. It has
+    no groups."""
 
     def __init__(self, url: str = "http://127.0.0.1:1") -> None:
         self.url = url
@@ -111,6 +112,10 @@ class CoordinatorInMemory:
         if not found:
             raise NotFound("there is no such receipt")
         del self.heard[found[0]]
+
+    def group(self, name: str, *, epoch: str | None = None) -> dict[str, Any]:
+        self.before("group")
+        raise NotFound("there is no group of this name")
 
     def close(self) -> None:
         return None

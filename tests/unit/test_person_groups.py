@@ -1,0 +1,412 @@
+"""A person's home in a group: joined once, pinned, and answering with tokens that show nobody."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from thebes.person.home import Person
+from thebes.simulation import example
+from thebes.testing.coordinator import AGES, PETS, Front
+from thebes.testing.peers import Peer, enrolment
+from thebes.tokens import GroupTooSmall, Parameters, UnpinnedGroup
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound, Unreachable
+
+MEDIAN = {**AGES, "group": "city", "anonymity": "token"}
+ROWS = {**PETS, "group": "city", "anonymity": "token"}
+OTHERS = 12  #: members beside this home
+
+
+class Wire(httpx.BaseTransport):
+    """Requests to a coordinator of this process. `before` and `after` see each; what they raise is what is met."""
+
+    def __init__(self, front: Front) -> None:
+        self._inner = front.client._transport
+        self.before: Callable[[httpx.Request], None] = lambda request: None
+        self.after: Callable[[httpx.Request, httpx.Response], None] = lambda request, response: None
+        self.seen: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.before(request)
+        self.seen.append(request)
+        response = self._inner.handle_request(request)
+        response.read()
+        self.after(request, response)
+        return response
+
+    def bodies(self, ending: str) -> list[dict[str, Any]]:
+        return [json.loads(r.content) for r in self.seen if r.method == "POST" and r.url.path.endswith(ending)]
+
+    def slots(self) -> list[str]:
+        return [r.url.params["slot"] for r in self.seen if r.url.path.endswith("/ask")]
+
+
+@pytest.fixture
+def front(tmp_path: Path) -> Iterator[Front]:
+    with Front(tmp_path / "coordinator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def wire(front: Front) -> Wire:
+    return Wire(front)
+
+
+@pytest.fixture
+def codes(front: Front) -> dict[str, str]:
+    """Everybody's code in the group `city`; nobody has enrolled."""
+    register = front.reception.register
+    register.create("city", minimum=3, epoch="one")
+    return register.admit("city", ["me", *(f"member {number}" for number in range(OTHERS))])
+
+
+def opened(tmp_path: Path, wire: Wire, *, name: str = "home") -> Person:
+    client = CoordinatorClient("http://127.0.0.1:1", transport=wire, retries=0)
+    return Person(tmp_path / name, client=client, delay=False)
+
+
+@pytest.fixture
+def me(tmp_path: Path, wire: Wire) -> Iterator[Person]:
+    person = opened(tmp_path, wire)
+    example.fill(person, seed=4)
+    yield person
+    person.close()
+
+
+def published(front: Front, codes: dict[str, str], *, others: int = OTHERS) -> list[Peer]:
+    """The others enrol too, and the group is frozen."""
+    begun = []
+    for identity in [name for name in codes if name != "me"][:others]:
+        one, answer = enrolment(front.client, "city", codes[identity])
+        begun.append(one.finish(answer.json()["response"]))
+    record = front.reception.register.publish("city")
+    return [Peer(credential, record.parameters) for credential in begun]
+
+
+def accepted(me: Person, task_id: str) -> dict[str, Any]:
+    me.accept(task_id)
+    return me.wait(task_id, timeout=20)
+
+
+def test_joining_answering_and_what_the_coordinator_saw_of_it(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    joined = me.enrol("city", codes["me"])
+    assert (joined["name"], joined["epoch"], joined["enrolled"], joined["published"]) == ("city", "one", True, False)
+    assert "not published yet" in joined["anonymity"]
+    published(front, codes)
+    (told,) = me.groups()
+    assert (told["size"], told["minimum"], told["published"]) == (OTHERS + 1, 3, True)
+    assert f"one of its {OTHERS + 1} members" in told["anonymity"]
+    assert "does not hide where your message comes from" in told["anonymity"]
+    task_id = front.post(MEDIAN)
+    (offer,) = me.tasks()
+    assert (offer["anonymity"], offer["price"]["unit"], offer["document"]["epoch"]) == ("token", "person", "one")
+    wire.seen.clear()
+    assert accepted(me, task_id)["state"] == "sent"
+    (body,) = wire.bodies("/submit")
+    assert set(body) == {"ask_id", "part", "payload", "token"}
+    stored = front.database.read(lambda c: c.exec_driver_sql("SELECT contributor FROM coordinator_contribution").all())
+    assert [row[0] for row in stored] == [wire.slots()[0]]  # the pseudonym it asked under, and nothing else
+    with closing(sqlite3.connect(me.home / "person.db")) as db:
+        (own,) = db.execute("SELECT name FROM slot").fetchone()
+    assert own not in str([(r.url, r.content) for r in wire.seen])
+    assert me.withdraw(task_id)["state"] == "withdrawn"
+    assert front.task(task_id)["contributions"] == 0
+
+
+def test_two_tasks_and_two_parts_know_the_same_home_by_names_that_have_nothing_in_common(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    tasks = [front.post(MEDIAN), front.post(MEDIAN), front.post(ROWS)]
+    for task_id in tasks:
+        accepted(me, task_id)
+    assert len(set(wire.slots())) == 3
+    tokens = [body["token"] for body in wire.bodies("/submit")]
+    assert len(set(tokens)) == 3
+
+
+def test_packets_of_one_participation_are_asked_for_and_sent_under_pseudonyms_of_their_own(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    task_id = front.post(
+        {
+            "type": "ensemble",
+            "epsilon": 4.0,
+            "min_count": 11,
+            "featurizer": "SELECT age, gender, education FROM profile.demographics",
+            "label": "gender",
+            "bounds": {
+                "age": {"type": "range", "low": 0, "high": 100},
+                "education": {"type": "range", "low": 0, "high": 30},
+                "gender": {"type": "set", "values": ["Female", "Male"], "default": "Male"},
+            },
+            "bins": {"age": [40.0], "education": [12.0]},
+            "partitions": 2,
+            "subset_size": 1,
+            "subsets": 2,
+            "group": "city",
+            "anonymity": "token",
+        }
+    )
+    wire.seen.clear()
+    assert accepted(me, task_id)["state"] == "sent"
+    me._work.turn()
+    bodies = wire.bodies("/submit")
+    assert len({body["part"] for body in bodies}) == len(bodies) == 2
+    query = "SELECT part, contributor FROM coordinator_contribution"
+    kept = dict(front.database.read(lambda c: c.exec_driver_sql(query).all()))
+    assert len(set(kept.values())) == 2
+    assert set(kept.values()) <= set(wire.slots())  # each packet's partition follows from its own pseudonym
+    certificate = json.dumps(front.task(task_id)["document"])
+    assert '"epoch": "one"' in certificate
+
+
+def test_a_task_of_several_phases_is_first_asked_by_nobody_and_then_under_the_open_parts_pseudonym(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from thebes.tasks.gradient import owner
+    from thebes.torch import encode
+
+    monkeypatch.setattr(owner, "OWNER", owner.SIMULATED)
+    model, loss = encode(torch.nn.Linear(2, 1), torch.nn.MSELoss())
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    task_id = front.post(
+        {
+            "type": "gradient",
+            "epsilon": 4.0,
+            "delta": 1e-5,
+            "min_count": 11,
+            "featurizer": "SELECT x0, x1, z FROM profile.example",
+            "inputs": ["x0", "x1"],
+            "outputs": ["z"],
+            "model": model,
+            "loss": loss,
+            "rounds": 2,
+            "group": "city",
+            "anonymity": "token",
+        }
+    )
+    wire.seen.clear()
+    assert accepted(me, task_id)["state"] == "sent"
+    stranger, own, *rest = wire.slots()
+    assert not [slot for slot in rest if slot == stranger]
+    query = "SELECT contributor FROM coordinator_contribution"
+    assert front.database.read(lambda c: c.exec_driver_sql(query).scalar()) == own
+
+
+# --- joining --------------------------------------------------------------------------------------------
+
+
+def test_an_enrolment_is_written_down_before_it_is_sent_and_goes_again_after_a_crash(
+    front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str]
+) -> None:
+    def lost(request: httpx.Request, response: httpx.Response) -> None:
+        if request.url.path.endswith("/enrol"):
+            raise httpx.ReadError("the connection broke")
+
+    me = opened(tmp_path, wire)
+    wire.after = lost
+    with pytest.raises(Unreachable):
+        me.enrol("city", codes["me"])
+    assert [g["enrolled"] for g in me.groups()] == [False]
+    assert "join again with the same code" in me.groups()[0]["anonymity"]
+    me._hold.close()  # killed
+    wire.after = lambda request, response: None
+    again = opened(tmp_path, wire)
+    assert again.enrol("city", codes["me"])["enrolled"]
+    first, second = wire.bodies("/enrol")
+    assert first == second
+    assert again.enrol("city", codes["me"])["enrolled"]  # and changes nothing
+    assert len(wire.bodies("/enrol")) == 2
+    again.close()
+
+
+def test_an_answer_that_was_lost_is_still_there_when_the_group_is_frozen(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    def lost(request: httpx.Request, response: httpx.Response) -> None:
+        if request.url.path.endswith("/enrol"):
+            raise httpx.ReadError("the connection broke")
+
+    wire.after = lost
+    with pytest.raises(Unreachable):
+        me.enrol("city", codes["me"])
+    wire.after = lambda request, response: None
+    published(front, codes)
+    assert me.enrol("city", codes["me"])["enrolled"]
+    assert accepted(me, front.post(MEDIAN))["state"] == "sent"
+
+
+def test_a_wrong_code_and_a_used_one_admit_nobody(front: Front, me: Person, codes: dict[str, str]) -> None:
+    with pytest.raises(NotAllowed, match="admits nobody"):
+        me.enrol("city", "0" * 32)
+    enrolment(front.client, "city", codes["member 0"])
+    with pytest.raises(Conflict, match="another request"):
+        me.enrol("city", codes["member 0"])
+    assert me.enrol("city", codes["me"])["enrolled"]
+    with pytest.raises(NotFound):
+        me.enrol("village", codes["me"])
+
+
+def test_a_pin_that_differs_is_refused_before_anything_is_sent(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    with pytest.raises(UnpinnedGroup):
+        me.enrol("city", codes["me"], "0" * 64)
+    assert wire.bodies("/enrol") == []
+    assert me.groups() == []
+    pin = front.client.get("/api/group/city").json()["digest"]
+    assert me.enrol("city", codes["me"], pin)["digest"] == pin
+    with pytest.raises(UnpinnedGroup):
+        me.enrol("city", codes["me"], "0" * 64)
+
+
+def test_a_key_of_ones_own_is_refused_because_the_signed_list_has_another(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    """A coordinator that shows one person a key that nobody else sees would know every token of that person."""
+    other = front.reception.register.create("town", minimum=3, epoch="one").parameters
+    shown = front.client.get("/api/group/city").json()
+    forged = Parameters(other.scheme, "city", "one", other.public_key, 3, 0)
+    parameters = forged.as_json()
+    body = {**shown, "parameters": parameters, "digest": forged.digest}
+
+    class Tagging(Wire):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path == "/api/group/city":
+                return httpx.Response(200, json=body)
+            return super().handle_request(request)
+
+    tagged = opened(me.home.parent, Tagging(front), name="tagged")
+    with pytest.raises(NotAllowed, match="signed list"):
+        tagged.enrol("city", codes["me"])
+    tagged.close()
+
+
+def test_the_credential_lies_sealed_in_the_home(front: Front, me: Person, codes: dict[str, str]) -> None:
+    me.enrol("city", codes["me"])
+    with closing(sqlite3.connect(me.home / "person.db")) as db:
+        (sealed,) = db.execute("SELECT sealed FROM membership").fetchone()
+    assert b"secret" not in sealed
+    assert codes["me"].encode() not in (me.home / "person.db").read_bytes()
+    assert "sealed" not in json.dumps(me.export())
+
+
+def test_the_code_never_travels_in_the_clear(front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str]) -> None:
+    client = CoordinatorClient("http://coordinator.example", transport=wire, retries=0)
+    with Person(tmp_path / "far", client=client, delay=False) as far, pytest.raises(NotAllowed, match="https"):
+        far.enrol("city", codes["me"])
+    assert wire.bodies("/enrol") == []
+
+
+# --- answering ------------------------------------------------------------------------------------------
+
+
+def test_without_a_membership_nothing_is_agreed_to(front: Front, me: Person, codes: dict[str, str]) -> None:
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    other = opened(me.home.parent, Wire(front), name="other")
+    example.fill(other, seed=5)
+    task_id = front.post(MEDIAN)
+    with pytest.raises(NotAllowed, match="not a member"):
+        other.accept(task_id)
+    assert other.participations() == []
+    other.close()
+
+
+def test_a_group_that_was_published_without_this_home_or_differently_is_not_used(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    task_id = front.post(MEDIAN)
+    shown = front.client.get("/api/group/city").json()
+    from thebes.wire.groups import GroupRecord
+
+    record = GroupRecord.from_json(shown)
+    smaller = Parameters.from_json({**shown["parameters"], "size": 2})
+    leaves = record.members[:2]
+    with closing(sqlite3.connect(me.home / "person.db")) as db:
+        (own,) = db.execute("SELECT leaf FROM membership").fetchone()
+    assert own in record.members
+    missing = tuple(leaf for leaf in record.members if leaf != own)
+    shrunk = Parameters.from_json({**shown["parameters"], "size": len(missing)})
+    wrong = {
+        GroupTooSmall: GroupRecord(smaller, True, leaves),
+        NotAllowed: GroupRecord(shrunk, True, missing),
+    }
+    for error, instead in wrong.items():
+        body = {**shown, **instead.as_json()}
+
+        def answering(request: httpx.Request, response: httpx.Response, body: dict[str, Any] = body) -> None:
+            if request.url.path == "/api/group/city":
+                response._content = json.dumps(body).encode()
+
+        wire.after = answering
+        with pytest.raises(error):
+            me.accept(task_id)
+    named = GroupRecord(record.parameters, True, record.members, ("ana",) * record.size)
+    other = {**shown, **named.as_json()}
+
+    def differently(request: httpx.Request, response: httpx.Response) -> None:
+        if request.url.path == "/api/group/city":
+            response._content = json.dumps(other).encode()
+
+    wire.after = differently
+    with pytest.raises(NotAllowed, match="another record"):
+        me.accept(task_id)
+    wire.after = lambda request, response: None
+    assert accepted(me, task_id)["state"] == "sent"
+
+
+def test_a_retry_sends_the_same_token_and_a_lost_receipt_comes_back(
+    front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str]
+) -> None:
+    me = opened(tmp_path, wire)
+    example.fill(me, seed=4)
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    task_id = front.post(ROWS)
+
+    def lost(request: httpx.Request, response: httpx.Response) -> None:
+        if request.url.path.endswith("/submit"):
+            raise httpx.ReadError("the connection broke")
+
+    wire.after = lost
+    me.accept(task_id)
+    me._work.turn()
+    me._hold.close()  # killed
+    wire.after = lambda request, response: None
+    again = opened(tmp_path, wire)
+    assert again.wait(task_id, timeout=20)["state"] == "sent"
+    first, second = wire.bodies("/submit")
+    assert first == second
+    assert front.task(task_id)["contributions"] == 1
+    again.close()
+
+
+def test_what_is_checked_once_is_kept_so_that_a_later_task_asks_for_no_record(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    accepted(me, front.post(ROWS))
+    wire.seen.clear()
+    accepted(me, front.post(ROWS))
+    assert not [r for r in wire.seen if r.url.path.startswith("/api/group")]
