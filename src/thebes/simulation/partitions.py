@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.tasks.packets import slot_of
+from thebes.tasks.packets import partition_of, slot_of
 from thebes.tasks.shape import Aggregator
 
 People = NDArray[np.int64]
@@ -20,7 +20,8 @@ def by_partition(aggregator: Aggregator, people: People, packet: int) -> Iterato
             yield slot_of("simulation", packet), people
         return
     slots = [slot_of(f"simulation {person}", packet) for person in people.tolist()]
-    where = np.fromiter((aggregator.partition(slot) for slot in slots), dtype=np.int64, count=len(slots))
+    partitions = aggregator.partitions
+    where = np.fromiter((partition_of(slot, partitions) for slot in slots), dtype=np.int64, count=len(slots))
     order = np.argsort(where, kind="stable")
     for chosen in np.split(order, np.flatnonzero(np.diff(where[order])) + 1) if len(order) else []:
         yield slots[chosen[0]], people[chosen]

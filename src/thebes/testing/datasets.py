@@ -1,7 +1,8 @@
-"""Real data sets with public bounds, for tests and benchmarks: wine, cancer, diabetes (from scikit-learn) and housing.
+"""Real data sets with public bounds, for tests and benchmarks: wine, cancer, diabetes (from scikit-learn), housing,
+and two tables of people, Adult and OULAD.
 
 Bounds are constants: the documented least and greatest value of a column, rounded outward to two digits.
-Housing is read from the folder named by THEBES_DATA and is absent where that folder is.
+All but scikit-learn's are read from the folder named by THEBES_DATA and are absent where that folder is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pair = tuple[float, float]
+DAY = 42  #: of a course: what is asked about OULAD is asked then
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,82 @@ def housing() -> Dataset | None:
     X = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
     y = np.asarray(raw["median_house_value"], dtype=np.float64) / 100_000
     return Dataset("housing", X, y, tuple(columns), _numbered(_HOUSING, tuple(columns), (0.0, 5.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """One row for each person, by column, to learn `label` from; `bounds` is public knowledge as a document has it."""
+
+    name: str
+    train: dict[str, NDArray[Any]]
+    test: dict[str, NDArray[Any]]
+    label: str
+    bounds: dict[str, dict[str, Any]]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(column for column in self.bounds if column != self.label)
+
+
+def adult() -> People | None:
+    """Census of 1994: 32,561 people to learn from, 16,281 to test on, 12 columns; does somebody earn over 50,000?
+    None where absent."""
+    folder = data_folder() / "adult"
+    if not (folder / "adult.data.gz").is_file():
+        return None
+    import pandas as pd
+
+    names = [
+        "age", "workclass", "fnlwgt", "degree", "education", "married", "occupation", "relationship", "race", "sex",
+        "gain", "loss", "hours", "country", "income",
+    ]  # fmt: skip
+
+    def read(file: str, skip: int) -> dict[str, NDArray[Any]]:
+        table = pd.read_csv(folder / file, names=names, skiprows=skip, skipinitialspace=True)
+        table["income"] = table["income"].str.rstrip(".")
+        return {column: table[column].to_numpy() for column in _ADULT}
+
+    return People("adult", read("adult.data.gz", 0), read("adult.test.gz", 1), "income", _ADULT)
+
+
+def oulad() -> People | None:
+    """Students of the Open University who were still registered on day 42 of their course: 18,917 registrations to
+    learn from and 8,107 to test on; will somebody withdraw? What is known is what was known on day 42. None where
+    absent."""
+    folder = data_folder() / "oulad"
+    if not (folder / "studentInfo.csv.gz").is_file():
+        return None
+    import pandas as pd
+
+    key = ["code_module", "code_presentation", "id_student"]
+    whole = pd.read_csv(folder / "studentInfo.csv.gz").merge(pd.read_csv(folder / "studentRegistration.csv.gz"), on=key)
+    whole = whole[~(whole["date_unregistration"] <= DAY)]
+    told = pd.read_csv(folder / "studentAssessment.csv.gz").merge(
+        pd.read_csv(folder / "assessments.csv.gz"), on="id_assessment"
+    )
+    told = told[(told["date_submitted"] <= DAY) & (told["is_banked"] == 0)]
+    sums = told.groupby(key)["score"].agg(["mean", "size"]).reset_index()
+    whole = whole.merge(sums, on=key, how="left")
+    columns = {
+        "module": whole["code_module"],
+        "gender": whole["gender"],
+        "region": whole["region"],
+        "education": whole["highest_education"],
+        "deprivation": whole["imd_band"].fillna("?").str.replace("%", ""),
+        "age": whole["age_band"],
+        "attempts": whole["num_of_prev_attempts"],
+        "credits": whole["studied_credits"],
+        "disability": whole["disability"],
+        "registered": whole["date_registration"].fillna(0.0),
+        "score": whole["mean"].fillna(0.0),
+        "submitted": whole["size"].fillna(0.0),
+        "withdrawn": np.where(whole["final_result"] == "Withdrawn", "yes", "no"),
+    }
+    table = {name: np.asarray(column) for name, column in columns.items()}
+    order = np.random.default_rng(0).permutation(len(whole))  # a split, not noise
+    first = round(0.7 * len(order))
+    train, test = ({name: column[part] for name, column in table.items()} for part in (order[:first], order[first:]))
+    return People("oulad", train, test, "withdrawn", _OULAD)
 
 
 def data_folder() -> Path:
@@ -164,4 +242,64 @@ _HOUSING: dict[str, Pair] = {
     "AveOccup": (0.0, 8.0),
     "Latitude": (32.0, 42.0),
     "Longitude": (-125.0, -114.0),
+}
+
+
+def _range(low: float, high: float, default: float) -> dict[str, Any]:
+    return {"type": "range", "low": low, "high": high, "default": default}
+
+
+def _set(values: str, default: str | None = None) -> dict[str, Any]:
+    listed = values.split("|")
+    return {"type": "set", "values": listed, "default": default if default is not None else listed[0]}
+
+
+_ADULT: dict[str, dict[str, Any]] = {
+    "age": _range(17, 90, 38),
+    "workclass": _set(
+        "Private|Self-emp-not-inc|Self-emp-inc|Federal-gov|Local-gov|State-gov|Without-pay|Never-worked|?"
+    ),
+    "education": _range(1, 16, 10),
+    "married": _set(
+        "Married-civ-spouse|Married-AF-spouse|Never-married|Divorced|Separated|Widowed|Married-spouse-absent"
+    ),
+    "occupation": _set(
+        "?|Exec-managerial|Prof-specialty|Tech-support|Protective-serv|Sales|Craft-repair|Transport-moving|"
+        "Adm-clerical|Machine-op-inspct|Farming-fishing|Armed-Forces|Handlers-cleaners|Other-service|Priv-house-serv"
+    ),
+    "relationship": _set("Husband|Wife|Not-in-family|Own-child|Unmarried|Other-relative"),
+    "race": _set("White|Black|Asian-Pac-Islander|Amer-Indian-Eskimo|Other"),
+    "sex": _set("Female|Male"),
+    "gain": _range(0, 20_000, 0),
+    "loss": _range(0, 5_000, 0),
+    "hours": _range(1, 99, 40),
+    "country": _set(
+        "United-States|?|Cambodia|Canada|China|Columbia|Cuba|Dominican-Republic|Ecuador|El-Salvador|England|France|"
+        "Germany|Greece|Guatemala|Haiti|Holand-Netherlands|Honduras|Hong|Hungary|India|Iran|Ireland|Italy|Jamaica|"
+        "Japan|Laos|Mexico|Nicaragua|Outlying-US(Guam-USVI-etc)|Peru|Philippines|Poland|Portugal|Puerto-Rico|Scotland|"
+        "South|Taiwan|Thailand|Trinadad&Tobago|Vietnam|Yugoslavia"
+    ),
+    "income": _set("<=50K|>50K"),
+}
+
+_OULAD: dict[str, dict[str, Any]] = {
+    "module": _set("AAA|BBB|CCC|DDD|EEE|FFF|GGG"),
+    "gender": _set("F|M"),
+    "region": _set(
+        "East Anglian Region|East Midlands Region|Ireland|London Region|North Region|North Western Region|Scotland|"
+        "South East Region|South Region|South West Region|Wales|West Midlands Region|Yorkshire Region"
+    ),
+    "education": _set(
+        "No Formal quals|Lower Than A Level|A Level or Equivalent|HE Qualification|Post Graduate Qualification",
+        "A Level or Equivalent",
+    ),
+    "deprivation": _set("?|0-10|10-20|20-30|30-40|40-50|50-60|60-70|70-80|80-90|90-100"),
+    "age": _set("0-35|35-55|55<="),
+    "attempts": _range(0, 6, 0),
+    "credits": _range(30, 660, 60),
+    "disability": _set("N|Y"),
+    "registered": _range(-330, 42, -60),
+    "score": _range(0, 100, 0),
+    "submitted": _range(0, 6, 0),
+    "withdrawn": _set("no|yes"),
 }

@@ -132,9 +132,8 @@ class EnsembleAggregator(Gathering):
         if self.phase < document.searching:
             self._step()
         elif self.phase < document.last:
-            scouted = [self._histogram(self.phase, 0, place) for place in range(len(document.features))]
             peers = document.wanted_in(document.last) if self._expected is None else self._expected * _more(document)
-            self._choice = choosing.chosen(scouted, int(peers))
+            self._choice = choosing.chosen(self._scouted(), int(peers))
         else:
             return self._learned()
         return None
@@ -164,7 +163,7 @@ class EnsembleAggregator(Gathering):
         every = [histogram for histograms in packets for histogram in histograms]
         base = fitting.base_rate(every)
         if document.method == "odds":
-            members = [fitting.odds(self._with_scouts(histogram), base) for histogram in every if histogram.count]
+            members = [fitting.odds(histogram, self._scouted(), base) for histogram in every if histogram.count]
         else:
             members = [fitting.voter(document, histogram, base) for histogram in every if histogram.count]
         value = described(document, base, members)
@@ -182,12 +181,11 @@ class EnsembleAggregator(Gathering):
         }
         return EnsembleRelease(value, self._certificate(packets), {}, extra)
 
-    def _with_scouts(self, histogram: Histogram) -> Histogram:
-        """Scouts were asked the same of single features that were left as they were: their reports count too."""
-        for (phase, _, _), other in self._heard.items():
-            if phase == self.document.last - 1 and self.document.scouting and other.cells == histogram.cells:
-                return histogram.plus(other)
-        return histogram
+    def _scouted(self) -> list[Histogram]:
+        if not self.document.scouting:
+            return []
+        phase = self.document.last - 1
+        return [self._histogram(phase, 0, place) for place in range(len(self.document.features))]
 
     def _certificate(self, packets: list[list[Histogram]]) -> Certificate:
         document, none = self.document, self.document.only_simulated is not None

@@ -58,6 +58,21 @@ class Cut:
     def _of(self, numbers: NDArray[np.float64]) -> Integers:
         return np.searchsorted(np.array(self.thresholds), numbers, side="right").astype(np.int64)
 
+    def within(self, coarser: Cut) -> Integers | None:
+        """The bin of `coarser` that each bin of this cut lies in; None where one lies in several."""
+        last = [coarser.known] if self.bound.default is None else []
+        if self.column != coarser.column:
+            return None
+        if isinstance(self.bound, Range):
+            if not set(coarser.thresholds) <= set(self.thresholds):
+                return None
+            return np.array([*np.searchsorted(coarser.thresholds, (-math.inf, *self.thresholds), side="right"), *last])
+        place = {value: number for number, group in enumerate(coarser.groups) for value in group}
+        found = [{place[value] for value in group} for group in self.groups]
+        if any(len(several) > 1 for several in found):
+            return None
+        return np.array([*(several.pop() for several in found), *last])
+
     def names(self) -> list[str]:
         """What the bins are called."""
         if isinstance(self.bound, Range):

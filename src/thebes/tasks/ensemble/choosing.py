@@ -14,6 +14,8 @@ import numpy as np
 from thebes.tasks.ensemble.cells import Cut
 from thebes.tasks.ensemble.histogram import Floats, Histogram
 
+ALIKE = 0.5  #: so many standard errors between two bins' labels do not tell them apart
+
 
 def told_about_label(counts: Floats, noise: float) -> tuple[float, float]:
     """(association between bins and label, what noise alone would seem to make of it): phi squared, the sum over cells
@@ -69,7 +71,7 @@ def merged(histogram: Histogram) -> tuple[Cut, Floats]:
         pairs = [(i, j) for i in range(len(groups)) for j in range(i + 1, len(groups)) if not ranged or j == i + 1]
         gaps = [_apart(lines([groups[i], groups[j]]), noise, len(groups[i]), len(groups[j])) for i, j in pairs]
         nearest = int(np.argmin(gaps))
-        if gaps[nearest] > 1.0:
+        if gaps[nearest] > ALIKE:
             break
         i, j = pairs[nearest]
         groups = [*(g for k, g in enumerate(groups) if k not in (i, j)), sorted(groups[i] + groups[j])]

@@ -103,7 +103,7 @@ def _classifier(name: str, cells: int) -> Any:
         return DecisionTreeClassifier(max_leaf_nodes=max(2, cells), random_state=0)
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression()
+    return LogisticRegression(solver="newton-cholesky")  # a handful of steps on a handful of columns
 
 
 def _one_hot(cells: Cells) -> Floats:
@@ -140,11 +140,21 @@ def _auc(score: Floats, counts: Floats, label: int) -> float:
 # --- log-odds ---------------------------------------------------------------------------------------------------
 
 
-def odds(histogram: Histogram, base: Floats) -> Member:
+def odds(histogram: Histogram, scouted: Sequence[Histogram], base: Floats) -> Member:
     """What each combination of bins adds to the log-odds of each label. Noise is met by pseudo-counts in the labels'
-    base rate, so that a cell about which nothing is known adds nothing."""
-    counts = np.maximum(histogram.table(), 0.0)
-    added = PSEUDO * histogram.noise() + 0.5
+    base rate, so that a cell about which nothing is known adds nothing.
+
+    What scouts said about the same feature in finer bins counts too: they were other people.
+    """
+    counts = histogram.table()
+    variance = np.full(len(counts), histogram.noise() ** 2)
+    for other in scouted:
+        cut, mine = other.cells.cuts[0], histogram.cells.cuts
+        places = cut.within(mine[0]) if len(mine) == 1 else None
+        if places is not None:
+            np.add.at(counts, places, other.table())
+            np.add.at(variance, places, other.noise() ** 2)
+    added = PSEUDO * np.sqrt(variance)[:, None] + 0.5
     smoothed = counts + added * len(base) * base
     by_label = smoothed / smoothed.sum(axis=0)
     table = np.log(by_label / (smoothed.sum(axis=1, keepdims=True) / smoothed.sum()))

@@ -44,10 +44,6 @@ class Histogram:
             self.support[fold] += counted.astype(np.int64)
             self.told[fold] += len(mine)
 
-    def plus(self, other: Histogram) -> Histogram:
-        """Both together; they must be over the same cells by the same mechanism."""
-        return Histogram(self.cells, self.reporter, self.support + other.support, self.told + other.told)
-
     @property
     def count(self) -> int:
         return int(self.told.sum())

@@ -47,7 +47,7 @@ class EnsembleDocument(PeopleDocument):
     groups: dict[str, tuple[tuple[Scalar, ...], ...]] | None = None  #: categories that count as one
     binning_share: float = Field(default=0.1, gt=0, le=0.5)  #: of the people, asked about thresholds only
     binning_steps: int = Field(default=6, ge=1, le=30)
-    scouting_share: float = Field(default=0.15, gt=0, le=0.5)  #: of the people, for choosing the subsets of "odds"
+    scouting_share: float = Field(default=0.2, gt=0, le=0.5)  #: of the people, for choosing the subsets of "odds"
     perturbation: Literal["auto", "krr", "rappor", "pq", "subset", "none"] = "auto"
     method: Literal["vote", "odds"] = "vote"
     votes: Literal["hard", "probability"] = "hard"

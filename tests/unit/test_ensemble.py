@@ -1,0 +1,408 @@
+"""The kind ensemble: what its document may say, who is asked about what, how values become cells, what is released."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thebes
+from thebes.data.rows import Rows
+from thebes.privacy import randomness
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.promise import Unit
+from thebes.tasks import registry
+from thebes.tasks.contributions import Contributions
+from thebes.tasks.document import InvalidDocument, Range
+from thebes.tasks.ensemble import choosing, plan
+from thebes.tasks.ensemble.cells import Cut, cells_of, given
+from thebes.tasks.ensemble.histogram import FOLDS, Histogram
+from thebes.tasks.ensemble.searching import Search, margin
+from thebes.tasks.packets import part_of, partition_of, parts_of, phase_of, slot_of
+from thebes.tasks.shape import Ask, Setting
+
+RANGES = {f"x{i}": {"type": "range", "low": -4.0, "high": 4.0, "default": 0.0} for i in range(4)}
+TOWN = {"town": {"type": "set", "values": ["a", "b", "c"], "default": "a"}}
+BOUNDS = {**RANGES, **TOWN, "y": {"type": "set", "values": ["no", "yes"], "default": "no"}}
+GIVEN = {f"x{i}": [0.0] for i in range(4)}
+DOCUMENT = {
+    "type": "ensemble",
+    "epsilon": 4.0,
+    "min_count": 100,
+    "featurizer": "SELECT x0, x1, x2, x3, town, y FROM p.t",
+    "label": "y",
+    "bounds": BOUNDS,
+}
+N = 6000
+
+
+@pytest.fixture(scope="module")
+def people() -> dict[str, Any]:
+    draw = np.random.default_rng(1)
+    table: dict[str, Any] = {f"x{i}": np.clip(draw.normal(size=N), -4, 4) for i in range(4)}
+    table["town"] = draw.choice(["a", "b", "c"], N)
+    table["y"] = np.where(table["x0"] + (table["town"] == "c") + draw.normal(size=N) > 1, "yes", "no")
+    return table
+
+
+def checked(**more: Any) -> Any:
+    return registry.check({**DOCUMENT, **more})
+
+
+def auc(model: Any, people: dict[str, Any]) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(people["y"] == "yes", model.predict_proba(people)[:, 1]))
+
+
+# --- the document -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"label": "z"}, "label"),
+        ({"label": "x0"}, "label"),
+        ({"bounds": {k: v for k, v in BOUNDS.items() if k != "x3"}}, "bounds.x3"),
+        ({"bins": 1}, "bins"),
+        ({"bins": {"x0": [0.0]}}, "bins"),
+        ({"bins": {**GIVEN, "x0": [0.0, 0.0]}}, "bins"),
+        ({"bins": {**GIVEN, "x0": [-4.0]}}, "bins"),
+        ({"groups": {"town": [["a", "b"]]}}, "groups"),
+        ({"groups": {"town": [["a"], ["b"], ["c"], ["d"]]}}, "groups"),
+        ({"groups": {"x0": [["a"], ["b"]]}}, "groups"),
+        ({"subsets": 2, "subset_size": 3}, "subset_size"),
+        ({"method": "odds", "subsets": 2}, "subsets"),
+        ({"feature_subsets": [["x0", "y"]]}, "feature_subsets"),
+        ({"feature_subsets": [["x0"], ["x0", "x1"]], "subsets": 2}, "feature_subsets"),
+        ({"diagnostics": 0.1}, "diagnostics"),
+        ({"bins": 32, "subset_size": 4}, "subset_size"),
+        ({"perturbation": "noise"}, "perturbation"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(more: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        checked(**more)
+    assert field in [name for name, _ in refused.value.problems]
+
+
+def test_thresholds_and_scouts_have_phases_and_people_of_their_own() -> None:
+    document = checked(method="odds", bins=4, binning_steps=3, min_count=750)
+    assert document.phases == 5
+    assert [document.least_in(phase) for phase in range(5)] == [36, 36, 36, 215, 750]  # 10 % and 20 % of 1,072
+    assert [document.packets(phase) for phase in range(5)] == [1] * 5
+    assert checked(bins=GIVEN).phases == 1
+    assert checked(subsets=3).packets(6) == 3
+    assert checked(max_count=400).wanted_in(6) == 400
+    assert checked(max_count=400).wanted_in(0) == checked().least_in(0)
+
+
+def test_packets_share_epsilon_and_a_single_answer_has_all_of_it() -> None:
+    document = checked(subsets=3, epsilon=1.0)
+    assert (
+        plan.share(document, document.last) * 3
+        <= Decimal(1)
+        < plan.share(document, document.last) * 3 + Decimal("1e-8")
+    )
+    assert plan.share(document, 0) == 1
+    packet = plan.mechanism(document, 4, document.last)
+    assert packet.loss().epsilon <= plan.share(document, document.last)  # type: ignore[union-attr]
+    assert plan.question(plan.share(document, 0)).loss().epsilon <= 1  # type: ignore[union-attr]
+
+
+def test_nobody_but_a_simulation_runs_a_document_without_noise(people: dict[str, Any]) -> None:
+    document = checked(perturbation="none", bins=GIVEN)
+    rows = Rows.one_each({name: values[:1] for name, values in people.items()})
+    ask = Ask("a", "phase-0", 0, {"features": [{"column": "town", "groups": [[0], [1], [2]]}]})
+    with pytest.raises(Refusal, match="no noise"):
+        registry.owner(document).contribute(document, ask, rows, _Free(), randomness=randomness.system())
+    assert "NOT PRIVATE" in registry.kind("ensemble").explain(document)
+    told = thebes.simulate(document, people, seed=1).certificate
+    assert (told.guarantee, told.mechanism) == ("none", "none")
+    assert "NOT PRIVATE" in told.text
+    assert "No privacy guarantee" in told.text
+
+
+class _Free:
+    def consume(self, *, epsilon: Any, delta: Any) -> None:
+        return None
+
+
+# --- who is asked about what ----------------------------------------------------------------------------------
+
+
+def test_parts_slots_and_partitions_are_public_functions_of_names() -> None:
+    assert parts_of("phase-2", 1) == ("phase-2",)
+    assert [part_of(2, packet, 3) for packet in range(3)] == [f"phase-2.packet-{packet}" for packet in range(3)]
+    assert {phase_of(part) for part in parts_of("phase-2", 3)} == {"phase-2"}
+    slots = [slot_of("pseudonym", packet) for packet in range(50)]
+    assert slots[0] == "pseudonym"
+    assert len(set(slots)) == 50
+    spread = Counter(partition_of(f"somebody {i}", 20) for i in range(20_000))
+    assert sorted(spread) == list(range(20))
+    assert all(abs(count - 1000) < 6.2 * 31 for count in spread.values())
+
+
+def test_no_two_packets_of_one_person_are_about_the_same_feature() -> None:
+    document = checked(subsets=2, subset_size=2)
+    for partition in range(40):
+        asked = [plan.subset(document, packet, partition) for packet in range(2)]
+        assert len({feature for subset in asked for feature in subset}) == 4
+        assert all(set(asked[packet]) <= set(plan.block(document, packet)) for packet in range(2))
+
+
+def test_every_feature_is_asked_about_equally_often() -> None:
+    document = checked(subset_size=1, partitions=50)
+    counted = Counter(plan.subset(document, 0, partition)[0] for partition in range(50))
+    assert set(counted.values()) == {10}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"features": []},
+        {"features": [{"column": "y", "groups": [[0], [1]]}]},
+        {"features": [{"column": "x0", "thresholds": [1.0, 1.0]}]},
+        {"features": [{"column": "x0", "thresholds": [float("inf")]}]},
+        {"features": [{"column": "x0", "thresholds": [float(i) for i in range(99)]}]},
+        {"features": [{"column": "town", "groups": [[0], [1]]}]},
+        {"features": [{"column": "town", "groups": [[0], [1], [2]]}]},  # of the other packet
+        {"features": [{"column": "x0", "thresholds": [0.0]}, {"column": "x0", "thresholds": [1.0]}]},
+    ],
+)
+def test_an_ask_that_does_not_keep_to_the_document_is_not_answered(
+    payload: dict[str, Any], people: dict[str, Any]
+) -> None:
+    document = checked(bins=GIVEN, subsets=2)
+    rows = Rows.one_each({name: values[:1] for name, values in people.items()})
+    ask = Ask("a", "phase-0.packet-0", 0, payload)
+    with pytest.raises(Mistake, match="did not keep to the task"):
+        registry.owner(document).contribute(document, ask, rows, _Free(), randomness=randomness.system())
+
+
+# --- thresholds -------------------------------------------------------------------------------------------------
+
+
+def test_a_search_finds_the_median_and_several_quantiles_find_theirs() -> None:
+    coin = plan.question(Decimal(6))
+    for bins in (2, 4):
+        search = Search(Range(low=0.0, high=100.0), bins)
+        for _ in range(9):
+            answers = {}
+            for at in search.questions():
+                truth = np.exp(-at / 20)  # the share of an exponential law with mean 20 at or above
+                said = float(coin.stray) + truth * float(coin.hold - coin.stray)
+                answers[at] = (10**9, round(said * 10**9))
+            search.hear(answers, coin)
+        expected = [-20 * np.log(1 - i / bins) for i in range(1, bins)]
+        assert search.thresholds() == pytest.approx(expected, abs=100 / 2**9)
+
+
+def test_a_search_starts_in_the_middle_and_stays_where_answers_leave_doubt() -> None:
+    coin = plan.question(Decimal(1))
+    search = Search(Range(low=10.0, high=30.0), 2)
+    assert search.questions() == [20.0]
+    gap = float(coin.hold - coin.stray)
+    inside = 0.5 + 0.9 * margin(400, coin) * gap
+    search.hear({20.0: (400, round(400 * inside))}, coin)
+    assert search.thresholds() == (20.0,)
+    outside = 0.5 + 1.5 * margin(400, coin) * gap
+    search.hear({20.0: (400, round(400 * outside))}, coin)
+    assert search.thresholds() == (22.5,)  # a quarter of the half range: the steps halve whether or not it moved
+    search.hear({22.5: (0, 0)}, coin)
+    assert search.thresholds() == (22.5,)
+
+
+def test_private_thresholds_come_near_the_true_medians(people: dict[str, Any]) -> None:
+    skewed = {**people, "x0": np.exp(people["x0"]) / 4}
+    release = thebes.simulate({**DOCUMENT, "binning_share": 0.5}, skewed, seed=3)
+    found = release.extra["thresholds"]
+    for column in ("x0", "x1", "x2", "x3"):
+        at = found[column][0]
+        assert 0.3 < np.mean(skewed[column] >= at) < 0.7
+    assert "thresholds of x0" in release.certificate.estimated
+
+
+# --- cells --------------------------------------------------------------------------------------------------------
+
+
+def test_values_fall_into_bins_with_missing_and_default_where_they_belong() -> None:
+    bound = Range(low=0.0, high=10.0)
+    cut = Cut("x", bound, (2.0, 5.0))
+    rows = Rows.one_each({"x": [1.9, 2.0, 5.0, None, -50.0, 99.0]})
+    assert cut.bins(rows).tolist() == [0, 1, 2, 3, 0, 2]
+    assert cut.size == 4
+    assert cut.names() == ["0 to 2", "2 to 5", "5 to 10", "missing"]
+    defaulted = Cut("x", Range(low=0.0, high=10.0, default=3.0), (2.0, 5.0))
+    assert defaulted.bins(rows).tolist() == [0, 1, 2, 1, 0, 2]
+    document = checked(groups={"town": [["c"], ["a", "b"]]})
+    towns = given(document, "town")
+    assert towns.bins(Rows.one_each({"town": ["a", "b", "c", "z"]})).tolist() == [1, 1, 0, 1]
+    assert towns.names() == ["c", "a or b"]
+
+
+def test_cells_are_every_combination_with_the_label_running_fastest() -> None:
+    document = checked(bins=GIVEN)
+    cells = cells_of(document, [given(document, "x0"), given(document, "town")])
+    assert cells.shape == (2, 3, 2)
+    rows = Rows.one_each({"x0": [-1.0, 1.0], "town": ["b", "c"], "y": ["yes", "no"]})
+    assert cells.of(rows).tolist() == [0 * 6 + 1 * 2 + 1, 1 * 6 + 2 * 2 + 0]
+
+
+def test_reports_add_up_alike_however_they_come(people: dict[str, Any]) -> None:
+    document = checked(bins=GIVEN, perturbation="pq")
+    cells = cells_of(document, [given(document, "town")])
+    reporter = plan.mechanism(document, cells.size, 0)
+    reports = np.asarray(reporter.perturb(cells.of(Rows.one_each(people)), randomness.seeded_for_simulation(2)))
+    whole, pieces = (Histogram.empty(cells, reporter) for _ in range(2))
+    whole.hear(reports)
+    for start, end in ((0, 1), (1, 7), (7, 1000), (1000, N)):
+        pieces.hear(reports[start:end])
+    assert (whole.support == pieces.support).all()
+    assert whole.told.tolist() == [N // FOLDS] * FOLDS
+    assert whole.table().sum() == pytest.approx(N)
+    assert (whole.table() >= 0).all()
+    assert whole.table([0]).sum() == pytest.approx(N / FOLDS)
+
+
+def test_bins_that_tell_the_same_are_put_together_and_telling_features_come_first(people: dict[str, Any]) -> None:
+    document = checked(bins={**GIVEN, "x0": [-1.0, 0.0, 1.0]}, perturbation="none")
+    rows = Rows.one_each(people)
+    heard = []
+    for feature in document.features:
+        cells = cells_of(document, [given(document, feature)])
+        histogram = Histogram.empty(cells, plan.mechanism(document, cells.size, 0))
+        histogram.hear(cells.of(rows))
+        heard.append(histogram)
+    heard[4].support = np.array([[40, 10, 40, 10, 20, 30]] * FOLDS) * 8
+    towns, _ = choosing.merged(heard[4])
+    assert sorted(map(sorted, towns.groups)) == [[0, 1], [2]]
+    places = heard[4].cells.cuts[0].within(towns)
+    assert places is not None
+    assert places[0] == places[1] != places[2]
+    assert towns.within(heard[4].cells.cuts[0]) is None  # finer than what it is put into
+    assert choosing.merged(heard[0])[0].thresholds == (-1.0, 0.0, 1.0)
+    chosen = [cut.column for cut in choosing.chosen(heard, N)]
+    assert chosen[:2] == ["x0", "town"]
+
+
+# --- the release --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"subsets": 2, "subset_size": 2, "bins": GIVEN},
+        {"votes": "probability", "classifier": "tree", "score": "auc"},
+        {"training": "sampled", "bins": GIVEN},
+        {"method": "odds"},
+        {"method": "odds", "feature_subsets": [["x0", "town"], ["x1"]], "bins": GIVEN},
+    ],
+    ids=lambda more: more.get("method", "vote") + str(len(more)),
+)
+def test_every_method_learns_and_its_model_is_plain_data(more: dict[str, Any], people: dict[str, Any]) -> None:
+    from thebes.tasks.reading import release_from_json
+
+    release = thebes.simulate({**DOCUMENT, "epsilon": 8.0, **more}, people, seed=4)
+    model = release.model  # type: ignore[attr-defined]
+    assert auc(model, people) > 0.65
+    assert model.classes_.tolist() == ["no", "yes"]
+    odds = model.predict_proba(people)
+    assert odds.shape == (N, 2)
+    assert odds.sum(axis=1) == pytest.approx(np.ones(N))
+    table = np.column_stack([people[name].astype(object) for name in model.feature_names_in_])
+    assert (model.predict_proba(table) == odds).all()
+    assert (model.predict(people) == model.classes_[odds.argmax(axis=1)]).all()
+    back = release_from_json(json.loads(json.dumps(release.as_json())))
+    assert (back.model.predict_proba(people) == odds).all()  # type: ignore[attr-defined]
+    truth, told = np.mean(people["y"] == "yes"), release.extra["base_rate"]
+    middle = (told["interval"]["low"]["yes"] + told["interval"]["high"]["yes"]) / 2
+    half = (told["interval"]["high"]["yes"] - told["interval"]["low"]["yes"]) / 2
+    assert abs(truth - middle) < 5 * half
+    assert "a classifier of" in str(release)
+
+
+@pytest.mark.parametrize("more", [{}, {"votes": "probability"}, {"method": "odds"}])
+def test_several_labels_are_told_apart(more: dict[str, Any]) -> None:
+    draw = np.random.default_rng(2)
+    kind = draw.integers(0, 3, 9000)
+    table = {"x0": np.clip(kind - 1 + 0.5 * draw.normal(size=9000), -4, 4), "kind": np.array(["a", "b", "c"])[kind]}
+    document = {
+        "type": "ensemble",
+        "epsilon": 6.0,
+        "featurizer": "SELECT x0, kind FROM p.t",
+        "label": "kind",
+        "bounds": {"x0": RANGES["x0"], "kind": {"type": "set", "values": ["a", "b", "c"], "default": "a"}},
+        "bins": {"x0": [-0.5, 0.5]},
+        **more,
+    }
+    model = thebes.simulate(document, table, seed=1).model  # type: ignore[attr-defined]
+    assert model.score(table, table["kind"]) > 0.7
+
+
+def test_hard_votes_are_cut_at_the_base_rate() -> None:
+    """A label that is never likely would get no vote at one half."""
+    draw = np.random.default_rng(3)
+    x = draw.uniform(-4, 4, 20_000)
+    table = {"x0": x, "y": np.where(draw.random(20_000) < np.where(x > 0, 0.2, 0.05), "yes", "no")}
+    document = {**DOCUMENT, "featurizer": "SELECT x0, y FROM p.t", "bounds": {k: BOUNDS[k] for k in ("x0", "y")}}
+    model = thebes.simulate({**document, "bins": {"x0": [0.0]}}, table, seed=1).model  # type: ignore[attr-defined]
+    assert model.predict({"x0": [-1.0, 1.0]}).tolist() == ["no", "yes"]
+
+
+def test_a_model_refuses_tables_without_its_features(people: dict[str, Any]) -> None:
+    model = thebes.simulate({**DOCUMENT, "bins": GIVEN}, people, seed=1).model  # type: ignore[attr-defined]
+    with pytest.raises(Mistake, match="town"):
+        model.predict({f"x{i}": [0.0] for i in range(4)})
+    with pytest.raises(Mistake, match="5 features"):
+        model.predict(np.zeros((2, 3)))
+
+
+# --- what peers can do ----------------------------------------------------------------------------------------------
+
+
+def test_out_of_domain_packets_are_refused_without_being_heard() -> None:
+    document = checked(bins=GIVEN, perturbation="subset", epsilon=0.5)
+    setting = Setting(Unit.DEVICE, randomness.seeded_for_simulation(1))
+    aggregator = registry.aggregator(document, setting)
+    ask = aggregator.ask("slot")
+    assert isinstance(ask, Ask)
+    size = aggregator.layout(ask.part, ask.partition)[plan.REPORT].length
+    for bits in (np.ones(size), np.zeros(size), np.full(size, 2)):
+        with pytest.raises(Mistake):
+            aggregator.accept(Contributions(ask.part, 1, {plan.REPORT: bits.astype(np.int64)[None, :]}, ask.partition))
+    with pytest.raises(Mistake):
+        aggregator.accept(Contributions(ask.part, 0, {plan.REPORT: np.empty((0, size))}, document.partitions))
+    assert aggregator.counts == [0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+def test_colluding_peers_move_a_cell_no_further_than_the_certificate_says(share: float, people: dict[str, Any]) -> None:
+    """All of them report the same cell, each under a pseudonym of chance: the whole partition moves by what is
+    stated, give or take the honest noise of so many peers."""
+    document = checked(bins=GIVEN, feature_subsets=[["town"]], method="odds", perturbation="krr")
+    cells = cells_of(document, [given(document, "town")])
+    source = randomness.seeded_for_simulation(5)
+    reporter: Any = plan.mechanism(document, cells.size, 0)
+    reports = reporter.perturb(cells.of(Rows.one_each(people)), source)
+    both = []
+    for colluding in (0, round(share * N)):
+        bent = reports.copy()
+        bent[:colluding] = 5
+        setting = Setting(Unit.PERSON, source, simulated=True)
+        aggregator: Any = registry.aggregator(document, setting)
+        aggregator.expect(N)
+        aggregator.accept(Contributions("phase-0", N, {plan.REPORT: bent}))
+        both.append(aggregator)
+    moved = both[1]._histogram(0, 0, 0).shares() - both[0]._histogram(0, 0, 0).shares()
+    import datetime
+
+    both[1].advance(datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC))
+    stated = both[1].release().certificate.parameters["influence"]["a_cells_share_moves_by_at_most"][f"{share:.0%}"]
+    assert abs(moved).max() <= stated
+    assert moved[5] > stated / 2  # and it is no idle bound
