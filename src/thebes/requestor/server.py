@@ -94,6 +94,8 @@ class Server:
         task_id, digest = body.get("task_id"), body.get("digest")
         if not isinstance(task_id, str) or not isinstance(digest, str):
             raise Unreachable(self.url, "the answer names no task; check the address, then list the tasks")
+        if known.get("group") is not None and known.get("epoch") is None:  # the coordinator fills in the newest
+            known = {**known, "epoch": self._epoch(task_id)}
         if known.get("type") in registry.types() and digest != registry.check(known).digest:
             warnings.warn(
                 f"the coordinator read the document of task {task_id} differently, so it may be of another version; "
@@ -103,6 +105,12 @@ class Server:
             )
         return Handle(self.client, task_id, digest)
 
+    def _epoch(self, task_id: str) -> str | None:
+        """The epoch of its group that a task names."""
+        document = self.client.task(task_id).get("document")
+        epoch = document.get("epoch") if isinstance(document, Mapping) else None
+        return epoch if isinstance(epoch, str) else None
+
     def task(self, task_id: str) -> Handle:
         """A task that exists already; `NotFound` where it does not."""
         digest = self.client.task(task_id).get("digest")
@@ -110,7 +118,10 @@ class Server:
 
     def tasks(self) -> Listing:
         """The open tasks."""
-        columns = ("task_id", "type", "status", "contributions", "min_count", "price.epsilon", "document.name")
+        columns = (
+            *("task_id", "type", "status", "contributions", "min_count"),
+            *("price.epsilon", "document.anonymity", "document.name"),
+        )
         return Listing(self.client.tasks(), columns)
 
     def schemas(self) -> Any:
