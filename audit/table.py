@@ -6,14 +6,14 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from audit import broken, central, learning, local
+from audit import broken, central, ensemble, learning, local
 from thebes.testing.audit import LEVEL, Case, Finding, examine
 
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
-    return (*central.cases(), *local.cases(), *learning.cases(), *broken.cases())
+    return (*central.cases(), *local.cases(), *learning.cases(), *ensemble.cases(), *broken.cases(), *ensemble.broken())
 
 
 def everything(*, effort: float = 1.0) -> list[Finding]:
