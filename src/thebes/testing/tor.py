@@ -266,10 +266,11 @@ class Watch:
 
 class Witness:
     """Stands on `port` before a server and notes which process every connection came from, by the names in `known`;
-    the empty name is somebody else."""
+    the empty name is somebody else. Who hangs up before that is clear is `gone`, and was not let through."""
 
     def __init__(self, port: int, server: tuple[str, int], known: dict[int, str]) -> None:
         self.callers: list[str] = []
+        self.gone = 0
         self._server, self._known = server, known
         self._listening = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
@@ -285,20 +286,28 @@ class Witness:
                 peer, address = self._listening.accept()
             except OSError:
                 return
-            self.callers.append(self._who(address[1]))
-            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+            threading.Thread(target=self._serve, args=(peer, address[1]), daemon=True).start()
 
-    def _who(self, port: int) -> str:
-        inode = _inode(port)
-        for pid, name in self._known.items():
-            with suppress(OSError):
-                for handle in Path(f"/proc/{pid}/fd").iterdir():
-                    with suppress(OSError):
-                        if os.readlink(handle) == f"socket:[{inode}]":
-                            return name
-        return ""
+    def _who(self, port: int) -> str | None:
+        inode = None
+        for _ in range(20):  # a reading of the system's table may miss an entry
+            inode = _inode(port)
+            for pid, name in self._known.items() if inode is not None else ():
+                with suppress(OSError):
+                    for handle in Path(f"/proc/{pid}/fd").iterdir():
+                        with suppress(OSError):
+                            if os.readlink(handle) == f"socket:[{inode}]":
+                                return name
+            time.sleep(0.05)
+        return None if inode is None else ""
 
-    def _serve(self, peer: socket.socket) -> None:
+    def _serve(self, peer: socket.socket, port: int) -> None:
+        caller = self._who(port)
+        if caller is None:
+            self.gone += 1
+            peer.close()
+            return
+        self.callers.append(caller)
         with suppress(OSError), peer, socket.create_connection(self._server) as there:
             back = threading.Thread(target=_pump, args=(there, peer), daemon=True)
             back.start()
@@ -306,13 +315,13 @@ class Witness:
             back.join()
 
 
-def _inode(port: int) -> str:
-    """The socket of this machine that speaks from 127.0.0.1:`port`."""
+def _inode(port: int) -> str | None:
+    """The socket of this machine that speaks from 127.0.0.1:`port`, while its connection stands."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         columns = line.split()
-        if columns[1] == f"0100007F:{port:04X}":
+        if columns[1] == f"0100007F:{port:04X}" and columns[3] == "01":
             return columns[9]
-    return "none"
+    return None
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
