@@ -29,16 +29,16 @@ def bars(
     low, high = low or {}, high or {}
     reach = [*values.values(), *low.values(), *high.values(), 0.0]
     least, most = min(reach), max(reach)
-    scale = _Scale(least, most, 200.0, _WIDTH - 70)
+    scale = _Scale(least, most, 200.0, _WIDTH - 100)
     height = 26.0 * max(1, len(values)) + 8
     drawn = [_line(scale(0), 0, scale(0), height, "axis")]
     for row, (key, value) in enumerate(values.items()):
         middle = 26.0 * row + 17
-        drawn.append(_text(192, middle + 4, _shortened(key), "end"))
+        drawn.append(_text(192, middle + 4, _shortened(key, 20), "end"))
         drawn.append(_box(min(scale(0), scale(value)), middle - 8, abs(scale(value) - scale(0)), 16, "bar"))
         if key in low and key in high:
             drawn += _error_bar(scale(low[key]), scale(high[key]), middle)
-        drawn.append(_text(_WIDTH - 62, middle + 4, f"{_short(value)}{unit}", "start"))
+        drawn.append(_text(_WIDTH - 92, middle + 4, f"{_short(value)}{unit}", "start"))
     return _picture(drawn, height, title)
 
 
@@ -79,7 +79,7 @@ def spans(
         drawn.append(_text(scale(tick), height - 10, _short(tick), "middle"))
     for row, (name, value, low, high) in enumerate(rows):
         middle = 28.0 * row + 16
-        drawn.append(_text(162, middle + 4, _shortened(name, 20), "end"))
+        drawn.append(_text(162, middle + 4, _shortened(name, 17), "end"))
         drawn += _error_bar(scale(low), scale(high), middle)
         drawn.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(_place(scale(value)), _place(middle)))
         drawn.append(_text(_WIDTH - 68, middle + 4, _short(value), "start"))
