@@ -129,7 +129,9 @@ def test_an_ended_task_is_not_asked_after_any_more(front: Front) -> None:
     assert "The answer is there." in part
 
 
-@pytest.mark.parametrize("path", ["/task/none", "/task/none/standing", "/task/%00", "/task/none/release.csv"])
+@pytest.mark.parametrize(
+    "path", ["/task/none", "/task/none/standing", "/task/%00", "/task/none/release.csv", "/ask?like=%00"]
+)
 def test_what_is_not_there_is_a_page_that_says_so(front: Front, path: str) -> None:
     answer = front.client.get(path)
     assert answer.status_code == 404
@@ -432,7 +434,9 @@ def test_a_session_ends_with_its_token_and_with_its_user(front: Front) -> None:
     assert "Sign out" in front.client.get("/").text
     front.clock.move(minutes=16)
     assert "Sign out" not in front.client.get("/").text
-    assert "not signed in" in write(front, "/ask", FORM).text
+    told = write(front, "/ask", FORM).text
+    assert "not signed in" in told
+    assert 'href="/sign-in"' in told
     assert front.client.get("/api/task").json() == []
 
 
@@ -693,7 +697,8 @@ def test_an_operator_adds_users_changes_their_role_and_disables_them(front: Fron
     assert "role: must be one of" in write(front, "/users", {"name": "ben", "password": PASSWORD, "role": "king"}).text
     assert "ana is auditor now." in write(front, "/users/role", {"name": "ana", "role": "auditor"}).text
     assert "disabled" in write(front, "/users/disable", {"name": "ana"}).text
-    assert "no user" in write(front, "/users/disable", {"name": "nobody"}).text
+    for nobody in ("nobody", "a\0b", 7):
+        assert "no user" in write(front, "/users/disable", {"name": nobody}).text
     assert [(u.name, u.role, u.disabled) for u in front.reception.accounts.users()] == [("ana", Role.AUDITOR, True)]
 
 

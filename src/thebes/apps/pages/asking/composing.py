@@ -15,8 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 from thebes.apps import rehearsal
 from thebes.apps.pages.asking import words
 from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
-from thebes.apps.pages.asking.hall import Hall
-from thebes.apps.pages.asking.signing import sentence
+from thebes.apps.pages.asking.hall import Hall, sentence
 from thebes.apps.pages.asking.task import abridged
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
@@ -74,7 +73,7 @@ def routes(hall: Hall) -> APIRouter:
         told = await choices()
         draft = Draft().settled(told["schemas"])
         if like:
-            task, _ = await reception.task(like)
+            task, _ = await hall.task(like)
             draft = form_of(task["document"], told["schemas"])
         return await hall.page(request, "ask.html", title="Ask a question", d=draft, **told)
 
@@ -110,10 +109,8 @@ def routes(hall: Hall) -> APIRouter:
             await hall.somebody(request)
             checked: Any = await asyncio.to_thread(reception.checked, draft.document())
             told = await asyncio.to_thread(rehearsal.rehearse, checked)
-        except Mistake as mistake:
-            return hall.note(f"{mistake.argument}: {mistake.message}")
-        except Refusal as refusal:
-            return hall.note(sentence(str(refusal)))
+        except (Mistake, Refusal) as error:
+            return hall.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
         return hall.part("rehearsal.html", told=told, kept=kept, bounded=checked.type == "bounded")
 
@@ -123,10 +120,8 @@ def routes(hall: Hall) -> APIRouter:
         draft = Draft.read(await hall.written(request))
         try:
             task_id, _ = await reception.post(draft.document(), await hall.somebody(request))
-        except Mistake as mistake:
-            return hall.note(f"{mistake.argument}: {mistake.message}")
-        except Refusal as refusal:
-            return hall.note(sentence(str(refusal)))
+        except (Mistake, Refusal) as error:
+            return hall.told(error)
         return Response(headers={"HX-Redirect": f"/task/{task_id}"})
 
     async def examined(draft: Draft) -> dict[str, Any]:

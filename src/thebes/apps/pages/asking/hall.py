@@ -7,6 +7,7 @@ script reads; what a page does, it does through the same reception as the interf
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,7 @@ from thebes.coordinator.accounts import Role, Somebody
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.wire.problems import to_problem
-from thebes.wire.refusals import Malformed, NotAllowed, NotSignedIn
+from thebes.wire.refusals import Malformed, NotAllowed, NotFound, NotSignedIn
 
 PLACES = (
     Place("/", "Open tasks"),
@@ -32,6 +33,7 @@ PLACES = (
     Place("/log", "Log"),
 )
 USERS = Place("/users", "Users")
+_ID = re.compile(r"[!-~]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,26 @@ class Hall:
 
     def note(self, words: str, *, good: bool = False) -> HTMLResponse:
         """One sentence in the place that asked."""
-        return self.part("note.html", words=words, good=good)
+        return self.part("note.html", words=words, good=good, sign_in=False)
+
+    def told(self, error: Mistake | Refusal) -> HTMLResponse:
+        """What went wrong with what somebody typed, in the place that asked. Nothing that was typed is lost."""
+        words = f"{error.argument}: {error.message}" if isinstance(error, Mistake) else sentence(str(error))
+        return self.part("note.html", words=words, good=False, sign_in=isinstance(error, NotSignedIn))
+
+    async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
+        """A task and its latest release by what stands in an address; NotFound where there is none."""
+        if not _ID.fullmatch(task_id):
+            raise NotFound("there is no such task")
+        return await self.reception.task(task_id)
 
     async def refused(self, request: Request, refusal: Mistake | Refusal) -> Response:
         """A refusal as a page, or as a sentence in the place that asked."""
         status, body = to_problem(refusal)
         if partial(request):
-            return self._frame.part("coordinator/note.html", status=status, words=body["detail"], good=False)
+            return self._frame.part(
+                "coordinator/note.html", status=status, words=body["detail"], good=False, sign_in=False
+            )
         return await self.page(request, "problem.html", title=body["title"], status=status, words=body["detail"])
 
     # --- who looks --------------------------------------------------------------------------------------
@@ -169,4 +184,9 @@ def cookie(request: Request) -> str:
 def text(body: dict[str, Any], name: str) -> str:
     """One typed line of a form, without the spaces around it."""
     value = body.get(name, "")
-    return value.strip() if isinstance(value, str) else ""
+    return value.strip() if isinstance(value, str) and "\0" not in value else ""
+
+
+def sentence(words: str) -> str:
+    """A refusal's words with a capital and a full stop."""
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")

@@ -10,7 +10,6 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 
 from thebes.apps.pages.asking.hall import Hall, text
-from thebes.apps.pages.asking.signing import sentence
 from thebes.coordinator.interface import mistake
 from thebes.coordinator.messages import Published
 from thebes.privacy.faults import Mistake, Refusal
@@ -42,12 +41,9 @@ def routes(hall: Hall) -> APIRouter:
             tables: dict[str, Any] = read.model_dump(mode="json")["tables"]
             version = await hall.reception.publish(read.app, tables, await hall.somebody(request))
         except ValidationError as error:
-            wrong = mistake(error.errors(include_input=False, include_url=False, include_context=False))
-            return hall.note(f"{wrong.argument}: {wrong.message}")
-        except Mistake as wrong:
-            return hall.note(f"{wrong.argument}: {wrong.message}")
-        except Refusal as refusal:
-            return hall.note(sentence(str(refusal)))
+            return hall.told(mistake(error.errors(include_input=False, include_url=False, include_context=False)))
+        except (Mistake, Refusal) as error:
+            return hall.told(error)
         return hall.part("published.html", app=read.app, version=version, schemas=await hall.reception.schemas())
 
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from thebes.apps.pages.asking.hall import Hall, cookie, from_here, text
+from thebes.apps.pages.asking.hall import Hall, cookie, from_here, sentence, text
 from thebes.privacy.faults import Refusal
 from thebes.wire.address import is_loopback
 
@@ -62,8 +62,3 @@ def inside(address: str) -> str:
     """Where to go on; never to another server."""
     safe = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isascii()
     return address if safe and address.isprintable() else "/"
-
-
-def sentence(words: str) -> str:
-    """A refusal's words with a capital and a full stop."""
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")

@@ -15,13 +15,11 @@ from fastapi.responses import Response
 
 from thebes.apps.pages.asking import result, words
 from thebes.apps.pages.asking.hall import Hall, Visitor
-from thebes.apps.pages.asking.signing import sentence
 from thebes.coordinator.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
 from thebes.wire.refusals import NotFound
 
-_ID = re.compile(r"[!-~]{1,200}")
 _KEPT = 32  #: results that are kept ready
 _LONGEST = 600  #: characters of one text of a document on the page
 
@@ -30,13 +28,8 @@ def routes(hall: Hall) -> APIRouter:
     made = hall.routes()
     results = Results()
 
-    async def found(task_id: str) -> tuple[dict[str, Any], str | None]:
-        if not _ID.fullmatch(task_id):
-            raise NotFound("there is no such task")
-        return await hall.reception.task(task_id)
-
     async def standing(task_id: str) -> dict[str, Any]:
-        task, body = await found(task_id)
+        task, body = await hall.task(task_id)
         shown = None if body is None else await results.of(task, body)
         return {"task": task, "result": shown, "over": Status(task["status"]).final, "words": words}
 
@@ -65,22 +58,22 @@ def routes(hall: Hall) -> APIRouter:
         """End it: its requestor or an operator, who have said that they are sure."""
         await hall.written(request)
         try:
-            await found(task_id)
+            await hall.task(task_id)
             await hall.reception.cancel(task_id, await hall.somebody(request))
         except Refusal as refusal:
-            return hall.note(sentence(str(refusal)))
+            return hall.told(refusal)
         return Response(headers={"HX-Refresh": "true"})
 
     @made.get("/task/{task_id}/release.json")
     async def release(task_id: str) -> Response:
         """The release as it was stored."""
-        _, body = await found(task_id)
+        _, body = await hall.task(task_id)
         return attached(body_of(body), "application/json", f"thebes-{task_id[:8]}-release.json")
 
     @made.get("/task/{task_id}/release.csv")
     async def table(task_id: str) -> Response:
         """The numbers of the release as a table."""
-        task, body = await found(task_id)
+        task, body = await hall.task(task_id)
         document: Any = registry.check(task["document"])
         written = await asyncio.to_thread(result.table_of, document, body_of(body))
         return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-release.csv")
@@ -88,7 +81,7 @@ def routes(hall: Hall) -> APIRouter:
     @made.get("/task/{task_id}/document.json")
     async def document(task_id: str) -> Response:
         """The document, whole."""
-        task, _ = await found(task_id)
+        task, _ = await hall.task(task_id)
         text = json.dumps(task["document"], indent=2, ensure_ascii=False)
         return attached(text, "application/json", f"thebes-{task_id[:8]}.json")
 

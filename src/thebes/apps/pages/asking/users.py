@@ -8,8 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from thebes.apps.pages.asking.hall import Hall, text
-from thebes.apps.pages.asking.signing import sentence
+from thebes.apps.pages.asking.hall import Hall, sentence, text
 from thebes.coordinator.accounts import SHORTEST_PASSWORD, Role, Somebody
 from thebes.privacy.faults import Mistake, Refusal
 
