@@ -17,7 +17,6 @@ MOST_COLUMNS = 250  #: in one list; what the whole statement gives is for whoeve
 MOST_TABLES = 60  #: each use counts, and each use of a WITH counts as what it reads
 MOST_ARGUMENTS = 20  #: of one function
 LONGEST_PATTERN = 100  #: bytes after LIKE or GLOB, where it is written out
-MOST_COLLECTORS = 10
 
 _WINDOW_PARTS = 60  # what one window is compiled to, compared with other parts
 _NO_CALLS = (exp.Connector, exp.Case, exp.Cast, exp.Exists)  # functions to sqlglot only
@@ -46,8 +45,6 @@ def too_large(tree: exp.Expr) -> str | None:
                 return f"gives a function more than {MOST_ARGUMENTS} arguments"
         elif isinstance(node, (exp.Like, exp.Glob)) and _bytes(node.expression) > LONGEST_PATTERN:
             return f"has a pattern of more than {LONGEST_PATTERN} bytes"
-    if len({table.db.lower() for table in tree.find_all(exp.Table) if table.db}) > MOST_COLLECTORS:
-        return f"reads more than {MOST_COLLECTORS} collectors"
     return None
 
 
