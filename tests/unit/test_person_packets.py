@@ -1,0 +1,158 @@
+"""A person's machine in a task of several packets: each under its own slot, all under one claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.person.home import Person
+from thebes.simulation import example
+from thebes.tasks.packets import slot_of
+from thebes.tasks.shape import Closed
+from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.wire.refusals import Unreachable
+
+EXAMPLE = {
+    "type": "ensemble",
+    "epsilon": 1.0,
+    "featurizer": "SELECT x0, x1, y FROM profile.example",
+    "label": "y",
+    "bounds": {
+        "x0": {"type": "range", "low": -3.0, "high": 3.0, "default": 0.0},
+        "x1": {"type": "range", "low": -3.0, "high": 3.0, "default": 0.0},
+        "y": {"type": "set", "values": [0, 1], "default": 0},
+    },
+    "bins": {"x0": [0.0], "x1": [0.0]},
+    "partitions": 3,
+    "subsets": 2,
+}
+
+
+@pytest.fixture
+def server() -> CoordinatorInMemory:
+    return CoordinatorInMemory()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def me(home: Path, server: CoordinatorInMemory) -> Iterator[Person]:
+    with Person(home, client=server, delay=False) as person:  # type: ignore[arg-type]
+        example.fill(person, seed=4)
+        yield person
+
+
+def sent(server: CoordinatorInMemory) -> list[dict[str, Any]]:
+    return [json.loads(body) for body in server.bodies]
+
+
+def spent(person: Person) -> dict[str, Any]:
+    return dict(person.ledger()["local"]["period"]["spent"])
+
+
+def nothing_reserved(person: Person) -> bool:
+    return person.ledger()["local"]["period"]["reserved"] == {"epsilon": 0.0, "delta": 0.0}
+
+
+def test_every_packet_goes_to_its_own_part_under_its_own_slot_and_they_cost_the_price(
+    me: Person, server: CoordinatorInMemory
+) -> None:
+    task = server.post(EXAMPLE)
+    me.accept(task)
+    assert me.wait(task)["state"] == "sent"
+    packets = sent(server)
+    assert [packet["part"] for packet in packets] == ["phase-0.packet-0", "phase-0.packet-1"]
+    first = packets[0]["contributor"]
+    assert [packet["contributor"] for packet in packets] == [slot_of(first, 0), slot_of(first, 1)]
+    aggregator = server.aggregators[task]
+    for number, packet in enumerate(packets):
+        ask = aggregator.ask(packet["contributor"], number)
+        assert packet["ask_id"] == ask.ask_id  # type: ignore[union-attr]
+    assert aggregator.counts == [1, 1]  # type: ignore[attr-defined]
+    assert spent(me)["epsilon"] == 1.0
+    assert nothing_reserved(me)
+
+
+def test_a_crash_between_packets_sends_each_of_them_once(home: Path, server: CoordinatorInMemory) -> None:
+    def lose(what: str) -> None:
+        if what == "submit" and len(server.bodies) == 1:
+            raise Unreachable(server.url, "the machine stopped here")
+
+    with Person(home, client=server, delay=False) as person:  # type: ignore[arg-type]
+        example.fill(person, seed=4)
+        task = server.post(EXAMPLE)
+        person.accept(task)
+        server.after = lose
+        person._work.turn()
+        assert len(server.heard) == 1
+    server.after = lambda what: None
+    with Person(home, client=server, delay=False) as again:  # type: ignore[arg-type]
+        assert again.wait(task)["state"] == "sent"
+        assert sorted(part for _, part, _ in server.heard) == ["phase-0.packet-0", "phase-0.packet-1"]
+        assert server.bodies[0] == server.bodies[1]  # the lost receipt was fetched with the same bytes
+        assert spent(again)["epsilon"] == 1.0
+
+
+def test_a_phase_that_closes_between_packets_keeps_what_was_sent_and_gives_the_rest_back(
+    me: Person, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = server.post(EXAMPLE)
+    aggregator = server.aggregators[task]
+
+    def close(what: str) -> None:
+        if what == "submit":
+            monkeypatch.setattr(aggregator, "ask", lambda slot, packet=0: Closed())
+
+    server.after = close
+    me.accept(task)
+    ended = me.wait(task)
+    assert ended["state"] == "sent"
+    assert "closed before every packet" in ended["note"]
+    assert len(server.bodies) == 1
+    assert spent(me)["epsilon"] == 0.5
+    assert nothing_reserved(me)
+
+
+def test_one_answer_about_a_threshold_is_the_whole_of_a_participation(me: Person, server: CoordinatorInMemory) -> None:
+    task = server.post({k: v for k, v in EXAMPLE.items() if k != "bins"})
+    me.accept(task)
+    assert me.wait(task)["state"] == "sent"
+    (answer,) = sent(server)
+    assert answer["part"] == "phase-0"
+    assert set(answer["payload"]) == {"report"}
+    assert spent(me)["epsilon"] == 1.0
+    assert nothing_reserved(me)
+
+
+def test_a_server_that_asks_for_a_part_the_task_does_not_have_gets_nothing(
+    me: Person, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    task = server.post(EXAMPLE)
+    honest = server.aggregators[task].ask
+    for part, phase in (("phase-0.packet-1", 0), ("phase-7", 7), ("phase-0", 0), ("elsewhere", 0)):
+        asked = replace(honest("x"), part=part, phase=phase)  # type: ignore[type-var]
+        monkeypatch.setattr(server.aggregators[task], "ask", lambda slot, packet=0, asked=asked: asked)
+        fresh = server.post({**EXAMPLE, "name": part})
+        monkeypatch.setattr(server.aggregators[fresh], "ask", lambda slot, packet=0, asked=asked: asked)
+        me.accept(fresh)
+        assert me.wait(fresh)["state"] == "failed"
+    assert server.bodies == []
+    assert spent(me)["epsilon"] == 0
+
+
+def test_a_document_without_noise_is_not_answered(me: Person, server: CoordinatorInMemory) -> None:
+    task = server.post({**EXAMPLE, "perturbation": "none"})
+    me.accept(task)
+    ended = me.wait(task)
+    assert ended["state"] == "failed"
+    assert "simulations only" in ended["note"]
+    assert (server.bodies, spent(me)["epsilon"]) == ([], 0)
