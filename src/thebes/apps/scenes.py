@@ -47,7 +47,7 @@ def wanted(people: int) -> int:
 def scenes(people: int) -> list[Scene]:
     """Every scene, for so many people. A small crowd pays more for the same sharpness."""
     sharp = float(max(1, -(-100 // wanted(people))))
-    made = [*_of_contributors(sharp), *_of_requestors(sharp), _network()]
+    made = [*_of_contributors(sharp), *_of_requestors(sharp), _packets(sharp), _network()]
     return [_counted(scene, people) for scene in made]
 
 
@@ -192,6 +192,27 @@ def _of_requestors(sharp: float) -> list[Scene]:
     ]
 
 
+def _packets(sharp: float) -> Scene:
+    x = {"type": "range", "low": -3, "high": 3, "default": 0}
+    return Scene(
+        "y from two packets each",
+        {
+            "type": "ensemble",
+            "epsilon": 8 * sharp,
+            "featurizer": "SELECT x0, x1, y FROM profile.example",
+            "label": "y",
+            "bounds": {"x0": x, "x1": x, "y": {"type": "set", "values": [0, 1], "default": 0}},
+            "bins": {"x0": [-0.5, 0.5], "x1": [-0.5, 0.5]},
+            "partitions": 1,
+            "subsets": 2,
+            "votes": "probability",
+            "purpose": "To learn a rule from packets that each hold one input and the label, changed at random",
+        },
+        _votes_beside_regression,
+        metric="accuracy",
+    )
+
+
 def _network() -> Scene:
     return Scene(
         "y from a small network",
@@ -324,6 +345,23 @@ def _classifier(least: float) -> Callable[[Release, Rows, Rows], Verdict]:
         return Verdict(true, value, value >= least)
 
     return judge
+
+
+def _votes_beside_regression(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+
+    inputs = ("x0", "x1")
+    everyone, told = _table(everybody, inputs), _column(everybody, "y")
+    label = _column(mine, "y")
+    exact = LogisticRegression().fit(_table(mine, inputs), label) if len(set(label.tolist())) > 1 else None
+
+    def accuracy(guess: Any) -> float:
+        return float(np.mean(np.asarray(guess, dtype=float) == told))
+
+    true = accuracy(np.full(len(told), label[0]) if exact is None else exact.predict(everyone))
+    value = accuracy(release.model.predict(everyone))  # type: ignore[attr-defined]
+    return Verdict(true, value, value >= 0.3)
 
 
 def _network_beside_descent(release: Release, mine: Rows, everybody: Rows) -> Verdict:
