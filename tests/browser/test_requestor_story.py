@@ -282,6 +282,32 @@ def test_an_expert_goes_from_form_to_json_and_back_and_loses_nothing(town: Town,
     assert "written by hand" in page.inner_text("#fields")
 
 
+def test_what_is_typed_while_an_answer_is_on_its_way_stays(town: Town, visit: Callable[..., Visitor]) -> None:
+    me = visit(town.url)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    waiting: list[Any] = []
+    page.route("**/ask/fields", lambda route: waiting.append(route))
+    page.get_by_role("checkbox", name="age").check()
+    page.fill("#name", "typed meanwhile")
+    page.fill("#epsilon", "0.25")
+    page.get_by_label("JSON (for experts)").focus()
+    expect(page.locator("#bound-0-low")).to_have_count(0)
+    page.wait_for_timeout(300)
+    assert len(waiting) == 1
+    waiting[0].continue_()
+    page.unroute("**/ask/fields")
+    page.locator("#bound-0-low").wait_for()
+    assert page.input_value("#name") == "typed meanwhile"
+    assert page.input_value("#epsilon") == "0.25"
+    page.fill("#bound-0-low", "0")  # its change, and then the change to JSON: the last word counts
+    page.get_by_label("JSON (for experts)").check()
+    page.locator("#raw").wait_for()
+    page.wait_for_timeout(1500)
+    assert json.loads(page.locator("#raw").input_value())["epsilon"] == 0.25
+
+
 def test_the_keyboard_composes_a_question(town: Town, visit: Callable[..., Visitor]) -> None:
     me = signed_in(town, visit)
     page = me.page
