@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from thebes.apps.pages.asking import composing, log, looking, schemas, signing, task, users
+from thebes.apps.pages.asking import composing, groups, log, looking, schemas, signing, task, users
 from thebes.apps.pages.asking.hall import PLACES, Hall
 from thebes.apps.pages.frame import Frame, serve_files
 from thebes.coordinator.reception import Reception
@@ -14,5 +14,5 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     """Put the pages onto a coordinator's interface."""
     hall = Hall(Frame("coordinator", PLACES), reception)
     serve_files(api)
-    for page in (looking, task, composing, signing, users, schemas, log):
+    for page in (looking, task, composing, signing, users, schemas, groups, log):
         api.include_router(page.routes(hall))

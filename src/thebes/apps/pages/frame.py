@@ -48,7 +48,14 @@ class Frame:
             lstrip_blocks=True,
         )
         self._templates.filters.update(
-            figure=figure, percent=percent, when=when, day=day, pretty=pretty, epsilon=figure, plural=plural
+            figure=figure,
+            percent=percent,
+            when=when,
+            day=day,
+            pretty=pretty,
+            epsilon=figure,
+            plural=plural,
+            apart=apart,
         )
         self._templates.globals.update(about=about, places=places, version=__version__, draw=drawing)
 
@@ -108,6 +115,11 @@ def percent(share: float) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`3 rows`, `1 row`."""
     return f"{figure(count)} {one if count == 1 else many or one + 's'}"
+
+
+def apart(digest: str) -> str:
+    """A digest in groups of four, as it is compared by eye or read out over a telephone."""
+    return " ".join(digest[place : place + 4] for place in range(0, len(digest), 4))
 
 
 def when(moment: float | str | None) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from thebes.apps.pages.frame import Frame, Place, serve_files
-from thebes.apps.pages.own import accepted, data, overview, privacy, rules, tasks
+from thebes.apps.pages.own import accepted, data, groups, overview, privacy, rules, tasks
 from thebes.apps.pages.own.indoors import Indoors
 from thebes.person.guard import Door
 from thebes.person.home import Person
@@ -16,6 +16,7 @@ PLACES = (
     Place("/tasks", "Open tasks"),
     Place("/accepted", "Accepted"),
     Place("/rules", "Standing rules"),
+    Place("/groups", "Groups"),
     Place("/privacy", "My privacy"),
 )
 
@@ -24,5 +25,5 @@ def put_on(api: FastAPI, person: Person, door: Door) -> None:
     """Put the pages onto a person's interface."""
     indoors = Indoors(Frame("your machine", PLACES), person, door)
     serve_files(api)
-    for page in (overview, data, tasks, accepted, rules, privacy):
+    for page in (overview, data, tasks, accepted, rules, groups, privacy):
         api.include_router(page.routes(indoors))

@@ -30,6 +30,7 @@ PLACES = (
     Place("/ended", "Ended"),
     Place("/ask", "Ask"),
     Place("/schemas", "Schemas"),
+    Place("/groups", "Groups"),
     Place("/log", "Log"),
 )
 USERS = Place("/users", "Users")
