@@ -163,6 +163,31 @@ def test_perturbed_rows_of_fifty_people(world: World) -> None:
     assert abs(release.frequencies["species"]["cat"] - cats) < 0.5
 
 
+def test_a_rule_from_two_packets_of_each_of_fifty_people(world: World) -> None:
+    document = {
+        "type": "ensemble",
+        "epsilon": 12.0,
+        "server": "untrusted",
+        "featurizer": "SELECT x0, x1, y FROM profile.example",
+        "label": "y",
+        "bounds": {c: {**X[c], "default": 0.0} for c in X} | {"y": {"type": "set", "values": [0, 1], "default": 0}},
+        "bins": {"x0": [0.0], "x1": [0.0]},
+        "partitions": 2,
+        "subsets": 2,
+        "votes": "probability",
+    }
+    release = world.answered(document)
+    certified(release, document, "none")
+    assert [told["mechanism"] for told in release.certificate.parameters["mechanisms"]] == ["randomized-response"]
+    shares = release.extra["base_rate"]
+    truth = np.mean([row["y"] for row in world.rows("example")])
+    half = (shares["interval"]["high"]["1"] - shares["interval"]["low"]["1"]) / 2
+    assert abs(shares["value"]["1"] - truth) < 5 * half + 0.1
+    x = np.random.default_rng(1).normal(size=(2000, 2))
+    same = np.sign(x[:, 0]) == np.sign(x[:, 1])  # where both packets say the same
+    assert (release.model.predict(x) == (x.sum(axis=1) > 0))[same].mean() > 0.9
+
+
 def test_one_round_of_training_with_fifty_people(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

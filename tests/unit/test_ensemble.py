@@ -22,8 +22,8 @@ from thebes.tasks.ensemble import choosing, plan
 from thebes.tasks.ensemble.cells import Cut, cells_of, given
 from thebes.tasks.ensemble.histogram import FOLDS, Histogram
 from thebes.tasks.ensemble.searching import Search, margin
-from thebes.tasks.packets import part_of, partition_of, parts_of, phase_of, slot_of
-from thebes.tasks.shape import Ask, Setting
+from thebes.tasks.packets import drawn, part_of, partition_of, parts_of, phase_of, slot_of
+from thebes.tasks.shape import Ask, Setting, Wait
 
 RANGES = {f"x{i}": {"type": "range", "low": -4.0, "high": 4.0, "default": 0.0} for i in range(4)}
 TOWN = {"town": {"type": "set", "values": ["a", "b", "c"], "default": "a"}}
@@ -99,6 +99,22 @@ def test_thresholds_and_scouts_have_phases_and_people_of_their_own() -> None:
     assert checked(subsets=3).packets(6) == 3
     assert checked(max_count=400).wanted_in(6) == 400
     assert checked(max_count=400).wanted_in(0) == checked().least_in(0)
+
+
+def test_an_early_phase_calls_a_few_more_than_it_needs_and_the_last_one_everybody() -> None:
+    document = checked(min_count=100_000, binning_steps=4)
+    needed = document.least_in(0)
+    everybody = sum(map(document.least_in, range(document.phases)))
+    assert document.called_in(0) * everybody == pytest.approx(3 * needed)
+    assert document.called_in(document.last) == 1.0
+    called = [sum(drawn(f"slot {i}", phase, document.called_in(phase)) for i in range(20_000)) for phase in (0, 1)]
+    assert called == pytest.approx([20_000 * document.called_in(0)] * 2, rel=0.15)
+    assert checked(min_count=20).called_in(0) == pytest.approx(1.0, abs=0.7)
+    setting = Setting(Unit.DEVICE, randomness.seeded_for_simulation(1))
+    aggregator = registry.aggregator(document, setting)
+    asked = [type(aggregator.ask(f"slot {i}")) for i in range(2000)]
+    assert Counter(asked)[Ask] == sum(drawn(f"slot {i}", 0, document.called_in(0)) for i in range(2000))
+    assert set(asked) == {Ask, Wait}
 
 
 def test_packets_share_epsilon_and_a_single_answer_has_all_of_it() -> None:

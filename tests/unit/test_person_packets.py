@@ -121,7 +121,7 @@ def test_a_phase_that_closes_between_packets_keeps_what_was_sent_and_gives_the_r
 
 
 def test_one_answer_about_a_threshold_is_the_whole_of_a_participation(me: Person, server: CoordinatorInMemory) -> None:
-    task = server.post({k: v for k, v in EXAMPLE.items() if k != "bins"})
+    task = server.post({**{k: v for k, v in EXAMPLE.items() if k != "bins"}, "min_count": 1})
     me.accept(task)
     assert me.wait(task)["state"] == "sent"
     (answer,) = sent(server)

@@ -34,5 +34,10 @@ def partition_of(slot: str, partitions: int) -> int:
     return int.from_bytes(_hash("partition", slot)[:8], "big") % partitions if partitions > 1 else 0
 
 
+def drawn(slot: str, phase: int, share: float) -> bool:
+    """Whether a slot is among that share of all slots which a phase calls; each phase draws anew."""
+    return int.from_bytes(_hash(f"call {phase}", slot)[:8], "big") < share * 2**64
+
+
 def _hash(what: str, of: str) -> bytes:
     return hashlib.sha256(f"thebes {what}: {of}".encode()).digest()

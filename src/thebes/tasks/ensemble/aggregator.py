@@ -22,9 +22,9 @@ from thebes.tasks.ensemble.model import described
 from thebes.tasks.ensemble.release import EnsembleRelease
 from thebes.tasks.ensemble.searching import Search
 from thebes.tasks.gathering import Arrays, Gathering
-from thebes.tasks.packets import parts_of
+from thebes.tasks.packets import drawn, parts_of
 from thebes.tasks.release import LEVEL
-from thebes.tasks.shape import Setting
+from thebes.tasks.shape import Ask, Closed, Setting, Wait
 
 COLLUDING = (0.01, 0.05, 0.1)
 
@@ -84,6 +84,12 @@ class EnsembleAggregator(Gathering):
             cells = self._cells(*place)
             self._heard[place] = Histogram.empty(cells, plan.mechanism(self.document, cells.size, phase))
         return self._heard[place]
+
+    def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
+        """As ever, but an early phase that needs few calls few, by their slots; the others wait for theirs."""
+        asked = super().ask(slot, packet)
+        called = self.setting.simulated or drawn(slot, self.phase, self.document.called_in(self.phase))
+        return asked if called or not isinstance(asked, Ask) else Wait(1.0)
 
     def payload(self, packet: int = 0, partition: int = 0) -> dict[str, Any]:
         if self.phase < self.document.searching:

@@ -172,6 +172,14 @@ class EnsembleDocument(PeopleDocument):
         share = searchers / self.searching if phase < self.searching else scouts
         return max(1, math.ceil(everybody * share - 1e-9))
 
+    def called_in(self, phase: int) -> float:
+        """The share of the slots that may answer an early phase: three times as many as it needs and more where these
+        are few. Everybody who is there at once would fill it many times over, and pay for nothing."""
+        if phase >= self.last:
+            return 1.0
+        least, everybody = self.least_in(phase), sum(map(self.least_in, range(self.phases)))
+        return min(1.0, max(3 * least, least + 6 * math.sqrt(least) + 2) / everybody)
+
     def wanted_in(self, phase: int) -> int:
         return super().wanted_in(phase) if phase >= self.last else self.least_in(phase)
 
