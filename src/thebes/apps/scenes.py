@@ -58,7 +58,9 @@ def waiting(people: int) -> list[Scene]:
 
 def _counted(scene: Scene, people: int) -> Scene:
     count = LEAST if scene.few else wanted(people)
-    return Scene(scene.name, {**scene.document, "name": scene.name, "min_count": count}, scene.judge, scene.metric, scene.few)
+    return Scene(
+        scene.name, {**scene.document, "name": scene.name, "min_count": count}, scene.judge, scene.metric, scene.few
+    )
 
 
 def _of_contributors(sharp: float) -> list[Scene]:
