@@ -26,6 +26,7 @@ from thebes.privacy.faults import Mistake
 __all__ = [
     "bounded",
     "count",
+    "ensemble",
     "function",
     "gaussian_nb",
     "gradient",
@@ -202,6 +203,42 @@ def bounded(featurizer: str, *, epsilon: float, bounds: Bounds, mechanism: str =
         bounds={"species": values("cat", "dog", default="dog"), "age": range_(0, 30, default=5)})
     """
     fields = {"type": "bounded", "server": "untrusted", "featurizer": featurizer, "mechanism": mechanism}
+    return _written(fields, epsilon, bounds, options)
+
+
+def ensemble(
+    featurizer: str,
+    *,
+    label: str,
+    epsilon: float,
+    bounds: Bounds,
+    method: str = "vote",
+    partitions: int = 8,
+    subset_size: int = 1,
+    subsets: int = 1,
+    bins: str | int | Mapping[str, Sequence[float]] = "median",
+    **options: Any,
+) -> Task:
+    """A classifier of `label` from packets that each hold a few features, changed at random by their owners.
+
+    `method`: "vote" (AnonML's ensemble) or "odds" (log-odds that add up). Options besides: feature_subsets, groups,
+    perturbation, votes, classifier, score, training, binning_share, binning_steps, scouting_share.
+
+    Example: ensemble("SELECT age, sex, income FROM census.person", label="income", epsilon=2, min_count=1000,
+        bounds={"age": range_(17, 90, default=40), "sex": values("Female", "Male", default="Male"),
+                "income": values("<=50K", ">50K", default="<=50K")})
+    """
+    fields = {
+        "type": "ensemble",
+        "server": "untrusted",
+        "featurizer": featurizer,
+        "label": label,
+        "method": method,
+        "partitions": partitions,
+        "subset_size": subset_size,
+        "subsets": subsets,
+        "bins": bins,
+    }
     return _written(fields, epsilon, bounds, options)
 
 

@@ -39,6 +39,7 @@ WRITTEN: dict[str, dict[str, Any]] = {
     "random_forest": task.random_forest(
         PAIR, inputs=["x0"], output="y", epsilon=4, bounds={**SQUARE, "y": task.values(0, 1)}
     ),
+    "ensemble": task.ensemble(PAIR, label="y", epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, method="odds"),
     "bounded": task.bounded(PAIR, epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, mechanism="auto"),
 }
 
