@@ -33,6 +33,7 @@ def test_the_description_names_every_address_of_the_contract(server: Server) -> 
         ("/api/task/{task_id}/submit", "post"),
         ("/api/task/{task_id}/submit", "delete"),
         ("/api/quote", "post"),
+        ("/api/check", "post"),
         ("/api/schema", "get"),
         ("/api/schema", "post"),
         ("/api/login", "post"),
@@ -43,7 +44,6 @@ def test_the_description_names_every_address_of_the_contract(server: Server) -> 
         ("/api/site", "get"),
         ("/api/health", "get"),
         ("/metrics", "get"),
-        ("/", "get"),
     }
 
 

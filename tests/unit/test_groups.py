@@ -450,6 +450,15 @@ def test_whatever_is_wrong_with_a_token_the_refusal_is_the_same(
     assert front.submit(task_id, good).status_code == 202
 
 
+@pytest.mark.parametrize("part", ["phase-1", "phase-0.packet-0", "phase--1", "phase-99999999999", "x", "phase-0x"])
+def test_a_part_that_the_task_does_not_have_is_refused_before_its_token_is_looked_at(
+    front: Front, peers: list[Peer], part: str
+) -> None:
+    task_id = front.post(ROWS)
+    body = sent(front, task_id, peers[0], {"species": 1})
+    refused(front.submit(task_id, {**body, "part": part}), 422, "part")
+
+
 def test_one_bad_token_among_many_at_once_spoils_no_other(front: Front, peers: list[Peer]) -> None:
     task_id = front.post(ROWS)
     bodies = [sent(front, task_id, peer, {"species": 1}) for peer in peers[:11]]

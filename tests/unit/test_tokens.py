@@ -76,6 +76,16 @@ def test_a_second_token_for_a_context_has_the_same_pseudonym_and_other_bytes(
     assert verify(published, HERE, REPORT, first) == verify(published, HERE, other, second)
 
 
+def test_a_peer_knows_its_pseudonym_in_a_context_before_it_presents(
+    credential: Credential, published: Parameters
+) -> None:
+    for part in ("h0", "h1"):
+        context = replace(HERE, part=part)
+        token = credential.present(context, REPORT, published)
+        assert credential.pseudonym(context) == verify(published, context, REPORT, token)
+    assert credential.pseudonym(HERE) != credential.pseudonym(replace(HERE, part="h1"))
+
+
 def test_a_token_counts_for_its_report_context_and_group_alone(credential: Credential, published: Parameters) -> None:
     token = credential.present(HERE, REPORT, published)
     elsewhere = [

@@ -139,7 +139,7 @@ def join(
     from thebes.person.home import open_person
 
     with open_person(home, coordinator=coordinator) as me:
-        joined = me.enrol(name, code, pin, epoch=epoch)
+        joined = me.enrol(name, code, None if pin is None else "".join(pin.split()).lower(), epoch=epoch)
     typer.echo(f"You are a member of {name}, epoch {joined['epoch']}. Its digest is")
     typer.echo(joined["digest"])
     typer.echo(joined["anonymity"])

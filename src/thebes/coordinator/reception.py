@@ -32,6 +32,7 @@ from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_p
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument, PeopleDocument
+from thebes.tasks.packets import parts_of, phase_of
 from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Wait
 from thebes.wire import log
@@ -271,6 +272,8 @@ class Reception:
             if sent.contributor is None:
                 raise Mistake("contributor", "is missing")
             return sent.contributor
+        if not _has(document, sent.part):  # before a curve is touched: its tokens' context would be made first
+            raise Mistake("part", "is not a part of this task")
         if sent.token is None:
             raise Mistake("token", f"is missing: only members of the group {document.group} answer this task")
         record = await self._in_reader(lambda: self._record(document))
@@ -454,6 +457,14 @@ class Reception:
 def _operates(asking: Somebody) -> None:
     if asking.role is not Role.OPERATOR:
         raise NotAllowed("only operators see and change users and groups")
+
+
+def _has(document: PeopleDocument, part: str) -> bool:
+    """Whether a task has, had or will have this part."""
+    phase = phase_of(part).removeprefix("phase-")
+    if not phase.isdecimal() or not phase.isascii() or len(phase) > 9 or int(phase) >= document.phases:
+        return False
+    return part in parts_of(f"phase-{int(phase)}", document.packets(int(phase)))
 
 
 def _price(document: PeopleDocument) -> dict[str, Any]:

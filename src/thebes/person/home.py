@@ -306,6 +306,10 @@ class Person:
             "journal": [asdict(entry) for entry in self._ledger.journal()],
             "settings": self.settings().as_json(),
             "rules": self.rules(),
+            "groups": [
+                {"name": m.name, "epoch": m.epoch, "digest": m.pin, "enrolled": m.enrolled}
+                for m in self._book.memberships()
+            ],
         }
 
     def destroy(self) -> None:
