@@ -69,8 +69,12 @@ def test_every_packet_goes_to_its_own_part_under_its_own_slot_and_they_cost_the_
     assert me.wait(task)["state"] == "sent"
     packets = sent(server)
     assert [packet["part"] for packet in packets] == ["phase-0.packet-0", "phase-0.packet-1"]
-    first = packets[0]["contributor"]
-    assert [packet["contributor"] for packet in packets] == [slot_of(first, 0), slot_of(first, 1)]
+    slots = [packet["contributor"] for packet in packets]
+    (mine,) = me._book.participations(task_id=task)
+    assert slots == [slot_of(mine.slot, 1), slot_of(mine.slot, 2)]
+    # whoever hears one of them can neither work out the other nor the pseudonym that both come from
+    assert slots[1] not in [slot_of(slots[0], number) for number in range(10)]
+    assert mine.slot not in slots
     aggregator = server.aggregators[task]
     for number, packet in enumerate(packets):
         ask = aggregator.ask(packet["contributor"], number)
@@ -98,6 +102,30 @@ def test_a_crash_between_packets_sends_each_of_them_once(home: Path, server: Coo
         assert sorted(part for _, part, _ in server.heard) == ["phase-0.packet-0", "phase-0.packet-1"]
         assert server.bodies[0] == server.bodies[1]  # the lost receipt was fetched with the same bytes
         assert spent(again)["epsilon"] == 1.0
+
+
+def test_taking_back_between_packets_takes_back_what_was_sent_and_sends_nothing_more(
+    me: Person, server: CoordinatorInMemory
+) -> None:
+    def away(what: str) -> None:
+        if what == "ask" and server.bodies:
+            raise Unreachable(server.url, "between two packets")
+
+    server.before = away
+    task = server.post(EXAMPLE)
+    me.accept(task)
+    me._work.turn()
+    assert me.participations()[-1]["state"] == "reserved"
+    assert [part for _, part, _ in server.heard] == ["phase-0.packet-0"]
+    taken = me.withdraw(task)
+    assert taken["state"] == "withdrawn"
+    assert "the server destroyed it" in taken["note"]
+    assert not server.heard
+    server.before = lambda what: None
+    me._work.turn()
+    assert not server.heard
+    assert spent(me)["epsilon"] == 0.5
+    assert nothing_reserved(me)
 
 
 def test_a_phase_that_closes_between_packets_keeps_what_was_sent_and_gives_the_rest_back(

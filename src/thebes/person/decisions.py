@@ -95,19 +95,24 @@ class Decisions:
         if not mine:
             raise NotFound("you take no part in this task")
         latest = mine[-1]
-        if latest.state in (State.RESERVED, State.ASKED, State.COMPUTED):
-            gone = self._book.drop(latest, State.WITHDRAWN, note="taken back before anything was sent")
-            self._purse.release(latest.claim_key)
-            return gone
         if latest.state is State.SENDING:
             raise Conflict("it is being sent just now; try again when it has arrived")
-        if latest.state is not State.SENT:
+        before_more = latest.state in (State.RESERVED, State.ASKED, State.COMPUTED)
+        if not before_more and latest.state is not State.SENT:
             raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
-        for sending in self._book.sendings(latest):
-            if sending.receipt is not None:
-                self._client.withdraw(task_id, sending.receipt)
-        note = "taken back; the server destroyed it, what it cost stays spent"
-        return self._book.move(latest, State.WITHDRAWN, note=note)
+        receipts = [sending.receipt for sending in self._book.sendings(latest) if sending.receipt is not None]
+        for receipt in receipts:  # also where a further packet is still to go
+            self._client.withdraw(task_id, receipt)
+        note = (
+            "taken back; the server destroyed it, what it cost stays spent"
+            if receipts
+            else "taken back before anything was sent"
+        )
+        if not before_more:
+            return self._book.move(latest, State.WITHDRAWN, note=note)
+        gone = self._book.drop(latest, State.WITHDRAWN, note=note)
+        self._purse.release(latest.claim_key)
+        return gone
 
     def apply_rules(self) -> None:
         """Agree to what the rules cover."""

@@ -244,7 +244,7 @@ class Work:
         number = sum(sending.receipt is not None for sending in self._book.sendings(participation))
         document = participation.document
         if not takes_tokens(document):
-            return slot_of(participation.slot, number), number
+            return _slot(participation, number), number
         if document.phases > 1 or number >= document.packets(0):
             return secrets.token_hex(16), number
         part = part_of(0, number, document.packets(0))
@@ -426,6 +426,13 @@ class Work:
 
     def _numbered(self, participation: Participation) -> Packet:
         return participation.id, sum(s.receipt is not None for s in self._book.sendings(participation))
+
+
+def _slot(participation: Participation, number: int) -> str:
+    """The slot of a packet. Where there may be several none is the pseudonym itself, from which all others follow."""
+    document = participation.document
+    several = isinstance(document, PeopleDocument) and max(map(document.packets, range(document.phases))) > 1
+    return slot_of(participation.slot, number + 1) if several else participation.slot
 
 
 def takes_tokens(document: Document) -> TypeGuard[PeopleDocument]:
