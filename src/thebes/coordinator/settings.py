@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes.privacy.faults import Mistake
-from thebes.tasks.wording import in_words
 from thebes.tasks.document import SERVER_FLOOR
+from thebes.tasks.wording import in_words
 
 FILE = "coordinator.toml"
 
