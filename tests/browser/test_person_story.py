@@ -17,7 +17,7 @@ from neighbours import BARS, COMMUTES, MEDIAN, NEIGHBOURS, RIDES, ROWS, Neighbou
 from thebes.testing.browser import PHONE, Visitor
 
 pytestmark = pytest.mark.slow
-PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/privacy")
+PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy")
 
 
 @pytest.fixture(scope="module")

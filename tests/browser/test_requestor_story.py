@@ -373,7 +373,9 @@ def test_every_page_fits_and_can_be_used_by_everybody(
     me.expected = {404}
     tasks = {f"task-{name}": f"/task/{task_id}" for name, task_id in answered.items()}
     like = {"ask-like": f"/ask?like={answered['model']}", "none": "/task/none"}
-    plain = {name or "tasks": f"/{name}" for name in ("", "ended", "ask", "users", "schemas", "log", "sign-in")}
+    plain = {
+        name or "tasks": f"/{name}" for name in ("", "ended", "ask", "users", "schemas", "groups", "log", "sign-in")
+    }
     trouble = []
     for name, address in {**plain, **tasks, **like}.items():
         me.open(address)

@@ -81,7 +81,7 @@ def network() -> dict[str, Any]:
 #: a stranger's words: markup, quotes that end attributes, characters that hide and reorder
 HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{ 7*7 }}'
 HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
-ADDRESSES = ("/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/privacy", "/privacy/journal")
+ADDRESSES = ("/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy", "/privacy/journal")
 
 
 class Page(HTMLParser):
