@@ -39,7 +39,6 @@ def run(
     folder = prepared(home)
     person = Person(folder, coordinator=coordinator, proxy=proxy, delay=delay, passphrase=passphrase)
     try:
-        (folder / DAEMON).unlink(missing_ok=True)  # what an earlier process left behind
         make_token(folder)
         access = Access(folder)
         if fill is not None:

@@ -26,7 +26,7 @@ from thebes.person.board import Board
 from thebes.person.book import Book
 from thebes.person.decisions import Decisions
 from thebes.person.example import example
-from thebes.person.folder import Hold, prepared
+from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
 from thebes.person.participation import State
@@ -65,6 +65,7 @@ class Person:
     ) -> None:
         self.home = prepared(folder)
         self._hold = Hold(self.home)
+        (self.home / DAEMON).unlink(missing_ok=True)  # left by a process that was killed; its port may be anybody's now
         self._clock, self._delay = clock, delay
         try:
             self._open(coordinator, proxy, passphrase, client)

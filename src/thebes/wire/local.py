@@ -91,7 +91,7 @@ class Local:
         """The daemon that holds `home`, or None where nobody does. The token is shown only while the home is held:
         an address that was left behind may belong to somebody else by now."""
         try:
-            Hold(home).close()
+            Hold(home, shared=True).close()  # others who only look are not taken for one who holds it
             return None
         except HomeInUse:
             url = announced(home).get("url")
