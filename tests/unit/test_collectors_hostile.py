@@ -8,6 +8,7 @@ import io
 import json
 import sqlite3
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -251,3 +252,31 @@ def test_a_history_with_any_damage_ends_in_rows_or_in_a_mistake(home: HomeOnDisk
             home.collect(Browser(), "--file", str(path))
 
     every()
+
+
+def test_an_archive_that_says_very_much_about_a_file_is_not_read_into_memory(tmp_path: Path) -> None:
+    head = tarfile.TarInfo("head")
+    head.type, head.size = tarfile.XHDTYPE, 2**26
+    file = tmp_path / "export.tar.gz"
+    with gzip.open(file, "wb", compresslevel=1) as archive:
+        archive.write(head.tobuf(tarfile.USTAR_FORMAT))
+        for _ in range(2**6):
+            archive.write(bytes(2**20))
+    tracemalloc.start()
+    with pytest.raises(Mistake, match=r"export\.tar\.gz"):
+        list(sources.members(file, lambda name: True))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2**24
+
+
+def test_a_database_cannot_compute_a_value_larger_than_any_it_would_hold(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "History"
+    with contextlib.closing(sqlite3.connect(file)) as made:
+        made.execute("CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT AS ('http://a/' || hex(zeroblob(20000000))))")
+        made.execute("CREATE TABLE visits (id INTEGER PRIMARY KEY, visit_time, visit_duration, url)")
+        made.execute("INSERT INTO urls (id) VALUES (1)")
+        made.execute("INSERT INTO visits VALUES (1, 13000000000000000, 1, 1)")
+        made.commit()
+    with pytest.raises(Mistake, match="History"):
+        home.collect(Browser(), "--file", str(file))

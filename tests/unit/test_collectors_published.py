@@ -71,6 +71,20 @@ class Package:
             del sys.modules[module]
 
 
+def compiled_copy(package: Package, module: str) -> Path:
+    """Where Python would look for it."""
+    folder = package.folder / "__pycache__"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{module}.{sys.implementation.cache_tag}.pyc"
+
+
+@pytest.fixture(autouse=True)
+def afterwards_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that loaded somebody's package compiles everything anew; this one goes on with other tests."""
+    monkeypatch.setattr(sys, "pycache_prefix", sys.pycache_prefix)
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+
+
 @pytest.fixture
 def key() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.generate()
@@ -175,7 +189,7 @@ def test_a_compiled_copy_beside_the_sources_is_never_used(package: Package, key:
     assert len(evil) == facts.st_size
     whole = source.read_bytes()
     source.write_bytes(evil)
-    py_compile.compile(str(source), doraise=True)
+    py_compile.compile(str(source), cfile=str(compiled_copy(package, "collector")), doraise=True)
     source.write_bytes(whole)
     os.utime(source, ns=(facts.st_atime_ns, facts.st_mtime_ns))
     compiled = next((package.folder / "__pycache__").glob("collector*.pyc"))
@@ -184,6 +198,29 @@ def test_a_compiled_copy_beside_the_sources_is_never_used(package: Package, key:
     compiled.write_bytes(content)
     made, _ = load(offer("steps"))
     assert made.description == "Counts steps."
+
+
+def test_a_compiled_copy_is_not_used_either_for_what_is_imported_while_it_runs(
+    package: Package, key: Ed25519PrivateKey, tmp_path: Path
+) -> None:
+    program = (package.folder / "collector.py").read_text()
+    (package.folder / "collector.py").write_text(
+        f"{program}        from acme_steps.late import SAID as said\n        self.said = said\n"
+    )
+    (package.folder / "late.py").write_text("SAID = 'signed'\n")
+    package.sign(key)
+    other = tmp_path / "other.py"
+    other.write_text("SAID = 'never signed'\n")
+    # one that Python takes without asking whether it belongs to the source
+    never_checked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(other), cfile=str(compiled_copy(package, "late")), invalidation_mode=never_checked)
+    made: Any = load(offer("steps"))[0]
+
+    class Nowhere:
+        def insert(self, table: str, row: Any) -> None: ...
+
+    made.collect(Nowhere())
+    assert made.said == "signed"
 
 
 def test_a_program_that_is_not_what_was_published_is_refused(package: Package, key: Ed25519PrivateKey) -> None:

@@ -9,9 +9,8 @@ import importlib
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -94,9 +93,10 @@ def load(found: Offer) -> tuple[Collector, Publication | None]:
 def loaded(entry: str) -> Collector:
     """The collector at `module:Class`. This runs its code."""
     module, _, name = entry.partition(":")
+    if not entry.startswith(_OURS):
+        _from_sources_only()
     try:
-        with _no_compiled_copies():
-            made = getattr(importlib.import_module(module), name)()
+        made = getattr(importlib.import_module(module), name)()
     except ImportError as error:
         missing = error.name or "a part of it"
         raise Mistake("collector", f"{entry!r} cannot be loaded: {missing} is missing") from None
@@ -112,13 +112,12 @@ def _forget(entry: str) -> None:
         del sys.modules[module]
 
 
-@contextmanager
-def _no_compiled_copies() -> Iterator[None]:
-    """Modules are compiled from the sources that were verified, never taken from a `__pycache__` beside them."""
-    before, quiet = sys.pycache_prefix, sys.dont_write_bytecode
-    with tempfile.TemporaryDirectory() as empty:
-        sys.pycache_prefix, sys.dont_write_bytecode = empty, True
-        try:
-            yield
-        finally:
-            sys.pycache_prefix, sys.dont_write_bytecode = before, quiet
+def _from_sources_only() -> None:
+    """From now on this process compiles modules from the sources that were verified, never from a `__pycache__` beside
+    them: a collector also imports while it runs."""
+    sys.pycache_prefix, sys.dont_write_bytecode = _empty().name, True
+
+
+@cache
+def _empty() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="thebes-")

@@ -22,14 +22,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from thebes.privacy.faults import Mistake
 
 LONGEST_LINE, LONGEST_TEXT = 2**22, 10_000
 LEAST_UNPACKED, MOST_GROWTH = 2**26, 200  #: an archive may unpack to this many times its size, or at least to 64 MiB
 MOST_MEMBERS = 100_000
+LARGEST_VALUE = 2**24  #: bytes of one value of a database
+LARGEST_HEAD = 2**20  #: bytes of what an archive says about one file: its name, its times
 
+_HEADS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, RuntimeError)
 
 
@@ -128,6 +137,7 @@ def copied(database: str | Path) -> Iterator[sqlite3.Connection]:
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)  # also of what it computes itself
             connection.set_progress_handler(_ticks(), 10_000_000)
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield connection
@@ -208,9 +218,20 @@ def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
                     yield Member(each.filename, io.BufferedReader(_Bounded(stream, each.filename, most)))
 
 
+class _Head(tarfile.TarInfo):
+    """What stands before a file. Long names and extended heads are read whole by `tarfile`, so they must be short."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        made = super().frombuf(buf, encoding, errors)
+        if made.type in _HEADS and made.size > LARGEST_HEAD:
+            raise tarfile.ReadError("says far too much about one of its files")
+        return made
+
+
 def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
     most = max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)
-    with tarfile.open(fileobj=file, mode="r:*") as archive:
+    with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Head) as archive:
         total = 0
         for count, each in enumerate(archive):
             total += each.size
