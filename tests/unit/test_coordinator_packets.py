@@ -28,7 +28,7 @@ DOCUMENT: dict[str, Any] = {
         "y": {"type": "set", "values": [0, 1], "default": 0},
     },
     "binning_steps": 2,
-    "binning_share": 0.25,
+    "binning_share": 0.5,
     "partitions": 2,
     "subsets": 2,
 }
@@ -73,7 +73,7 @@ class Peer:
 def test_thresholds_then_packets_then_a_classifier(tmp_path: Path) -> None:
     document: Any = registry.check(DOCUMENT)
     draw = np.random.default_rng(3)
-    peers = [Peer(draw) for _ in range(160)]
+    peers = [Peer(draw) for _ in range(130)]
     with Front(tmp_path) as front:
         task_id = front.post(DOCUMENT)
         for phase in range(document.phases):
@@ -94,7 +94,8 @@ def test_thresholds_then_packets_then_a_classifier(tmp_path: Path) -> None:
     assert (release.certificate.unit, release.certificate.simulated) == ("device", False)
     assert set(release.extra["thresholds"]) == {"x0", "x1"}
     x = np.random.default_rng(4).normal(size=(2000, 2))
-    assert np.mean(release.model.predict(x) == (x.sum(axis=1) > 0)) > 0.6
+    assert all(abs(at) <= 1 for (at,) in release.extra["thresholds"].values())  # the second step undoes a bad first one
+    assert np.mean(release.model.predict(x) == (x.sum(axis=1) > 0)) > 0.53
     in_phases = [{part.partition(".")[0] for part in peer.sent} for peer in peers if peer.sent]
     assert all(len(phases) == 1 for phases in in_phases)  # nobody answers twice
     assert all(peer.claim.spent <= 16.0 for peer in peers)

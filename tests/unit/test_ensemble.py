@@ -422,3 +422,14 @@ def test_colluding_peers_move_a_cell_no_further_than_the_certificate_says(share:
     stated = both[1].release().certificate.parameters["influence"]["a_cells_share_moves_by_at_most"][f"{share:.0%}"]
     assert abs(moved).max() <= stated
     assert moved[5] > stated / 2  # and it is no idle bound
+
+
+def test_what_protects_nobody_cannot_be_posted_however_it_is_checked() -> None:
+    from datetime import UTC, datetime
+
+    from thebes.tasks.posting import check_postable
+
+    with pytest.raises(InvalidDocument, match="NOT PRIVATE") as refused:
+        check_postable(checked(perturbation="none"), datetime.now(UTC))
+    assert refused.value.argument == "perturbation"
+    check_postable(checked(), datetime.now(UTC))

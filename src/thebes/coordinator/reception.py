@@ -87,8 +87,6 @@ class Reception:
         checked = registry.check(document)
         if not isinstance(checked, PeopleDocument):
             raise InvalidDocument([("type", "is not a kind that people answer; this coordinator runs no others yet")])
-        if checked.only_simulated is not None:
-            raise InvalidDocument([(checked.only_simulated, "protects nobody: it is for simulations only")])
         floor = self._home.settings.min_count_floor
         if checked.min_count < floor:
             raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])

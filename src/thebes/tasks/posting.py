@@ -1,4 +1,5 @@
-"""What keeps a document from being put up now, though it can be simulated: its deadline, and what stores can give."""
+"""What keeps a document from being put up, though it can be simulated: a deadline that passed, no noise at all, and
+more columns than stores can give."""
 
 from __future__ import annotations
 
@@ -12,5 +13,8 @@ def check_postable(document: Document, now: datetime) -> None:
     """Refuse what nobody could answer."""
     if document.deadline is not None and document.deadline <= now:
         raise InvalidDocument([("expires_at", "has passed")])
+    unprotected = getattr(document, "only_simulated", None)
+    if unprotected is not None:
+        raise InvalidDocument([(unprotected, "protects nobody: NOT PRIVATE, for simulations only")])
     if len(getattr(document, "gives", ())) > MOST_COLUMNS:
         raise InvalidDocument([("featurizer", f"gives more than {MOST_COLUMNS} columns, which no person's store does")])

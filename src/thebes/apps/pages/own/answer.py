@@ -32,6 +32,10 @@ def _drawn(release: Release) -> dict[str, Any]:
         return {"form": "none", "why": str(release.extra.get("explanation", "nothing could be released"))}
     if release.form == "network":
         return {"form": "network", "weights": len(release.extra["gradient"]), "inputs": list(release.extra["inputs"])}
+    if release.form == "ensemble":
+        told = release.extra["base_rate"]
+        ends = {end: told["interval"][end] for end in ("low", "high")}
+        return {"form": "bars", "values": told["value"], "hidden": 0, "bar": told["interval"], **ends}
     if release.form == "model":
         return _model(release)
     if release.form == "rows":
