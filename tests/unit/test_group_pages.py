@@ -101,7 +101,7 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
 
         def ask(method: str, path: str, **more: Any) -> httpx.Response:
             async def once() -> httpx.Response:
-                transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+                transport = httpx.ASGITransport(app=app)
                 async with httpx.AsyncClient(transport=transport, base_url=url, headers=headers) as asking:
                     return await asking.request(method, path, **more)
 

@@ -167,7 +167,7 @@ def test_packets_of_one_participation_are_asked_for_and_sent_under_pseudonyms_of
     bodies = wire.bodies("/submit")
     assert len({body["part"] for body in bodies}) == len(bodies) == 2
     query = "SELECT part, contributor FROM coordinator_contribution"
-    kept = dict(front.database.read(lambda c: c.exec_driver_sql(query).all()))
+    kept: dict[str, str] = dict(front.database.read(lambda c: c.exec_driver_sql(query).all()))
     assert len(set(kept.values())) == 2
     assert set(kept.values()) <= set(wire.slots())  # each packet's partition follows from its own pseudonym
     certificate = json.dumps(front.task(task_id)["document"])
