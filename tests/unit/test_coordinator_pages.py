@@ -361,10 +361,12 @@ def test_an_answer_that_could_not_be_given_says_why(front: Front) -> None:
 
 
 def test_a_table_cannot_run_in_a_spreadsheet(front: Front) -> None:
-    values = {"age": {"type": "set", "values": ["=HYPERLINK(1)", "@x", "-3 or less", "plain"]}}
+    values = {"age": {"type": "set", "values": ["=HYPERLINK(1)", "@x", "-3 or less", " ＝1", "a;=1", "plain"]}}
     task_id = done(front, {**AGES, "aggregator": "histogram", "bounds": values}, {"age": 0})
-    table = list(csv.reader(io.StringIO(front.client.get(f"/task/{task_id}/release.csv").text)))
-    assert [row[0] for row in table[1:]] == ["'=HYPERLINK(1)", "'@x", "'-3 or less", "plain"]
+    text = front.client.get(f"/task/{task_id}/release.csv").text
+    table = list(csv.reader(io.StringIO(text)))
+    assert [row[0] for row in table[1:]] == ["'=HYPERLINK(1)", "'@x", "'-3 or less", "' ＝1", "a;=1", "plain"]
+    assert '"a;=1",' in text  # quoted, so that it is one cell wherever it is opened
     assert all(re.fullmatch(r"-?[\d.]+", row[1]) for row in table[1:])
 
 
@@ -389,6 +391,18 @@ def test_a_session_is_a_cookie_that_no_script_reads(front: Front) -> None:
     assert token not in page
     assert "2030-01-01 12:15 UTC" in front.client.get("/sign-in").text
     write(front, "/sign-out")
+    assert "Sign out" not in front.client.get("/").text
+
+
+def test_the_operator_s_own_token_is_not_what_the_browser_keeps(front: Front) -> None:
+    answer = write(front, "/sign-in", {"token": front.admin_token})
+    assert front.admin_token not in answer.headers["set-cookie"]
+    assert "expires=" in answer.headers["set-cookie"].lower()
+    kept = front.client.cookies.get("thebes_asking_80")
+    assert kept is not None
+    assert "the operator" in front.client.get("/sign-in").text
+    assert front.client.get("/users").status_code == 200
+    front.clock.move(minutes=16)
     assert "Sign out" not in front.client.get("/").text
 
 

@@ -132,10 +132,18 @@ class Accounts:
         if hmac.compare_digest(bearer.encode(), self._admin_token):
             return ADMIN
         claims = self._claims(bearer)
+        if claims["sub"] == ADMIN.name:
+            return ADMIN
         found = self._found(claims["sub"])
         if found is None or found[2]:
             raise NotSignedIn("the token's user may no longer log in")
         return Somebody(claims["sub"], found[1])
+
+    def session(self, bearer: str) -> str:
+        """What a browser keeps for whoever has this token: one that ends by itself, also for the operator's, which does
+        not. A browser hands a cookie to every port of the host."""
+        own = hmac.compare_digest(bearer.encode(), self._admin_token)
+        return self._token(ADMIN.name)[0] if own else bearer
 
     def ends(self, bearer: str) -> datetime | None:
         """When this token stops counting; None for the operator's own, which does not."""

@@ -95,7 +95,7 @@ def table_of(document: PeopleDocument, body: str) -> str:
         raise NotFound("there is no answer to put into a table")
     head, rows = _TABLES.get(release.form, _no_table)(release)
     written = io.StringIO()
-    writer = csv.writer(written)
+    writer = csv.writer(written, quoting=csv.QUOTE_NONNUMERIC)  # where ";" separates, it must not begin a cell either
     writer.writerow([_harmless(cell) for cell in head])
     writer.writerows([[_harmless(_plain(cell)) for cell in row] for row in rows])
     return written.getvalue()
@@ -445,8 +445,11 @@ def _plain(cell: Any) -> Any:
     return cell.item() if isinstance(cell, np.generic) else cell
 
 
+_RUNS = tuple("=+-@＝＋－＠")  # spreadsheets read the wide ones alike
+
+
 def _harmless(cell: Any) -> Any:
-    if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not _is_number(cell):
+    if isinstance(cell, str) and cell.lstrip()[:1] in _RUNS and not _is_number(cell):
         return "'" + cell
     return cell
 
