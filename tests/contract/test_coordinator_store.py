@@ -132,6 +132,15 @@ def test_a_phase_of_packets_closes_when_each_of_its_parts_is_full(store: Coordin
     assert (store.standing(TASK).status, store.standing(TASK).counts) == (Status.RUNNING, (2, 2))
 
 
+def test_a_task_from_before_there_were_packets_goes_on(database: Database, store: CoordinatorStore) -> None:
+    store.add(new(wanted=2))
+    store.take([delivery("a")])
+    database.write(lambda connection: connection.execute(schema.TASK.update().values(counts=None)))
+    assert store.standing(TASK).counts == (1,)
+    store.take([delivery("b")])
+    assert (store.standing(TASK).status, store.standing(TASK).counts) == (Status.RUNNING, (2,))
+
+
 def test_a_packet_that_is_taken_back_is_missing_from_its_own_part(store: CoordinatorStore) -> None:
     store.add(new(wanted=2, packets=2))
     _, other = store.take([delivery("a", part=f"phase-0.packet-{packet}") for packet in (0, 1)])

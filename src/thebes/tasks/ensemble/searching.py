@@ -7,7 +7,7 @@ share the question. A search steps only where the answers leave no doubt beyond 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
@@ -60,7 +60,3 @@ def direction(told: int, yes: int, sought: float, coin: RandomizedResponse) -> i
 def margin(told: int, coin: RandomizedResponse) -> float:
     """One standard error of the debiased share at worst: of the coins and of who happened to be asked."""
     return 0.5 / (float(coin.hold - coin.stray) * math.sqrt(told))
-
-
-def bars(thresholds: Sequence[float]) -> str:
-    return ", ".join(f"{threshold:.6g}" for threshold in thresholds)
