@@ -316,6 +316,27 @@ def test_a_task_that_its_group_cannot_answer_is_refused_naming_the_field(
     refused(front.client.post("/api/task", json=document, headers=front.admin), 422, field)
 
 
+def test_a_task_whose_phases_together_need_more_than_the_group_is_refused_before_anybody_pays(
+    front: Front, register: Groups
+) -> None:
+    group_of(register, front.client, 13)
+    bounds = {"x": {"type": "range", "low": 0, "high": 1}, "y": {"type": "set", "values": [0, 1]}}
+    document = {
+        "type": "ensemble",
+        "epsilon": 1.0,
+        "min_count": 12,
+        "group": "city",
+        "anonymity": "token",
+        "featurizer": "SELECT x, y FROM profile.example",
+        "label": "y",
+        "bounds": bounds,
+        "partitions": 1,
+    }
+    refused(front.client.post("/api/task", json=document, headers=front.admin), 422, "min_count")  # six ask about x
+    given = {**document, "bins": {"x": [0.5]}}
+    assert front.client.post("/api/task", json=given, headers=front.admin).status_code == 201
+
+
 def test_a_task_names_exactly_one_epoch_the_newest_that_is_published(front: Front, register: Groups) -> None:
     group_of(register, front.client, 12)
     front.clock.move(days=1)

@@ -198,6 +198,7 @@ def test_a_task_of_several_phases_is_first_asked_by_nobody_and_then_under_the_op
             "model": model,
             "loss": loss,
             "rounds": 2,
+            "rounds_per_owner": 2,
             "group": "city",
             "anonymity": "token",
         }

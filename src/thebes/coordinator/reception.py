@@ -104,9 +104,10 @@ class Reception:
                 raise InvalidDocument([("epoch", "is not an epoch of this group")])
             field = "group" if checked.epoch is None else "epoch"
             raise InvalidDocument([(field, "is not published yet: its members may still change")])
-        if record.size < checked.min_count:
+        needed = _members_needed(checked)
+        if record.size < needed:
             raise InvalidDocument(
-                [("min_count", f"must be at most {record.size}: so many members has the group, and each answers once")]
+                [("min_count", f"makes this need {needed} different members, and the group has {record.size}")]
             )
         if checked.epoch is not None:
             return checked
@@ -463,6 +464,12 @@ def _has(document: PeopleDocument, part: str) -> bool:
     if not phase.isdecimal() or not phase.isascii() or len(phase) > 9 or int(phase) >= document.phases:
         return False
     return part in parts_of(f"phase-{int(phase)}", document.packets(int(phase)))
+
+
+def _members_needed(document: PeopleDocument) -> int:
+    """How many different people it takes to fill every phase, each in as many as one may."""
+    least = [document.least_in(phase) for phase in range(document.phases)]
+    return max(document.min_count, *least, -(-sum(least) // document.participations))
 
 
 def _price(document: PeopleDocument) -> dict[str, Any]:
