@@ -280,3 +280,19 @@ def test_a_database_cannot_compute_a_value_larger_than_any_it_would_hold(home: H
         made.commit()
     with pytest.raises(Mistake, match="History"):
         home.collect(Browser(), "--file", str(file))
+
+
+def test_many_files_of_an_archive_together_unpack_to_no_more_than_one_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "LEAST_UNPACKED", 2**22)
+    file = tmp_path / "calendar.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(12):
+            archive.writestr(f"{number}.ics", b"\n" * 2**20)
+    unpacked = 0
+    with contextlib.suppress(Mistake):
+        for member in sources.members(file, lambda name: True):
+            while piece := member.stream.read(2**16):
+                unpacked += len(piece)
+    assert 2**20 < unpacked <= 2**22

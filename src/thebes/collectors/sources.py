@@ -186,10 +186,11 @@ def number(value: object) -> float | None:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream out of an archive that ends with a Mistake when it grows beyond what is plausible."""
+    """A stream out of an archive that ends with a Mistake when all of them grow beyond what is plausible. `left` holds
+    one number, shared by all streams of the archive."""
 
-    def __init__(self, stream: IO[bytes], name: str, most: int) -> None:
-        self._stream, self._name, self._left = stream, name, most
+    def __init__(self, stream: IO[bytes], name: str, left: list[int]) -> None:
+        self._stream, self._name, self._left = stream, name, left
 
     def readable(self) -> bool:
         return True
@@ -199,15 +200,15 @@ class _Bounded(io.RawIOBase):
             piece = self._stream.read(len(target))
         except _DAMAGED:
             raise broken(self._name, None, "is damaged or encrypted") from None
-        self._left -= len(piece)
-        if self._left < 0:
+        self._left[0] -= len(piece)
+        if self._left[0] < 0:
             raise broken(self._name, None, "unpacks to far more than its archive's size")
         target[: len(piece)] = piece
         return len(piece)
 
 
 def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
-    most = max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)
+    left = [max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)]
     with zipfile.ZipFile(file) as archive:
         names = archive.infolist()
         if len(names) > MOST_MEMBERS:
@@ -215,7 +216,7 @@ def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
         for each in sorted(names, key=lambda i: i.filename):
             if not each.is_dir() and wanted(each.filename):
                 with archive.open(each) as stream:
-                    yield Member(each.filename, io.BufferedReader(_Bounded(stream, each.filename, most)))
+                    yield Member(each.filename, io.BufferedReader(_Bounded(stream, each.filename, left)))
 
 
 class _Head(tarfile.TarInfo):
@@ -232,7 +233,7 @@ class _Head(tarfile.TarInfo):
 def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
     most = max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)
     with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Head) as archive:
-        total = 0
+        total, left = 0, [most]
         for count, each in enumerate(archive):
             total += each.size
             if count > MOST_MEMBERS or total > most:
@@ -240,7 +241,7 @@ def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
             if each.isfile() and wanted(each.name):
                 stream = archive.extractfile(each)
                 if stream is not None:
-                    yield Member(each.name, io.BufferedReader(_Bounded(stream, each.name, most)))
+                    yield Member(each.name, io.BufferedReader(_Bounded(stream, each.name, left)))
 
 
 def _facts(place: Path) -> dict[str, tuple[int, int, int]]:
