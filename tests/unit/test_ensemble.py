@@ -201,6 +201,62 @@ def test_an_ask_that_does_not_keep_to_the_document_is_not_answered(
         registry.owner(document).contribute(document, ask, rows, _Free(), randomness=randomness.system())
 
 
+TOWNS = {"column": "town", "groups": [[0], [1], [2]]}
+TWO = {"groups": {"town": [["a", "b"], ["c"]]}}
+PAIRS = {"feature_subsets": [["x0", "x1"], ["x2", "town"]], "bins": GIVEN}
+CHOSEN = {"method": "odds", "bins": {**GIVEN, "x0": [-1.0, 1.0]}}
+
+
+def cut_at(column: str, *thresholds: float) -> dict[str, Any]:
+    return {"column": column, "thresholds": list(thresholds)}
+
+
+@pytest.mark.parametrize(
+    ("more", "phase", "asked", "refused"),
+    [
+        ({"bins": GIVEN, "subset_size": 2}, 0, [cut_at("x0", 0.0), TOWNS], None),
+        ({"bins": GIVEN, "subset_size": 2}, 0, [cut_at("x0", 0.0), TOWNS, cut_at("x1", 0.0)], "together"),
+        ({"bins": GIVEN}, 0, [cut_at("x0", 0.5)], "cuts"),
+        ({"bins": GIVEN}, 0, [cut_at("x0", -1.0, 0.0)], "cuts"),
+        ({}, 6, [cut_at("x0", 0.7)], None),
+        ({}, 6, [cut_at("x0", 0.7, 0.8)], "cuts"),
+        ({"bins": 4}, 6, [cut_at("x0", 0.7, 0.8, 0.9)], None),
+        ({"bins": 4}, 6, [cut_at("x0", 0.6, 0.7, 0.8, 0.9)], "cuts"),
+        ({"bins": GIVEN, **TWO}, 0, [{"column": "town", "groups": [[0, 1], [2]]}], None),
+        ({"bins": GIVEN, **TWO}, 0, [TOWNS], "cuts"),
+        ({"bins": GIVEN}, 0, [{"column": "town", "groups": [[0, 1], [2]]}], "cuts"),
+        (PAIRS, 0, [cut_at("x1", 0.0), cut_at("x0", 0.0)], None),
+        (PAIRS, 0, [cut_at("x0", 0.0), cut_at("x2", 0.0)], "together"),
+        (PAIRS, 0, [cut_at("x0", 0.0)], "together"),
+        ({**PAIRS, "method": "odds"}, 0, [cut_at("x2", 0.0), TOWNS], None),
+        ({**PAIRS, "method": "odds"}, 0, [cut_at("x2", 0.0), cut_at("x0", 0.0)], "together"),
+        (CHOSEN, 0, [cut_at("x0", -1.0, 1.0)], None),  # a scout
+        (CHOSEN, 0, [cut_at("x0", 1.0)], "cuts"),
+        (CHOSEN, 1, [cut_at("x0", 1.0)], None),  # two bins that the scouts could not tell apart
+        (CHOSEN, 1, [{"column": "town", "groups": [[0, 2], [1]]}], None),
+        (CHOSEN, 1, [cut_at("x0", 0.5)], "cuts"),
+        ({**CHOSEN, **TWO}, 1, [{"column": "town", "groups": [[0, 2], [1]]}], "cuts"),
+        ({**CHOSEN, "subset_size": 2}, 1, [cut_at("x0", 1.0), TOWNS], "together"),
+        ({"method": "odds", "bins": 3}, 7, [cut_at("x0", 1.0, 2.0)], None),
+        ({"method": "odds", "bins": 3}, 7, [cut_at("x0", 1.0, 2.0, 3.0)], "cuts"),
+    ],
+)
+def test_an_ask_for_more_than_the_document_says_is_not_answered(
+    more: dict[str, Any], phase: int, asked: list[Any], refused: str | None, people: dict[str, Any]
+) -> None:
+    document = checked(**more)
+    rows = Rows.one_each({name: values[:1] for name, values in people.items()})
+    ask = Ask("a", f"phase-{phase}", phase, {"features": asked})
+    owner, claim = registry.owner(document), _Free()
+    if refused is None:
+        assert owner.contribute(document, ask, rows, claim, randomness=randomness.system()).count == 1
+        return
+    with pytest.raises(Mistake, match=f"{refused}.*did not keep to the task"):
+        owner.contribute(document, ask, rows, claim, randomness=randomness.system())
+    with pytest.raises(Mistake, match=refused):
+        owner.layout(document, ask)
+
+
 # --- thresholds -------------------------------------------------------------------------------------------------
 
 

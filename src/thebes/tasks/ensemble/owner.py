@@ -14,7 +14,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import plan
-from thebes.tasks.ensemble.cells import Cells, Cut, cells_of
+from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.packets import part_of
 from thebes.tasks.shape import Ask, Claim
@@ -81,10 +81,36 @@ def _cells(document: EnsembleDocument, ask: Ask) -> Cells:
     parts = [part_of(ask.phase, packet, packets) for packet in range(packets)]
     if ask.part not in parts:
         raise Mistake("ask", "is of a part that this task does not have")
-    allowed = plan.block(document, parts.index(ask.part)) if ask.phase == document.last else document.features
+    packet = parts.index(ask.part)
+    allowed = plan.block(document, packet) if ask.phase == document.last else document.features
     if len(set(cells.columns)) != len(cells.columns) or not set(cells.columns) <= set(allowed):
         raise Mistake("ask", "is about features of another packet; the server did not keep to the task")
+    if not _agreed(document, packet, cells):
+        raise Mistake("ask", "is about features together that were not agreed; the server did not keep to the task")
+    if not all(_coarse(document, ask.phase, cut) for cut in cells.cuts):
+        raise Mistake("ask", "cuts a feature otherwise than was agreed; the server did not keep to the task")
     return cells
+
+
+def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:
+    """Whether the document lets a packet be about these features together: scouts, and who answers where they chose,
+    are asked about one; else it is one of the given subsets, or as many as a packet holds."""
+    if document.scouting:
+        return len(cells.columns) == 1
+    if document.feature_subsets is not None:
+        pool = document.feature_subsets[packet :: document.subsets]
+        return set(cells.columns) in [set(subset) for subset in pool]
+    return len(cells.columns) <= document.subset_size
+
+
+def _coarse(document: EnsembleDocument, phase: int, cut: Cut) -> bool:
+    """Whether a feature is in no finer steps than the document says. Where thresholds are looked for only their number
+    is known; what scouts measured may come back with bins put together, never with others."""
+    if isinstance(cut.bound, Range) and not isinstance(document.bins, dict):
+        return cut.known <= (2 if document.bins == "median" else document.bins)
+    told = given(document, cut.column)
+    merged = bool(document.scouting) and phase == document.last
+    return cut == told or (merged and told.within(cut) is not None)
 
 
 OWNER = EnsembleOwner()
