@@ -480,6 +480,53 @@ def test_colluding_peers_move_a_cell_no_further_than_the_certificate_says(share:
     assert moved[5] > stated / 2  # and it is no idle bound
 
 
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+def test_colluding_peers_move_what_lies_above_a_threshold_no_further_than_is_stated(
+    share: float, people: dict[str, Any]
+) -> None:
+    """Many answers, so that only the colluders' shift is seen; all of them say that they lie above."""
+    document = checked(binning_steps=20, epsilon=2.0)
+    release = thebes.simulate(document, people, seed=1)
+    stated = release.certificate.parameters["influence"]["thresholds"]
+    most = stated["the_share_above_one_moves_by_at_most"][f"{share:.0%}"]
+    assert "not bounded" in stated["where_one_lies_in_its_range"]
+    coin = plan.question(plan.share(document, 0))
+    told = 10**12
+    found = []
+    for colluding in (0.0, share):
+        search = Search(Range(low=0.0, high=1.0), 2)
+        for _ in range(document.binning_steps):
+            (at,) = search.questions()  # values spread evenly: the share above is one less where it lies
+            honest = float(coin.stray) + (1 - at) * float(coin.hold - coin.stray)
+            search.hear({at: (told, round(told * ((1 - colluding) * honest + colluding)))}, coin)
+        found.append(search.thresholds()[0])
+    moved = abs(found[1] - found[0])
+    assert moved <= most + 2 * margin(told, coin) + 0.5**document.binning_steps
+    assert moved > most / 3  # and it is no idle bound
+
+
+def test_the_certificate_says_what_bending_peers_can_do_in_every_phase(people: dict[str, Any]) -> None:
+    alone = thebes.simulate({**DOCUMENT, "bins": GIVEN}, people, seed=1).certificate
+    assert set(alone.parameters["influence"]) == {
+        "a_cells_share_moves_by_at_most",
+        "in_one_partition_they_all_choose",
+    }
+    assert "in every phase" not in alone.text
+    told = thebes.simulate({**DOCUMENT, "method": "odds", "bins": 3}, people, seed=1).certificate
+    influence = told.parameters["influence"]
+    coin = plan.question(plan.share(checked(method="odds", bins=3), 0))
+    each = 1 / float(coin.hold - coin.stray)
+    assert influence["thresholds"]["the_share_above_one_moves_by_at_most"]["5%"] == pytest.approx(0.05 * each)
+    assert influence["thresholds"]["in_one_partition_they_all_choose"]["5%"] == pytest.approx(0.05 * 8 * each)
+    assert influence["scouts"]["a_cells_share_moves_by_at_most"]["5%"] >= 0.05
+    assert "not bounded" in influence["scouts"]["which_features_and_bins_are_chosen"]
+    assert "can answer in every phase, under as many pseudonyms as it likes." in told.text
+    token = {**DOCUMENT, "method": "odds", "bins": 3, "anonymity": "token", "group": "city"}
+    told = thebes.simulate(token, people, seed=1).certificate
+    assert "can answer in every phase, once in each." in told.text
+    assert "in_one_partition_they_all_choose" not in told.parameters["influence"]["thresholds"]
+
+
 def test_what_protects_nobody_cannot_be_posted_however_it_is_checked() -> None:
     from datetime import UTC, datetime
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -201,6 +201,12 @@ class EnsembleAggregator(Gathering):
             notes.insert(0, "NOT PRIVATE: the task was run without perturbation, as a ceiling to compare with.")
         if document.anonymity == "none":
             notes.append("Peers choose their own pseudonym and with it their partition, which the server cannot check.")
+        if document.phases > 1:
+            notes.append(
+                "That who answers about thresholds or as a scout is somebody else than who sends packets holds for "
+                "peers who keep to the task: one who does not can answer in every phase"
+                + (", once in each." if document.anonymity == "token" else ", under as many pseudonyms as it likes.")
+            )
         defaults = [column for column, bound in document.bounds.items() if bound.default is not None]
         if defaults:
             notes.append(f"A missing value was replaced by the declared default ({', '.join(defaults)}).")
@@ -211,7 +217,7 @@ class EnsembleAggregator(Gathering):
             "epsilon_of_a_packet": float(plan.share(document, document.last)),
             "mechanisms": [h.reporter.parameters() | {"mechanism": h.reporter.name} for h in _different(packets)],
             "per_feature": _per_feature(document),
-            "influence": _influence(packets, choosing_partition=document.anonymity == "none"),
+            "influence": _influence(document, packets, self._scouted()),
         }
         estimated = [f"thresholds of {column}" for column in self._searches]
         if self._choice is not None:
@@ -285,15 +291,31 @@ def _per_feature(document: EnsembleDocument) -> dict[str, Any]:
     return told | {"epsilon": max(label, whole if document.searching else packet)}
 
 
-def _influence(packets: list[list[Histogram]], *, choosing_partition: bool) -> dict[str, Any]:
-    """How far peers who report what they like can move a cell's share: each moves its partition's by 1 / (p - q) over
-    the partition's reports."""
-    each = max(1 / float(h.reporter.hold - h.reporter.stray) for histograms in packets for h in histograms)
-    spread = {f"{share:.0%}": min(1.0, share * each) for share in COLLUDING}
-    told: dict[str, Any] = {"a_cells_share_moves_by_at_most": spread}
-    if choosing_partition:
-        many = len(packets[0])
-        told["in_one_partition_they_all_choose"] = {f"{s:.0%}": min(1.0, s * many * each) for s in COLLUDING}
+def _influence(document: EnsembleDocument, packets: list[list[Histogram]], scouted: list[Histogram]) -> dict[str, Any]:
+    """How far peers who report what they like can move a phase's shares: each moves its partition's by 1 / (p - q)
+    over the partition's reports. What follows from a moved share is bounded where it is, else said not to be."""
+    freely = document.anonymity == "none"
+    last = [histogram.reporter for histograms in packets for histogram in histograms]
+    told: dict[str, Any] = _moved("a_cells_share_moves_by_at_most", last, len(packets[0]) if freely else None)
+    if document.searching:
+        coin = plan.question(plan.share(document, 0))
+        questions = len(document.ranges) * (document.bins - 1 if isinstance(document.bins, int) else 1)
+        told["thresholds"] = _moved("the_share_above_one_moves_by_at_most", [coin], questions if freely else None)
+        told["thresholds"]["where_one_lies_in_its_range"] = "not bounded: it may lie far from where few values are"
+    if scouted:
+        reporters = [histogram.reporter for histogram in scouted]
+        told["scouts"] = _moved("a_cells_share_moves_by_at_most", reporters, len(scouted) if freely else None)
+        told["scouts"]["which_features_and_bins_are_chosen"] = "not bounded: a small shift may change the choice"
+    return told
+
+
+def _moved(name: str, reporters: Sequence[plan.Reporter], partitions: int | None) -> dict[str, Any]:
+    """{name: by how much}; where peers choose their partition, of so many, also for all of them in one."""
+    each = max(1 / float(reporter.hold - reporter.stray) for reporter in reporters)
+    told = {name: {f"{share:.0%}": min(1.0, share * each) for share in COLLUDING}}
+    if partitions is not None:
+        spread = {f"{share:.0%}": min(1.0, share * partitions * each) for share in COLLUDING}
+        told["in_one_partition_they_all_choose"] = spread
     return told
 
 

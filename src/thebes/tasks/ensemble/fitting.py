@@ -144,7 +144,7 @@ def odds(histogram: Histogram, scouted: Sequence[Histogram], base: Floats) -> Me
     """What each combination of bins adds to the log-odds of each label. Noise is met by pseudo-counts in the labels'
     base rate, so that a cell about which nothing is known adds nothing.
 
-    What scouts said about the same feature in finer bins counts too: they were other people.
+    What scouts said about the same feature in finer bins counts too: of honest peers, they were others.
     """
     counts = histogram.table()
     variance = np.full(len(counts), histogram.noise() ** 2)
