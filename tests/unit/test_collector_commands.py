@@ -54,6 +54,16 @@ def test_what_will_be_read_and_filled_is_shown_and_asked_about(collector: Any, h
     assert (home / "collectors" / "browser.json").stat().st_mode & 0o077 == 0
 
 
+def test_what_could_mean_two_things_is_said_at_installation(collector: Any, tmp_path: Path) -> None:
+    file = tmp_path / "rides.csv"
+    file.write_text("day,price\n03/04/2026,2.5\n")
+    asked = ("install", "table", "--as", "rides", "--file", str(file))
+    _, out, _ = collector(*asked, typed="n\n")
+    assert "? day could be dates: say --dates dmy (day first) or --dates mdy (month first)" in out
+    assert out.count("could be") == 1
+    assert "could be" not in collector(*asked, "--dates", "mdy", "--yes")[1]
+
+
 def test_without_a_process_a_run_says_how_to_start_one(collector: Any) -> None:
     assert collector("install", "screen", "--every", "once", "--yes")[0] == 0
     status, _, err = collector("run", "screen")

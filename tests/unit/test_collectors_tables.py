@@ -13,6 +13,7 @@ import pytest
 
 from thebes.collectors.inference import Reading, Types
 from thebes.collectors.session import Outcome
+from thebes.collectors.setting import read_options
 from thebes.collectors.shipped.table import TableFile
 from thebes.privacy.faults import Mistake
 from thebes.testing.collecting import HomeOnDisk
@@ -95,9 +96,22 @@ def test_a_column_keeps_the_type_it_was_declared_with(home: HomeOnDisk, tmp_path
     collect(home, file)
     assert home.rows("mine", "entry")[1] == {"price": 3.0, "note": "7"}
     file.write_text("price,note\nfree,b\n")
-    with pytest.raises(Mistake, match=r"price.*--as"):
+    with pytest.raises(Mistake, match=r"mine\.csv, line 2: .*'price'.*mend that line.*--as"):
         collect(home, file)
     assert len(home.rows("mine", "entry")) == 2
+
+
+def test_the_line_that_does_not_fit_is_the_odd_one(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("price,day\n2.5,2026-03-01\n")
+    collect(home, file)
+    file.write_text('price\n"1,5"\n2.5\n3.5\n')  # read with a comma the other two would not fit
+    with pytest.raises(Mistake, match=r"line 2: .*'price'"):
+        collect(home, file)
+    file.write_text("price,day\n1.5,2026-03-01\n1.5,\n1.5,soon\n")
+    with pytest.raises(Mistake, match=r"line 4: .*'day'") as told:
+        collect(home, file)
+    assert "soon" not in str(told.value)
 
 
 def test_columns_come_and_go_between_exports(home: HomeOnDisk, tmp_path: Path) -> None:
@@ -113,9 +127,61 @@ def test_columns_come_and_go_between_exports(home: HomeOnDisk, tmp_path: Path) -
 
 def test_titles_become_names_for_sql(home: HomeOnDisk, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
-    file.write_text("\ufeffTrip Cost ($),trip cost,2nd stop,rowid,Ünï,\n1,2,3,4,5,6\n", encoding="utf-8")
+    file.write_text("\ufeffTrip Cost ($),trip cost,2nd stop,rowid,Empfänger,Café,\n1,2,3,4,5,6,7\n", encoding="utf-8")
     collect(home, file)
-    assert list(columns(home)) == ["trip_cost", "trip_cost_2", "c_2nd_stop", "c_rowid", "n", "column_6"]
+    names = ["trip_cost", "trip_cost_2", "c_2nd_stop", "c_rowid", "empfaenger", "cafe", "column_7"]
+    assert list(columns(home)) == names
+
+
+def test_a_name_without_its_umlauts_that_was_declared_before_stays() -> None:
+    assert Types.of({"Größe": Reading()}, {}).names == {"Größe": "groesse"}
+    assert Types.of({"Größe": Reading()}, {"gre": "string"}).names == {"Größe": "gre"}
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["Umsätze Girokonto\n\n", '"Konto:";"1"\n"Von:";"01.01.2026"\n\n', "Umsätze; Girokonto, alle\n;\n", 'a "b\n'],
+)
+def test_lines_above_the_names_are_named_and_can_be_skipped(home: HomeOnDisk, tmp_path: Path, above: str) -> None:
+    file = tmp_path / "bank.csv"
+    lines = "".join(f'"{day:02}.01.2026";"Ana";{day},50\n' for day in range(1, 20))
+    file.write_text(f"{above}Buchungstag;Empfänger;Betrag\n{lines}")
+    count = above.count("\n")
+    with pytest.raises(Mistake, match=rf"bank\.csv, line \d+: .* stand in line {count + 1}, add --skip {count}"):
+        collect(home, file)
+    assert collect(home, file, "--skip", str(count)) == Outcome(19, 0)
+    assert home.rows("mine", "entry")[2] == {"buchungstag": "2026-01-03 00:00:00", "empfaenger": "Ana", "betrag": 3.5}
+    file.write_text(f"{above}Buchungstag;Empfänger;Betrag\n{lines}1;2\n")
+    with pytest.raises(Mistake, match=rf"line {count + 21}: has 2 fields where 3 are expected; nothing"):
+        collect(home, file, "--skip", str(count))
+    for wrong in ("-1", "1.5"):
+        with pytest.raises(Mistake, match="--skip"):
+            collect(home, file, "--skip", wrong)
+
+
+def test_a_single_column_may_hold_what_looks_like_fields(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "notes.csv"
+    file.write_text("note\na;b\nc;d\ne;f\n")
+    with pytest.raises(Mistake, match=r"line 1: has one field.*--skip 1, else --skip 0"):
+        collect(home, file)
+    assert collect(home, file, "--skip", "0") == Outcome(3, 0)
+    assert home.rows("mine", "entry")[0] == {"note": "a;b"}
+
+
+def test_what_could_mean_two_things_is_said_before_it_is_declared(tmp_path: Path) -> None:
+    file = tmp_path / "rides.csv"
+    file.write_text('day,price,note\n03/04/2026,"1,234",x\n')
+
+    def doubts(*more: str, columns: list[list[str]] | None = None) -> list[str]:
+        table = TableFile()
+        table.declare(read_options(table.options, ["--file", str(file), *more]), {"columns": columns or []})
+        return list(table.doubts())
+
+    day = "day could be dates: say --dates dmy (day first) or --dates mdy (month first)"
+    price = "price could be numbers: say --decimals point or --decimals comma"
+    assert doubts() == [day, price]
+    assert doubts("--dates", "mdy") == [price]
+    assert doubts(columns=[["day", "string", ""], ["price", "string", ""]]) == []  # it stays what it is
 
 
 def test_only_some_columns(home: HomeOnDisk, tmp_path: Path) -> None:
@@ -178,7 +244,7 @@ def test_json_json_lines_and_parquet_mean_the_same(home: HomeOnDisk, tmp_path: P
         ("x.csv", b"a,b\n1,2\n3\n", r"x\.csv, line 3: has 1 fields where 2"),
         ("x.csv", b'a,b\n1,"2\n', r"x\.csv, line"),
         ("x.csv", b'a,b\n1,"2"x\n', r"x\.csv, line 2"),
-        ("x.csv", b"a,a\n1,2\n", r"x\.csv, line 1"),
+        ("x.csv", b"\na,b,a\n1,2,3\n", r"x\.csv, line 2: gives columns 1 and 3 the same name"),
         ("x.csv", b"a,b\n", r"x\.csv: holds no rows"),
         ("x.csv", b"", r"x\.csv: holds no rows"),
         ("x.csv", b"\xff\xfea\x00", r"x\.csv, line 1: is UTF-16"),

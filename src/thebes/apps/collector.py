@@ -110,6 +110,8 @@ def install(
     declared = declaration(made, made.declare(options, collecting.state_of(place, called)))
     for line in shown.explained(made, declared.tables, told, called=called, seconds=seconds):
         typer.echo(line)
+    for doubt in made.doubts():
+        typer.echo(f"  ? {doubt}")
     if not yes and not typer.confirm("Install it?"):
         raise Refusal("nothing was installed")
     if told is not None:

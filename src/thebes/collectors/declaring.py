@@ -53,6 +53,10 @@ class Collector:
         """The tables this run fills; for nearly all collectors they are always the same."""
         return self.tables
 
+    def doubts(self) -> Sequence[str]:
+        """What the person may want to say with an option before they agree; asked after `declare`."""
+        return ()
+
     def collect(self, session: Session) -> None:
         """Insert what is new since `session.state`, and write into that state how far it came."""
         raise NotImplementedError

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -26,6 +28,9 @@ _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?", re.ASCII)
 _CURRENCY = re.compile(r"^[€$£¥]\s?|\s?(€|\$|£|¥|EUR|USD|GBP|CHF)$")
 _DAY = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})(?:[ ,T]+(\d{1,2}):(\d{2})(?::(\d{2}))?)?", re.ASCII)
 _NAME = re.compile(r"[^a-z0-9]+")
+_SPELLED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d"}
+)
 _TAKEN = frozenset({"rowid", "oid"})
 
 Parser = Callable[[Any], Any]
@@ -64,6 +69,16 @@ class Reading:
             return "text"  # 1,234 may be a thousand or a little more than one
         return self.open[0]
 
+    def doubt(self) -> str | None:
+        """What could mean two things, and the option that says which."""
+        if not self.filled or self.way() != "text":
+            return None
+        if {"dmy", "mdy"} <= set(self.open):
+            return "could be dates: say --dates dmy (day first) or --dates mdy (month first)"
+        if {"point", "comma"} <= set(self.open):
+            return "could be numbers: say --decimals point or --decimals comma"
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Types:
@@ -74,10 +89,11 @@ class Types:
     kinds: Mapping[str, str]
     ways: Mapping[str, str]
     clash: str | None  #: a column that cannot be read as what was declared before
+    doubts: Mapping[str, str]  #: what could mean two things, and the option that says which
 
     @classmethod
     def of(cls, readings: Mapping[str, Reading], before: Mapping[str, str]) -> Types:
-        names = _named(list(readings))
+        names = _named(list(readings), before)
         ways = {title: reading.way() for title, reading in readings.items()}
         clash = None
         for title, reading in readings.items():
@@ -89,7 +105,8 @@ class Types:
                 clash = clash or title
             else:
                 ways[title] = fitting[0] if fitting else next(way for way, kind in _KINDS.items() if kind == held)
-        return cls(list(readings), names, {title: _KINDS[way] for title, way in ways.items()}, ways, clash)
+        doubts = {title: doubt for title, reading in readings.items() if (doubt := reading.doubt()) is not None}
+        return cls(list(readings), names, {title: _KINDS[way] for title, way in ways.items()}, ways, clash, doubts)
 
     def value(self, title: str, value: Any) -> Any:
         """A value as the store takes it; an Unreadable where the file is not the one that was judged."""
@@ -99,6 +116,20 @@ class Types:
             return _WAYS[self.ways[title]](value)
         except Unreadable as error:
             return error
+
+
+def misfit(values: Iterable[tuple[int, Any]], reading: Reading, kind: str) -> int | None:
+    """The line of the first value that is not of a kind, read in the way that reads most of them; a `reading` that has
+    seen nothing says which ways there are."""
+    ways = [way for way in reading.open if _KINDS[way] == kind]
+    fits, first = Counter(dict.fromkeys(ways, 0)), dict[str, int]()
+    for line, value in values:
+        for way in ways if not missing(value) else ():
+            if _reads(way, value):
+                fits[way] += 1
+            else:
+                first.setdefault(way, line)
+    return first.get(fits.most_common(1)[0][0]) if ways else None
 
 
 def missing(value: Any) -> bool:
@@ -230,18 +261,31 @@ _KINDS = {
 }
 
 
-def _named(titles: Sequence[str]) -> dict[str, str]:
-    """A name in SQL for every title: small letters, digits and underscores, each once."""
+def _named(titles: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
+    """A name in SQL for every title: small letters, digits and underscores, each once. Letters with marks are spelled
+    out, except where a table that was declared `before` knows them left out."""
     found: dict[str, str] = {}
     for title in titles:
-        plain = (
-            _NAME.sub("_", str(title).strip().lower().encode("ascii", "ignore").decode()).strip("_")[:50] or "column"
-        )
-        if not plain[0].isalpha() or plain.startswith(("sqlite_", "thebes_")) or plain in _TAKEN:
-            plain = f"c_{plain}"
-        name, count = plain, 1
-        while name in found.values():
-            count += 1
-            name = f"{plain}_{count}"
-        found[title] = name
+        name = _single(_plain(_ascii(str(title))), found)
+        earlier = _single(_plain(str(title)), found)
+        found[title] = earlier if earlier in before and name not in before else name
     return found
+
+
+def _ascii(title: str) -> str:
+    return unicodedata.normalize("NFKD", title.lower().translate(_SPELLED))
+
+
+def _plain(title: str) -> str:
+    plain = _NAME.sub("_", title.strip().lower().encode("ascii", "ignore").decode()).strip("_")[:50] or "column"
+    if not plain[0].isalpha() or plain.startswith(("sqlite_", "thebes_")) or plain in _TAKEN:
+        plain = f"c_{plain}"
+    return plain
+
+
+def _single(plain: str, found: Mapping[str, str]) -> str:
+    name, count = plain, 1
+    while name in found.values():
+        count += 1
+        name = f"{plain}_{count}"
+    return name

@@ -6,11 +6,12 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from thebes.collectors.declaring import Collector, Option, State
-from thebes.collectors.inference import Reading, Types
+from thebes.collectors.inference import Reading, Types, misfit
 from thebes.collectors.parsing import items
 from thebes.collectors.session import Session, digest
 from thebes.collectors.sources import LONGEST_LINE, broken, lines, opened, words
@@ -29,6 +30,8 @@ _FORMATS = {
 }
 _DELIMITERS = ",;\t|"
 _ENCODINGS = ("utf-8", "cp1252")
+_LOOKED_AT, _LOOKED_INTO = 200, 10_000  #: lines, and characters of each, where a header below others is looked for
+_ENOUGH = 3  #: lines of as many fields, one after the other, that look like a table
 
 
 class TableFile(Collector):
@@ -45,6 +48,7 @@ class TableFile(Collector):
         Option("columns", "only this column of the file (may be given several times)", several=True),
         Option("dates", "how days like 03/04/2026 are meant: dmy or mdy"),
         Option("decimals", "how numbers like 1.234 and 1,234 are meant: point or comma"),
+        Option("skip", "how many lines of a .csv stand above the line with the columns' names", "number"),
         Option("text", "read this column as text, whatever it looks like", several=True),
     )
     many = True
@@ -60,7 +64,12 @@ class TableFile(Collector):
         known = {column.name for column in columns}
         # what an earlier file had and this one has not stays declared: it may hold values
         self._columns = (*columns, *(column for column in held if column.name not in known))
+        self._unsure = {column.name for column in columns} - {column.name for column in held}
         return (Table(options["table"], f"Rows of {Path(options['file']).name}", self._columns),)
+
+    def doubts(self) -> Sequence[str]:
+        named = [(self._types.names[title], doubt) for title, doubt in self._types.doubts.items()]
+        return [f"{name} {doubt}" for name, doubt in named if name in self._unsure]
 
     def collect(self, session: Session) -> None:
         types = self._types  # as it was declared for this run
@@ -84,13 +93,14 @@ def _types(options: Mapping[str, Any], state: State) -> Types:
     if options["decimals"] not in (None, "point", "comma"):
         raise Mistake("--decimals", "must be point or comma")
     before = {name: kind for name, kind, _ in state.get("columns", [])}
+    fresh = {"dates": options["dates"], "decimals": options["decimals"]}
     readings: dict[str, Reading] = {}
     for line, row in _rows(options):
         for title, value in row.items():
             if title not in readings:
                 if len(readings) >= 10 * MOST_COLUMNS:
                     raise broken(options["file"], line, "has far too many columns")
-                readings[title] = Reading(title in options["text"], options["dates"], options["decimals"])
+                readings[title] = Reading(title in options["text"], **fresh)
             readings[title].see(value)
     if not readings:
         raise broken(options["file"], None, "holds no rows")
@@ -99,12 +109,14 @@ def _types(options: Mapping[str, Any], state: State) -> Types:
             raise Mistake("--columns", "or --text names a column that the file does not have")
     chosen = [title for title in readings if not options["columns"] or title in options["columns"]]
     types = Types.of({title: readings[title] for title in chosen}, before)
-    if types.clash is not None:
+    if (clash := types.clash) is not None:
+        name, reading = types.names[clash], Reading(clash in options["text"], **fresh)
+        line_or_none = misfit(((at, row.get(clash)) for at, row in _rows(options)), reading, before[name])
         raise broken(
             options["file"],
-            None,
-            f"its column {types.names[types.clash]!r} does not fit the {before[types.names[types.clash]]} that was "
-            "stored before; install it anew under another name with --as",
+            line_or_none,
+            f"its column {name!r} does not fit the {before[name]} that was stored before; mend that line, or, if the "
+            "column means something else now, install the file anew under another name with --as",
         )
     return types
 
@@ -115,13 +127,20 @@ def _rows(options: Mapping[str, Any]) -> Iterator[tuple[int, Row]]:
     kind = _FORMATS.get(file.suffix.lower())
     if kind is None:
         raise Mistake("--file", f"must end in one of {', '.join(_FORMATS)}")
-    return {"csv": _csv, "json": _json, "jsonl": _jsonl, "parquet": _parquet}[kind](file)
+    skip = options["skip"]
+    if skip is not None and (kind != "csv" or skip < 0 or skip % 1):
+        raise Mistake("--skip", "must be a number of lines, and is for CSV only")
+    if kind == "csv":
+        return _csv(file, None if skip is None else int(skip))
+    return {"json": _json, "jsonl": _jsonl, "parquet": _parquet}[kind](file)
 
 
-def _csv(file: Path) -> Iterator[tuple[int, Row]]:
-    encoding, delimiter = _dialect(file)
+def _csv(file: Path, skip: int | None) -> Iterator[tuple[int, Row]]:
+    encoding, delimiter = _dialect(file, skip or 0)
+    header = _header(file, encoding) if skip is None else None
+    hint = "" if header is None else f"; if the columns' names stand in line {header}, add --skip {header - 1}"
     with opened(file) as stream:
-        text = (f"{line}\n" for _, line in lines(stream, file, encoding=encoding))
+        text = (f"{line}\n" for number, line in lines(stream, file, encoding=encoding) if number > (skip or 0))
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         csv.field_size_limit(LONGEST_LINE)
         titles: list[str] | None = None
@@ -129,25 +148,51 @@ def _csv(file: Path) -> Iterator[tuple[int, Row]]:
             for fields in reader:
                 if not any(field.strip() for field in fields):
                     continue
+                line = reader.line_num + (skip or 0)
                 if titles is None:
-                    titles = _titles(fields, file)
+                    titles = _titles(fields, file, line)
+                    if header is not None and header > line and len(fields) == 1:
+                        raise broken(file, line, f"has one field, and lines below have more{hint}, else --skip 0")
                     continue
                 if len(fields) != len(titles):
-                    raise broken(file, reader.line_num, f"has {len(fields)} fields where {len(titles)} are expected")
-                yield reader.line_num, dict(zip(titles, fields, strict=True))
+                    fault = f"has {len(fields)} fields where {len(titles)} are expected{hint}"
+                    raise broken(file, line, fault)
+                yield line, dict(zip(titles, fields, strict=True))
         except csv.Error:
-            raise broken(file, reader.line_num, "is not CSV: check its quotes") from None
+            raise broken(file, reader.line_num + (skip or 0), f"is not CSV: check its quotes{hint}") from None
 
 
-def _dialect(file: Path) -> tuple[str, str]:
-    """The encoding, and the delimiter that the first line has most of."""
+def _header(file: Path, encoding: str) -> int | None:
+    """The line in which a table seems to begin below other lines, as in exports of banks: the first of the most lines
+    one after the other that have as many fields. None where the first line of all is that one."""
+    with opened(file) as stream:
+        start = [*islice(lines(stream, file, encoding=encoding), _LOOKED_AT)]
+    found: dict[int, int] = {}  # from the line where a run begins to how many lines it has
+    for delimiter in _DELIMITERS:
+        before, begun = 0, 0
+        for number, line in start:
+            fields = next(csv.reader([line[:_LOOKED_INTO].replace("\r", " ")], delimiter=delimiter), [])
+            count = len(fields) if any(field.strip() for field in fields) else 0
+            if count != before:
+                before, begun = count, number
+            if count > 1:
+                found[begun] = max(found.get(begun, 0), number - begun + 1)
+    first = next((number for number, line in start if line.strip()), 0)
+    most = max(found.values(), default=0)
+    if most < _ENOUGH or found.get(first) == most:
+        return None
+    return min(begun for begun, count in found.items() if count == most)
+
+
+def _dialect(file: Path, skip: int) -> tuple[str, str]:
+    """The encoding, and the delimiter that the first line, or the first after those to skip, has most of."""
     with opened(file) as stream:
         start = stream.read(2**20)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise broken(file, 1, "is UTF-16; save it as UTF-8")
     for encoding in _ENCODINGS:
         try:
-            first = start.decode(encoding).lstrip("\ufeff\r\n")
+            first = start.decode(encoding)
             break
         except UnicodeDecodeError as error:
             if encoding == "utf-8" and error.start > len(start) - 4 and len(start) == 2**20:
@@ -155,14 +200,16 @@ def _dialect(file: Path) -> tuple[str, str]:
                 break
     else:
         raise broken(file, None, "is neither UTF-8 nor Windows-1252")
+    first = "\n".join(first.removeprefix("\ufeff").split("\n", skip)[skip:]).lstrip("\r\n")
     first = re.sub(r'"[^"]*"', "", first.partition("\n")[0])
     return encoding, max(_DELIMITERS, key=first.count)
 
 
-def _titles(fields: list[str], file: Path) -> list[str]:
+def _titles(fields: list[str], file: Path, line: int) -> list[str]:
     titles = [field.strip() or f"column {place}" for place, field in enumerate(fields, start=1)]
-    if len(set(titles)) != len(titles):
-        raise broken(file, 1, "has several columns of one name")
+    for place, title in enumerate(titles, start=1):
+        if (first := titles.index(title) + 1) != place:  # by place: where a file has no names at all they would be data
+            raise broken(file, line, f"gives columns {first} and {place} the same name; give one of them another")
     return titles
 
 
