@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from thebes.apps import command
+from thebes.collectors.installed import Installed
 
 
 @pytest.fixture
@@ -47,6 +48,8 @@ def test_what_will_be_read_and_filled_is_shown_and_asked_about(collector: Any, h
     for word in ("browser.visits", "domain (string)", "Never titles", "every 3600 seconds", "part of Thebes itself"):
         assert word in out
     assert list((home / "collectors").glob("*.json")) == []
+    status, _, err = collector("install", "browser")  # and nobody there who could answer
+    assert (status, err) == (2, "thebes: --yes: must be said where nobody can be asked; nothing was changed\n")
     status, _, _ = collector("install", "browser", typed="y\n")
     assert status == 0
     record = json.loads((home / "collectors" / "browser.json").read_text())
@@ -78,6 +81,34 @@ def test_without_a_process_a_run_says_how_to_start_one(collector: Any) -> None:
     (row,) = [row for row in json.loads(collector("list", "--json")[1]) if row["installed"]]
     assert row["every_seconds"] is None
     assert collector("remove", "screen", "--with-data")[0] == 1  # the rows could not be deleted, so it stays
+
+
+def test_where_nobody_can_be_asked_about_the_rows_the_collector_stays(
+    collector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Serving:
+        def __enter__(self) -> Serving:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def store(self) -> list[dict[str, Any]]:
+            return [{"name": "screen", "tables": []}]
+
+    assert collector("install", "screen", "--yes")[0] == 0
+    monkeypatch.setattr("thebes.apps.collecting.person_of", lambda place: Serving())
+    status, _, err = collector("remove", "screen")
+    assert (status, err.count("\n"), "--keep-data or --with-data" in err) == (2, 1, True)
+    assert "screen       installed" in collector("list")[1]
+
+
+def test_the_next_run_is_promised_only_while_somebody_stays_for_it(collector: Any, home: Path) -> None:
+    assert collector("install", "browser", "--yes")[0] == 0
+    assert "but nothing runs it: `thebes collector run --all --every` does" in collector("list")[1]
+    for name, awaited in (("screen", False), ("browser", True), (None, True)):
+        with Installed(home).staying(name):
+            assert ("nothing runs it" in collector("list")[1]) is not awaited
+    assert "nothing runs it" in collector("list")[1]
 
 
 def test_show_is_for_people_and_for_machines(collector: Any) -> None:

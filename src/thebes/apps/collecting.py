@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thebes.privacy.faults import Refusal, ThebesError
+from thebes.privacy.faults import Mistake, Refusal, ThebesError
 
 if TYPE_CHECKING:
     from thebes.collectors.declaring import Collector
@@ -119,13 +119,25 @@ def stay(place: Installed, name: str | None) -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     waiting = False
-    while True:
-        # while nobody serves the home everything waits, so that no turn is lost
-        if announced(place.home):
-            waiting = False
-            for _ in due(place, name, quiet=False):
-                pass
-        elif not waiting:
-            typer.echo(f"waiting for somebody to serve this home: thebes person --home {place.home}", err=True)
-            waiting = True
-        time.sleep(_TICK_SECONDS)
+    with place.staying(name):
+        while True:
+            # while nobody serves the home everything waits, so that no turn is lost
+            if announced(place.home):
+                waiting = False
+                for _ in due(place, name, quiet=False):
+                    pass
+            elif not waiting:
+                typer.echo(f"waiting for somebody to serve this home: thebes person --home {place.home}", err=True)
+                waiting = True
+            time.sleep(_TICK_SECONDS)
+
+
+def agreed(question: str, *, else_say: str) -> bool:
+    """What a person answers; a Mistake that names the options to say it with where nobody can be asked."""
+    try:
+        return typer.confirm(question)
+    except typer.Abort:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        typer.echo()
+        raise Mistake(else_say, "must be said where nobody can be asked; nothing was changed") from None

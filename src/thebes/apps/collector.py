@@ -112,7 +112,7 @@ def install(
         typer.echo(line)
     for doubt in made.doubts():
         typer.echo(f"  ? {doubt}")
-    if not yes and not typer.confirm("Install it?"):
+    if not yes and not collecting.agreed("Install it?", else_say="--yes"):
         raise Refusal("nothing was installed")
     if told is not None:
         place.trust(told)
@@ -188,7 +188,9 @@ def remove(
     with collecting.person_of(place) as person:
         held = {str(collector["name"]).lower() for collector in person.store()}
         if name.lower() in held:
-            keep = keep_data if keep_data is not None else typer.confirm("Keep the rows it inserted?")
+            keep = keep_data
+            if keep is None:
+                keep = collecting.agreed("Keep the rows it inserted?", else_say="--keep-data or --with-data")
             person.remove(name, keep_data=keep)
             typer.echo(f"{name}: its rows {'stay in your store' if keep else 'and all it knew are deleted'}.")
     place.forget(name)

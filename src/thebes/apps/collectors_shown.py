@@ -37,6 +37,7 @@ def installed_rows(home: Path) -> Iterator[dict[str, Any]]:
             "every_seconds": record.every_seconds,
             "last_run": record.last_at,
             "next_run": None if at is None else at.isoformat(timespec="seconds"),
+            "awaited": at is not None and place.stayed(record.app),
             "last_error": record.last_error,
             "rows": None if counts is None else counts.get(record.app.lower(), 0),
         }
@@ -48,7 +49,8 @@ def line(row: dict[str, Any]) -> str:
         return f"{row['name']:<12} not installed  (part of {row['package']})"
     rows = "rows unknown while `thebes person` is not running" if row["rows"] is None else f"{row['rows']} rows"
     last = f"last run {row['last_run']}" if row["last_run"] else "never run"
-    following = f", next {row['next_run']}" if row["next_run"] else ""
+    alone = "" if row.get("awaited") else ", but nothing runs it: `thebes collector run --all --every` does"
+    following = f", next {row['next_run']}{alone}" if row["next_run"] else ""
     error = f"; failed: {row['last_error']}" if row["last_error"] else ""
     kind = "" if row["name"] == row["collector"] else f" ({row['collector']})"
     return f"{row['name']:<12} installed{kind}  {rows}, {last}{following}{error}"

@@ -105,6 +105,7 @@ class Installed:
     def forget(self, app: str) -> None:
         self._path(app).unlink(missing_ok=True)
         (self._folder / f".{app}.lock").unlink(missing_ok=True)
+        self._staying(app).unlink(missing_ok=True)
 
     def pinned(self, collector: str) -> str | None:
         """The key under which a collector was installed here first."""
@@ -131,6 +132,31 @@ class Installed:
         self._put(self._folder / _PINS, {name: key for name, key in self._pins().items() if name != collector})
 
     @contextmanager
+    def staying(self, app: str | None) -> Iterator[None]:
+        """Inside, a process stays and runs whatever is due, or one collector; `stayed` sees it."""
+        descriptor = os.open(self._staying(app), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def stayed(self, app: str) -> bool:
+        """Whether some process will run a collector when it is due."""
+        for path in (self._staying(None), self._staying(app)):
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(descriptor)
+        return False
+
+    @contextmanager
     def turn(self, app: str) -> Iterator[None]:
         """Only one run of a collector at a time."""
         descriptor = os.open(self._folder / f".{app}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -141,6 +167,9 @@ class Installed:
             raise Refusal(f"{app} is running already; wait for it, or stop it") from None
         finally:
             os.close(descriptor)
+
+    def _staying(self, app: str | None) -> Path:
+        return self._folder / (".every" if app is None else f".{app}.every")
 
     def _path(self, app: str) -> Path:
         return self._folder / f"{collector_name(app)}.json"
