@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from thebes.person import work
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.testing.coordinator import AGES, PETS, Front
@@ -22,6 +26,24 @@ from thebes.wire.refusals import Conflict, NotAllowed, NotFound, Unreachable
 
 MEDIAN = {**AGES, "group": "city", "anonymity": "token"}
 ROWS = {**PETS, "group": "city", "anonymity": "token"}
+PACKETS = {
+    "type": "ensemble",
+    "epsilon": 4.0,
+    "min_count": 11,
+    "featurizer": "SELECT age, gender, education FROM profile.demographics",
+    "label": "gender",
+    "bounds": {
+        "age": {"type": "range", "low": 0, "high": 100},
+        "education": {"type": "range", "low": 0, "high": 30},
+        "gender": {"type": "set", "values": ["Female", "Male"], "default": "Male"},
+    },
+    "bins": {"age": [40.0], "education": [12.0]},
+    "partitions": 2,
+    "subset_size": 1,
+    "subsets": 2,
+    "group": "city",
+    "anonymity": "token",
+}
 OTHERS = 12  #: members beside this home
 
 
@@ -68,9 +90,9 @@ def codes(front: Front) -> dict[str, str]:
     return register.admit("city", ["me", *(f"member {number}" for number in range(OTHERS))])
 
 
-def opened(tmp_path: Path, wire: Wire, *, name: str = "home") -> Person:
+def opened(tmp_path: Path, wire: Wire, *, name: str = "home", delay: bool = False, **more: Any) -> Person:
     client = CoordinatorClient("http://127.0.0.1:1", transport=wire, retries=0)
-    return Person(tmp_path / name, client=client, delay=False)
+    return Person(tmp_path / name, client=client, delay=delay, **more)
 
 
 @pytest.fixture
@@ -141,26 +163,7 @@ def test_packets_of_one_participation_are_asked_for_and_sent_under_pseudonyms_of
 ) -> None:
     me.enrol("city", codes["me"])
     published(front, codes)
-    task_id = front.post(
-        {
-            "type": "ensemble",
-            "epsilon": 4.0,
-            "min_count": 11,
-            "featurizer": "SELECT age, gender, education FROM profile.demographics",
-            "label": "gender",
-            "bounds": {
-                "age": {"type": "range", "low": 0, "high": 100},
-                "education": {"type": "range", "low": 0, "high": 30},
-                "gender": {"type": "set", "values": ["Female", "Male"], "default": "Male"},
-            },
-            "bins": {"age": [40.0], "education": [12.0]},
-            "partitions": 2,
-            "subset_size": 1,
-            "subsets": 2,
-            "group": "city",
-            "anonymity": "token",
-        }
-    )
+    task_id = front.post(PACKETS)
     wire.seen.clear()
     assert accepted(me, task_id)["state"] == "sent"
     me._work.turn()
@@ -209,6 +212,114 @@ def test_a_task_of_several_phases_is_first_asked_by_nobody_and_then_under_the_op
     assert not [slot for slot in rest if slot == stranger]
     query = "SELECT contributor FROM coordinator_contribution"
     assert front.database.read(lambda c: c.exec_driver_sql(query).scalar()) == own
+
+
+# --- without a proxy ------------------------------------------------------------------------------------
+
+
+def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
+    front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
+    now = [time.time()]
+    begun, moments = now[0], dict[str, list[float]]()
+
+    def seen(request: httpx.Request) -> None:
+        what = request.url.path.rpartition("/")[2] if request.url.path.count("/") == 4 else "look"
+        moments.setdefault(what, []).append(now[0] - begun)
+
+    with opened(tmp_path, wire, delay=True, clock=lambda: now[0]) as me:
+        example.fill(me, seed=4)
+        me.enrol("city", codes["me"])
+        published(front, codes)
+        tasks = [front.post(PACKETS) for _ in range(4)]
+        me.set_settings({"local": {"epsilon": 100, "overall_epsilon": 100}, "caps": {}})
+        for task_id in tasks:
+            me.accept(task_id)
+        wire.before = seen
+        while now[0] < begun + 400:
+            now[0] += min(max(me._work.turn(), 0.1), 30.0)
+        assert {p["state"] for p in me.participations()} == {"sent"}
+        moments.pop("look", None)
+        for _ in range(100):
+            me._work.watch()
+            now[0] += 3.0
+    assert len(moments["submit"]) == 8
+    assert len(set(moments["submit"])) == 8
+    assert max(moments["submit"]) - min(moments["submit"]) > 20
+    assert min(moments["ask"]) > 0
+    assert len({round(moment) for moment in moments["ask"]}) > 6
+    assert 4 <= len(moments["look"]) <= 40  # not each of them every time
+
+
+def test_without_a_delay_answers_with_tokens_go_at_once(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    me.enrol("city", codes["me"])
+    published(front, codes)
+    for _ in range(3):
+        me.accept(front.post(MEDIAN))
+    me._work.turn()
+    assert len(wire.bodies("/submit")) == 3
+
+
+class Doorway(BaseHTTPRequestHandler):
+    """Hands on what it hears to a coordinator of this process, and writes down over which connection it came."""
+
+    protocol_version = "HTTP/1.1"
+    front: Front
+    heard: list[tuple[str, str, int]]
+
+    def _pass_on(self) -> None:
+        self.heard.append((self.command, self.path, self.client_address[1]))
+        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        kept = {name: self.headers[name] for name in ("Accept", "Content-Type") if name in self.headers}
+        answer = self.front.client.request(self.command, self.path, content=content, headers=kept)
+        self.send_response(answer.status_code)
+        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+        if answer.status_code != 204:
+            self.send_header("Content-Length", str(len(answer.content)))
+        self.end_headers()
+        self.wfile.write(answer.content)
+
+    do_GET = do_POST = do_DELETE = _pass_on
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return None
+
+
+def test_packets_with_tokens_share_no_connection_even_without_a_delay(
+    front: Front, tmp_path: Path, codes: dict[str, str]
+) -> None:
+    heard: list[tuple[str, str, int]] = []
+    door = ThreadingHTTPServer(("127.0.0.1", 0), type("Here", (Doorway,), {"front": front, "heard": heard}))
+    threading.Thread(target=door.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{door.server_port}"
+        with Person(tmp_path / "home", coordinator=url, delay=False) as me:
+            example.fill(me, seed=4)
+            me.enrol("city", codes["me"])
+            published(front, codes)
+            heard.clear()
+            with_tokens, without = front.post(PACKETS), front.post(PETS)
+            assert accepted(me, without)["state"] == "sent"
+            assert accepted(me, with_tokens)["state"] == "sent"
+            me._work.turn()
+            before = len(heard)
+            me._work.watch()
+            assert [path for _, path, _ in heard[before:]] == [f"/api/task/{task}" for task in (without, with_tokens)]
+            (_, _, look) = heard.pop()
+            assert me.withdraw(with_tokens)["state"] == "withdrawn"
+    finally:
+        door.shutdown()
+        door.server_close()
+    packets = [(method, port) for method, path, port in heard if f"{with_tokens}/" in path]
+    assert sorted(method for method, _ in packets if method != "GET") == ["DELETE", "DELETE", "POST", "POST"]
+    apart = [port for _, port in packets] + [look]
+    assert len(set(apart)) == len(apart) >= 7
+    others = {port for _, path, port in heard if with_tokens not in path}
+    assert len(others) == 1  # what everybody reads goes over one, and so do tasks that hide nobody
+    assert not others & set(apart)
 
 
 # --- joining --------------------------------------------------------------------------------------------

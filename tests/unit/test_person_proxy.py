@@ -233,9 +233,16 @@ def test_results_are_looked_for_one_by_one(me: Person, server: CoordinatorInMemo
     assert len(set(looked)) > 0.6 * len(looked)
 
 
-def test_without_a_proxy_nothing_is_paced(tmp_path: Path, server: CoordinatorInMemory) -> None:
-    with Person(tmp_path / "home", client=server) as me:  # type: ignore[arg-type]
-        assert me._work._pacing is None
+def test_without_a_proxy_a_task_without_tokens_is_asked_at_once(
+    tmp_path: Path, server: CoordinatorInMemory, now: list[float]
+) -> None:
+    begun, asked = now[0], moments_of(server, now, "ask")
+    with Person(tmp_path / "home", client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
+        example.fill(me, seed=4)
+        for number in range(4):
+            me.accept(server.post(bounded(name=str(number))))
+        me._work.turn()
+        assert asked == [begun] * 4
 
 
 def test_a_moment_is_drawn_once_and_kept() -> None:

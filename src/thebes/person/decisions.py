@@ -53,7 +53,7 @@ class Decisions:
         delay: bool,
     ) -> None:
         self._board, self._book, self._purse, self._work = board, book, purse, work
-        self._store, self._client, self._settings = store, client, settings
+        self._store, self._settings = store, settings
         self._memberships, self._clock, self._delay = memberships, clock, delay
         self._safe = client.private
         self._deciding = threading.RLock()
@@ -100,12 +100,9 @@ class Decisions:
         before_more = latest.state in (State.RESERVED, State.ASKED, State.COMPUTED)
         if not before_more and latest.state is not State.SENT:
             raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
-        receipts = [sending.receipt for sending in self._book.sendings(latest) if sending.receipt is not None]
-        for receipt in receipts:  # also where a further packet is still to go
-            self._client.withdraw(task_id, receipt)
         note = (
             "taken back; the server destroyed it, what it cost stays spent"
-            if receipts
+            if self._work.withdraw(latest)
             else "taken back before anything was sent"
         )
         if not before_more:

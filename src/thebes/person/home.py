@@ -109,7 +109,8 @@ class Person:
                 memberships=self._memberships,
                 store=self._store,
                 clock=self._clock,
-                pacing=None if self._proxy is None else pacing,
+                pacing=pacing,
+                hidden=self._proxy is not None,
                 steady=self._delay,
             )
             self._decisions = Decisions(

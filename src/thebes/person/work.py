@@ -54,8 +54,9 @@ class RowsOf(Protocol):
 
 class Work:
     """Moves one home's participations on. `turn` is called again and again by one thread. `pacing` holds back what
-    must not be known by the company it keeps; `steady` holds back every contribution for as long as making it can take,
-    so that how long it did take shows nowhere."""
+    must not be known by the company it keeps: answers with tokens, which also go over connections of their own, and,
+    where `hidden`, since a proxy hides whose they are, all others too. `steady` holds back every contribution for as
+    long as making it can take, so that how long it did take shows nowhere."""
 
     def __init__(
         self,
@@ -67,11 +68,13 @@ class Work:
         store: RowsOf,
         memberships: Memberships | None = None,
         clock: Callable[[], float] = time.time,
-        pacing: Pacing | None = None,
+        pacing: Pacing,
+        hidden: bool = False,
         steady: bool = True,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
-        self._clock, self._pacing, self._steady, self._memberships = clock, pacing, steady, memberships
+        self._clock, self._steady, self._memberships = clock, steady, memberships
+        self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
         self._watched = 0.0
@@ -127,18 +130,17 @@ class Work:
                     self._advance(participation)
             waiting = [p.id for p in self._book.participations(states=UNFINISHED)]
             self._not_before = {i: t for i, t in self._not_before.items() if i in waiting}
-            if self._pacing is not None:
-                self._pacing.forget(set(waiting))
+            self._pacing.forget(set(waiting))
             now = self._clock()
             return min((max(0.0, self._not_before.get(i, 0.0) - now) for i in waiting), default=_LONGEST_PAUSE)
 
     def watch(self) -> None:
         """Look whether tasks that were answered have ended, and keep their results."""
         for participation in self._book.participations(states=[State.SENT]):
-            if self._pacing is not None and not self._pacing.looks(participation.id):
+            if self._paced(participation) and not self._pacing.looks(participation.id):
                 continue
             try:
-                told = self._client.task(participation.task_id)
+                told = self._through(participation).task(participation.task_id)
             except _LATER:
                 raise
             except (Mistake, Refusal):
@@ -218,7 +220,7 @@ class Work:
         """What the server wants now; one that knows nothing of the task (any more) wants nothing."""
         try:
             slot, packet = self._packet(participation)
-            asked = self._client.ask(participation.task_id, slot, packet=packet, framed=framed)
+            asked = self._through(participation).ask(participation.task_id, slot, packet=packet, framed=framed)
             document = participation.document
             if framed and isinstance(asked, Ask) and takes_tokens(document) and document.phases > 1:
                 return self._as_its_slot(participation, document, asked, packet)
@@ -235,7 +237,7 @@ class Work:
         if not self._has(document, asked, participation):
             return asked  # refused when it is to be answered
         slot = self._own(document).pseudonym(participation.task_id, document, asked.part)
-        again = self._client.ask(participation.task_id, slot, packet=packet, framed=True)
+        again = self._through(participation).ask(participation.task_id, slot, packet=packet, framed=True)
         return Wait(1.0) if isinstance(again, Ask) and again.part != asked.part else again
 
     def _packet(self, participation: Participation) -> tuple[str, int]:
@@ -355,7 +357,8 @@ class Work:
         except ClaimEnded as error:
             return self._end(participation, State.FAILED, f"nothing was sent: {error}")
         try:
-            receipt = self._client.submit(participation.task_id, sending.body, media_type=sending.media_type)
+            client = self._through(participation)
+            receipt = client.submit(participation.task_id, sending.body, media_type=sending.media_type)
         except _LATER:
             raise
         except TaskClosed:
@@ -386,7 +389,7 @@ class Work:
         self._purse.release(participation.claim_key)
 
     def _result(self, participation: Participation) -> dict[str, Any] | None:
-        result = self._client.task(participation.task_id).get("result")
+        result = self._through(participation).task(participation.task_id).get("result")
         return result if isinstance(result, dict) else None
 
     def _end(
@@ -409,14 +412,27 @@ class Work:
         tries = self._tries.get(participation.id, 0)
         self._tries[participation.id] = tries + 1
         seconds = min(0.25 * 2 ** min(tries, 10), _LONGEST_PAUSE)
-        if self._pacing is not None:
+        if self._paced(participation):
             seconds = self._pacing.again(self._numbered(participation), seconds, deadline=_deadline(participation))
         self._pause(participation, seconds)
         self._book.note(participation, note)
 
+    def withdraw(self, participation: Participation) -> int:
+        """Take back what was sent of a participation; how many packets that were."""
+        receipts = [sending.receipt for sending in self._book.sendings(participation) if sending.receipt is not None]
+        for receipt in receipts:  # also where a further packet is still to go
+            self._through(participation).withdraw(participation.task_id, receipt)
+        return len(receipts)
+
+    def _paced(self, participation: Participation) -> bool:
+        return self._hidden or takes_tokens(participation.document)
+
+    def _through(self, participation: Participation) -> CoordinatorClient:
+        return self._apart if takes_tokens(participation.document) else self._client
+
     def _held_back(self, participation: Participation) -> bool:
         """Whether its next packet has a later moment of its own."""
-        if self._pacing is None or participation.state not in _BEFORE_IT_LEFT:
+        if not self._paced(participation) or participation.state not in _BEFORE_IT_LEFT:
             return False
         packet, planned = self._numbered(participation), participation.due_at
         seconds = self._pacing.wait(packet, planned=planned, deadline=_deadline(participation))

@@ -117,6 +117,9 @@ class CoordinatorInMemory:
         self.before("group")
         raise NotFound("there is no group of this name")
 
+    def apart(self) -> CoordinatorInMemory:
+        return self
+
     def close(self) -> None:
         return None
 

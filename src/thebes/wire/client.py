@@ -6,8 +6,10 @@ bytes; no credential is sent that the caller did not give, and no other server i
 
 from __future__ import annotations
 
+import copy
 import json
 import ssl
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -82,17 +84,25 @@ class CoordinatorClient:
             through = None if proxy is None else httpx.Proxy(proxy)
         except (ValueError, TypeError, httpx.InvalidURL):
             raise Mistake("proxy", "must be an address such as http://127.0.0.1:3128") from None
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers=headers,
-            timeout=httpx.Timeout(timeout, connect=connecting),
-            verify=_authority(ca_file),
-            proxy=through,
-            trust_env=trust_env,
-            transport=transport,
-            follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a cookie would link what it comes with
-        )
+        verify = _authority(ca_file)
+
+        def opened(**more: Any) -> httpx.Client:
+            return httpx.Client(
+                base_url=self.url,
+                headers=headers,
+                timeout=httpx.Timeout(timeout, connect=connecting),
+                verify=verify,
+                proxy=through,
+                trust_env=trust_env,
+                transport=transport,
+                follow_redirects=False,
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a cookie would link what it comes with
+                **more,
+            )
+
+        self._opened, self._http = opened, opened()
+        self._apart: CoordinatorClient | None = None
+        self._parting = threading.Lock()
         if token is not None:
             self.present(token)
 
@@ -102,6 +112,16 @@ class CoordinatorClient:
             raise Mistake("token", "must be the text that the coordinator or its operator gave you")
         self._must_be_private("the token")
         self._http.headers["Authorization"] = f"Bearer {token.strip()}"
+
+    def apart(self) -> CoordinatorClient:
+        """The same, with a fresh connection for every request, closed with its answer: what must not be known by the
+        company it keeps. It shows no token, and closes with this one."""
+        with self._parting:
+            if self._apart is None:
+                made = copy.copy(self)
+                made._http, made._apart = self._opened(limits=httpx.Limits(max_keepalive_connections=0)), made
+                self._apart = made
+            return self._apart
 
     def _must_be_private(self, secret: str) -> None:
         if not self.private:
@@ -203,6 +223,8 @@ class CoordinatorClient:
 
     def close(self) -> None:
         self._http.close()
+        if self._apart is not None:
+            self._apart._http.close()
 
     def __enter__(self) -> Self:
         return self
