@@ -523,6 +523,46 @@ def test_a_check_tells_every_problem_with_its_place_and_then_none(front: Front) 
     assert 'id="put-up"' not in good
 
 
+@pytest.mark.parametrize(
+    ("asked", "words", "anchor"),
+    [
+        ("SELECT nope FROM profile.demographics", "is published here without a column nope", "featurizer"),
+        ("SELECT age FROM secret.tables", "nobody published a table secret.tables here", "featurizer"),
+        (
+            "SELECT city FROM profile.demographics",
+            "published as words, and a median takes",
+            "featurizer",
+        ),
+        ("SELECT AGE AS years FROM Profile.Demographics ORDER BY years", "a part of epsilon goes", "bound-0-kind"),
+    ],
+)
+def test_what_may_not_be_meant_is_said_and_can_be_put_up_all_the_same(
+    front: Front, asked: str, words: str, anchor: str
+) -> None:
+    sign_in(front)
+    body = filled(write(front, "/ask/fields", {**FORM, "featurizer": asked}).text)
+    verdict = write(front, "/ask/check", body).text
+    assert words in verdict
+    assert f'<a href="#{anchor}">' in verdict
+    assert "it works" not in verdict
+    assert 'id="put-up"' in verdict
+    if "years" in asked:
+        assert "published" not in verdict
+    assert "it works" in write(front, "/ask/check", FORM).text
+
+
+def test_a_suggested_bound_that_nobody_filled_in_is_none(front: Front) -> None:
+    none = {name: value for name, value in FORM.items() if not name.startswith("bound")}
+    ticked = filled(write(front, "/ask/fields", none).text)
+    assert (ticked["bound-0-kind"], ticked["bound-0-low"]) == ("range", "")
+    by_hand = {**ticked, "bound-0-kind": ""}
+    assert write(front, "/ask/check", ticked).text == write(front, "/ask/check", by_hand).text
+    assert "Bounds: age" in write(front, "/ask/check", ticked).text
+    assert "Bounds: age.high" in write(front, "/ask/check", {**ticked, "bound-0-low": "0"}).text
+    needed = {**ticked, "kind": "bounded", "mechanism": "split"}
+    assert "Bounds: age.low" in write(front, "/ask/check", needed).text
+
+
 def test_what_is_composed_is_put_up_as_it_was_shown(front: Front) -> None:
     sign_in(front, "ana")
     assert 'id="put-up"' in write(front, "/ask/check", FORM).text

@@ -67,7 +67,7 @@ def rehearsable(document: PeopleDocument) -> None:
         )
     missing = [column for column in document.gives if column not in (document.bounds or {})]
     if missing and getattr(document, "aggregator", "") != "count":
-        raise NotRehearsed(f"declare bounds of {missing[0]!r}: made-up people are drawn within them")
+        raise NotRehearsed(f"to rehearse it, declare bounds of {missing[0]!r}: made-up people are drawn within them")
 
 
 def _asked(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from fastapi.responses import HTMLResponse, Response
 
 from thebes.apps import rehearsal
 from thebes.apps.pages.asking import words
+from thebes.apps.pages.asking.cautions import cautions
 from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
 from thebes.apps.pages.asking.hall import Hall, sentence
 from thebes.apps.pages.asking.task import abridged
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
-from thebes.tasks.document import InvalidDocument
+from thebes.tasks.document import InvalidDocument, PeopleDocument
 
 KIND_WORDS = {
     "basic": ("One statistic", "a count, mean, median, histogram … of one value from each person"),
@@ -91,7 +92,11 @@ def routes(hall: Hall) -> APIRouter:
         draft = Draft.read(await hall.written(request))
         visitor = await hall.visitor(request)
         found = await examined(draft)
-        rehearsed = "" if found["problems"] else await asyncio.to_thread(_not_rehearsed, found["document"])
+        rehearsed, careful = "", []
+        if not found["problems"]:
+            checked: Any = await asyncio.to_thread(registry.check, found["document"])
+            rehearsed = _not_rehearsed(checked)
+            careful = cautions(checked, draft, await reception.schemas())
         return hall.part(
             "verdict.html",
             found=found,
@@ -99,6 +104,7 @@ def routes(hall: Hall) -> APIRouter:
             visitor=visitor,
             words=words,
             not_rehearsed=rehearsed,
+            cautions=careful,
         )
 
     @made.post("/ask/rehearse")
@@ -170,10 +176,9 @@ def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
     return {"field": name, "label": f"{label}: {rest}" if rest else label, "message": message, "anchor": anchor}
 
 
-def _not_rehearsed(document: Mapping[str, Any]) -> str:
+def _not_rehearsed(checked: PeopleDocument) -> str:
     """Why there is no rehearsal of this, or nothing."""
     try:
-        checked: Any = registry.check(document)
         rehearsal.rehearsable(checked)
     except Refusal as refusal:
         return sentence(str(refusal))

@@ -51,6 +51,7 @@ DEFAULTS = {
     "mechanism": "split",
     "missing": "refuse",
 }
+_BOUNDS_FOUND = ("basic", "integrated")  #: kinds that find bounds nobody declared, with a part of the price
 _SET_BY_KIND = ("version", "server", "anonymity")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
@@ -69,6 +70,11 @@ class BoundDraft:
     high: str = ""
     values: str = ""
     default: str = ""
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing was typed yet: a suggested kind alone declares nothing."""
+        return not any(typed.strip() for typed in (self.low, self.high, self.values, self.default))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +186,8 @@ class Draft:
             )
         bounds: dict[str, Any] = {}
         for bound in self.bounds:
+            if bound.untouched and self.kind in _BOUNDS_FOUND:
+                continue
             if bound.kind and (bound.column in self.outputs or not self.outputs):
                 bounds[bound.column] = _bound_of(bound, problems)
         if bounds:
