@@ -12,7 +12,7 @@ import random
 import resource
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +25,7 @@ from thebes.simulation import population
 from thebes.simulation.example import give
 from thebes.tasks import registry
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.refusals import NotFound
+from thebes.wire.refusals import Conflict, NotFound
 
 MOST_TOGETHER = 150  #: people in one process; each keeps some twenty files open
 AT_ONCE = 3  #: people of one process who answer at the same time, mostly waiting for the disk and the coordinator
@@ -61,14 +61,15 @@ class Crowd:
                 opened += 1 if "opened" in line else 0
                 told(opened)
 
-    def answer(self, task_id: str, most: int, told: Callable[[int], None]) -> list[int]:
+    def answer(self, task_id: str, most: int, told: Callable[[int], None], *, leave: Collection[str] = ()) -> list[int]:
         """Ask people who have not been asked about this task, until `most` have sent a contribution or nobody is left.
 
-        Gives who did; `told` hears of each.
+        Gives who did; `told` hears of each. Their rules cover every open task, so they say no to those to `leave`.
         """
         count = len(self._processes)
         for place, process in enumerate(self._processes):
-            process.tell({"task_id": task_id, "most": most // count + (place < most % count)})
+            share = most // count + (place < most % count)
+            process.tell({"task_id": task_id, "most": share, "leave": [each for each in leave if each != task_id]})
         sent: list[int] = []
         for process in self._processes:
             while "asked" not in (line := process.hear(ANSWER_SECONDS)):
@@ -85,7 +86,8 @@ class Homes:
         # One connection pool and one set of certificates for all; each person still asks with their own words.
         self._client = CoordinatorClient(work["coordinator"], retries=1)
         everybody = population(work["size"], work["seed"])
-        rules = [{"type": type_, "probability": YES} for type_ in registry.types()]
+        most = ALLOWANCE["local"]["epsilon"]
+        rules = [{"type": type_, "epsilon_at_most": most, "probability": YES} for type_ in registry.types()]
 
         def come_in(number: int) -> Person:
             home = Path(work["homes"]) / f"person-{number}"
@@ -100,9 +102,10 @@ class Homes:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             self._people = dict(zip(numbers, pool.map(come_in, numbers), strict=True))
         self._unasked: dict[str, list[int]] = {}
+        self._left: set[tuple[int, str]] = set()
 
-    def answer(self, task_id: str, most: int) -> None:
-        """Ask people in random order, until `most` have sent."""
+    def answer(self, task_id: str, most: int, leave: Collection[str] = ()) -> None:
+        """Ask people in random order, until `most` have sent. Whoever is asked leaves some other tasks alone."""
         order = self._unasked.setdefault(task_id, random.sample(list(self._people), len(self._people)))
         taking = threading.Lock()
         left = most
@@ -121,6 +124,7 @@ class Homes:
                 with taking:
                     left -= 1  # this one's place, given back if it comes to nothing
                 try:
+                    self._leave_alone(number, leave)
                     sent = self._take_part(self._people[number], task_id)
                 except ThebesError as error:
                     sys.stderr.write(f"person {number}: {error}\n")
@@ -134,6 +138,13 @@ class Homes:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for future in [pool.submit(some_people) for _ in range(AT_ONCE)]:
                 future.result()
+
+    def _leave_alone(self, number: int, leave: Collection[str]) -> None:
+        for task_id in leave:
+            if (number, task_id) not in self._left:
+                self._left.add((number, task_id))
+                with suppress(Conflict, NotFound):  # who has taken part already, or comes too late
+                    self._people[number].decline(task_id)
 
     def _take_part(self, person: Person, task_id: str) -> bool:
         """Whether the person's rules agreed, and the contribution arrived."""
@@ -165,7 +176,7 @@ def _work() -> None:
         say({"ready": True})
         for line in sys.stdin:
             asked = json.loads(line)
-            homes.answer(asked["task_id"], asked["most"])
+            homes.answer(asked["task_id"], asked["most"], asked["leave"])
             say({"asked": asked["task_id"]})
     finally:
         homes.close()

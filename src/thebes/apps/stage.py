@@ -82,9 +82,10 @@ class Stage:
         return handle.wait(timeout=RELEASE_SECONDS), contributors
 
     def put_up(self, document: Mapping[str, Any], answers: int, told: Told) -> None:
-        """Submit a document and let so many people answer, who are too few to close it."""
+        """Submit a document and let so many people answer, who are too few to close it; the crowd leaves it so."""
         handle = self._requestor.submit(document)
         self._known.add(handle.task_id)
+        self._left.append(handle.task_id)
         self._answered(handle.task_id, answers, told)
 
     def live(self) -> None:
@@ -94,7 +95,8 @@ class Stage:
                 task_id, wanted = str(task["task_id"]), task.get("min_count")
                 if task_id not in self._known:
                     self._known.add(task_id)
-                    self._crowd.answer(task_id, int(wanted or self._people), lambda done: None)
+                    count = int(wanted or self._people)
+                    self._crowd.answer(task_id, count, lambda done: None, leave=self._left)
             time.sleep(LOOK_SECONDS)
 
     def _answered(self, task_id: str, most: int, told: Told) -> list[int]:
@@ -126,6 +128,7 @@ class Stage:
         self._one.allow(ALLOWANCE)
         self._crowd.open(self._told)
         self._known: set[str] = set()
+        self._left: list[str] = []
 
     def _start(self, name: str, *arguments: str) -> Process:
         process = Process(name, "thebes.apps.command", name, *arguments, log=self._folder / f"{name}.log")
