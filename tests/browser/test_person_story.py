@@ -156,16 +156,18 @@ def test_rules_are_made_told_in_words_and_removed(story: Neighbourhood, visit: C
     me.expected = {422}
     page = me.page
     me.open("/rules")
-    page.select_option("#type", "basic")
+    page.get_by_role("button", name="Add the rule").click()
+    assert page.evaluate("document.activeElement.id") == "type"  # nothing is agreed to by leaving fields empty
+    page.select_option("#type", "bounded")
     page.fill("#requestor", "nobody’s “friend” <b>")
     page.fill("#epsilon_at_most", "0.1")
     page.fill("#probability", "50")
     page.get_by_label("commute.rides").check()
     page.get_by_role("button", name="Add the rule").click()
-    page.get_by_text("The rule holds from now on.").wait_for()
+    page.get_by_text("The rule holds from now on: Agree to bounded tasks").wait_for()
     rule = {
-        "type": "basic", "requestor": "nobody’s “friend” <b>", "epsilon_at_most": 0.1, "probability": 0.5,
-        "tables": ["commute.rides"],
+        "type": "bounded", "server": "untrusted", "requestor": "nobody’s “friend” <b>", "epsilon_at_most": 0.1,
+        "probability": 0.5, "tables": ["commute.rides"],
     }  # fmt: skip
     assert story.me.get("/api/rules")["rules"] == [rule]
     assert "each with a chance of 50 %" in page.inner_text("#rulebook")
@@ -258,6 +260,9 @@ def test_the_keyboard_is_enough(story: Neighbourhood, visit: Callable[..., Visit
     page.get_by_role("heading", name="Accepted").wait_for()
 
 
+QUIET = {"type": "basic", "requestor": "x", "epsilon_at_most": 0.1, "min_count": 50}
+
+
 @pytest.fixture(scope="module")
 def lived_in(story: Neighbourhood) -> tuple[Neighbourhood, str]:
     """With answers of several forms, something that waits, and something declined."""
@@ -267,7 +272,7 @@ def lived_in(story: Neighbourhood) -> tuple[Neighbourhood, str]:
         story.take_part(task, NEIGHBOURS)
         story.me.wait(task, "done")
         if not number:
-            story.me.http.put("/api/rules", json={"rules": [{"type": "basic", "requestor": "x", "min_count": 50}]})
+            story.me.http.put("/api/rules", json={"rules": [QUIET]})
     waits = story.ask(ROWS, name="Not yet enough of us", min_count=50)
     story.me.accept(waits)
     return story, story.ask(ROWS, name="Still open")

@@ -115,8 +115,8 @@ def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProces
         with pytest.raises(Mistake) as refused:
             me.insert("diary", "entry", [{"mood": "high"}])
         assert "mood" in refused.value.argument
-        me.set_rules([{"type": "basic", "probability": 0.5}])
-        assert me.rules() == [{"type": "basic", "probability": 0.5}]
+        me.set_rules([{"type": "basic", "epsilon_at_most": 1.0, "probability": 0.5}])
+        assert me.rules() == [{"type": "basic", "epsilon_at_most": 1.0, "probability": 0.5}]
         assert me.set_settings({"period_days": 7})["period_days"] == 7
         assert me.export()["store"]["collectors"]["diary"]
         me.remove("diary", keep_data=False)

@@ -234,6 +234,10 @@ def test_a_broken_file_stops_everything_instead_of_allowing_more(tmp_path: Path)
 # --- standing rules -------------------------------------------------------------------------------
 
 
+#: agrees to whatever a store of these tests can be asked
+ANY = {"type": "basic", "epsilon_at_most": 100}
+
+
 @pytest.fixture
 def server() -> CoordinatorInMemory:
     return CoordinatorInMemory()
@@ -248,7 +252,7 @@ def person(tmp_path: Path, server: CoordinatorInMemory, **more: Any) -> Person:
 def test_a_rule_agrees_up_to_its_week(tmp_path: Path, server: CoordinatorInMemory) -> None:
     now = [START.timestamp()]
     with person(tmp_path, server, clock=lambda: now[0]) as me:
-        me.set_rules([{"type": "basic", "requestor": "ana", "epsilon_per_week": 0.25}])
+        me.set_rules([{**ANY, "requestor": "ana", "epsilon_per_week": 0.25}])
         tasks = [server.post({**MEDIAN, "epsilon": 0.1, "name": str(i)}) for i in range(4)]
         server.post({**MEDIAN, "epsilon": 0.01, "name": "of another"}, requestor="bert")
         me.apply_rules()
@@ -262,9 +266,19 @@ def test_a_rule_agrees_up_to_its_week(tmp_path: Path, server: CoordinatorInMemor
         assert [p["task_id"] for p in me.participations()] == tasks
 
 
+def test_a_rule_from_before_without_a_limit_agrees_to_nothing(tmp_path: Path, server: CoordinatorInMemory) -> None:
+    with person(tmp_path, server) as me:
+        me._book.set_rules([{"type": "basic"}, {**ANY, "requestor": "bert"}])
+        server.post(MEDIAN, requestor="ana")
+        theirs = server.post({**MEDIAN, "name": "another"}, requestor="bert")
+        me.apply_rules()
+        assert [p["task_id"] for p in me.participations()] == [theirs]
+        assert me.rules() == [{**ANY, "requestor": "bert"}]
+
+
 def test_a_rules_coin_is_tossed_once_for_each_task(tmp_path: Path, server: CoordinatorInMemory) -> None:
     with person(tmp_path, server) as me:
-        me.set_rules([{"type": "basic", "probability": 0.5}])
+        me.set_rules([{**ANY, "probability": 0.5}])
         tasks = [server.post({**MEDIAN, "epsilon": 0.01, "name": str(i)}) for i in range(40)]
         for _ in range(5):
             me.apply_rules()
@@ -276,7 +290,7 @@ def test_a_rules_coin_is_tossed_once_for_each_task(tmp_path: Path, server: Coord
 def test_a_rule_never_looks_at_data(tmp_path: Path, server: CoordinatorInMemory, monkeypatch: Any) -> None:
     """Whether one has the value must not show in whether one takes part."""
     with Person(tmp_path / "empty", client=server, delay=False) as nobody:  # type: ignore[arg-type]
-        nobody.set_rules([{"type": "basic"}])
+        nobody.set_rules([ANY])
         task = server.post(MEDIAN)
         monkeypatch.setattr(type(nobody._store), "featurize", lambda *a, **k: pytest.fail("looked at data"))
         nobody.apply_rules()
@@ -293,7 +307,7 @@ def test_a_rule_respects_the_budget_and_what_was_declined(tmp_path: Path, server
         me.decline(declined)
         for name in ("first", "second"):
             server.post({**MEDIAN, "name": name})
-        me.set_rules([{"type": "basic"}])
+        me.set_rules([ANY])
         me.apply_rules()
         assert [p["state"] for p in me.participations()] == ["declined", "reserved"]
 
@@ -314,7 +328,7 @@ def test_a_rule_respects_the_budget_and_what_was_declined(tmp_path: Path, server
         ({"delta_at_most": 0}, False),
         ({"min_count": 20}, True),
         ({"min_count": 21}, False),
-        ({"probability": 0}, False),
+        ({"probability": 1e-9}, False),
     ],
 )
 def test_every_field_of_a_rule_counts(
@@ -322,7 +336,7 @@ def test_every_field_of_a_rule_counts(
 ) -> None:
     with person(tmp_path, server) as me:
         server.post(MEDIAN)
-        me.set_rules([{"type": "basic", **rule}])
+        me.set_rules([{**ANY, **rule}])
         me.apply_rules()
         assert bool(me.participations()) is covers
 
@@ -333,16 +347,19 @@ def test_every_field_of_a_rule_counts(
         ({}, "rules"),
         ([5], "rules.0"),
         ([{}], "rules.0.type"),
-        ([{"type": "basic"}, {"type": "unknown"}], "rules.1.type"),
+        ([ANY, {"type": "unknown"}], "rules.1.type"),
+        ([{"type": "basic"}], "rules.0.epsilon_at_most"),
+        ([{"type": "basic", "epsilon_per_week": 1}], "rules.0.epsilon_at_most"),
+        ([{**ANY, "probability": 0}], "rules.0.probability"),
         ([{"type": "basic", "age": 5}], "rules.0.age"),
-        ([{"type": "basic", "probability": 1.1}], "rules.0.probability"),
-        ([{"type": "basic", "probability": float("nan")}], "rules.0.probability"),
-        ([{"type": "basic", "epsilon_per_week": 0}], "rules.0.epsilon_per_week"),
-        ([{"type": "basic", "delta_at_most": 1}], "rules.0.delta_at_most"),
-        ([{"type": "basic", "tables": "profile"}], "rules.0.tables"),
-        ([{"type": "basic", "server": "maybe"}], "rules.0.server"),
-        ([{"type": "basic", "requestor": 5}], "rules.0.requestor"),
-        ([{"type": "basic", "min_count": 0}], "rules.0.min_count"),
+        ([{**ANY, "probability": 1.1}], "rules.0.probability"),
+        ([{**ANY, "probability": float("nan")}], "rules.0.probability"),
+        ([{**ANY, "epsilon_per_week": 0}], "rules.0.epsilon_per_week"),
+        ([{**ANY, "delta_at_most": 1}], "rules.0.delta_at_most"),
+        ([{**ANY, "tables": "profile"}], "rules.0.tables"),
+        ([{**ANY, "server": "maybe"}], "rules.0.server"),
+        ([{**ANY, "requestor": 5}], "rules.0.requestor"),
+        ([{**ANY, "min_count": 0}], "rules.0.min_count"),
         ([{"type": ["basic"]}], "rules.0.type"),
     ],
 )
@@ -354,14 +371,15 @@ def test_a_wrong_rule_is_refused_by_name(body: Any, argument: str) -> None:
 
 def test_a_rule_that_stays_keeps_what_it_has_spent(tmp_path: Path, server: CoordinatorInMemory) -> None:
     with person(tmp_path, server) as me:
-        rule = {"type": "basic", "epsilon_per_week": 1.0}
+        rule = {**ANY, "epsilon_per_week": 1.0}
+        other = {**ANY, "type": "bounded"}
         me.set_rules([rule])
         server.post(MEDIAN)
         me.apply_rules()
         me.set_rules([])
-        me.set_rules([rule, {"type": "bounded"}])
+        me.set_rules([rule, other])
         server.post({**MEDIAN, "name": "second"})
         me.apply_rules()
         assert len(me.participations()) == 1
-        assert me.rules() == [rule, {"type": "bounded"}]
+        assert me.rules() == [rule, other]
         assert Rule.read(rule).probability == 1

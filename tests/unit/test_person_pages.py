@@ -18,6 +18,7 @@ import thebes
 from thebes.apps.pages import frame
 from thebes.apps.pages.own import answer, words
 from thebes.apps.pages.own.rules import read_form
+from thebes.apps.scenes import scenes
 from thebes.ledger import Ledger
 from thebes.person.participation import State
 from thebes.person.rules import Rule
@@ -254,6 +255,15 @@ def test_refusals_are_sentences_with_their_status(world: World) -> None:
     assert "not there any more" in refused(world, "/rules/remove", {"rule": {"type": "basic"}}, 422)
     assert "Epsilon at most must" in refused(world, "/rules/add", {"type": "basic", "epsilon_at_most": "x"}, 422)
     refused(world, "/rules/add", {"type": ["basic"]}, 422)
+    assert "Epsilon at most must be given" in refused(world, "/rules/add", {"type": "basic"}, 422)
+    plenty = {"epsilon_at_most": 20}
+    assert "Kind of task must be chosen" in refused(world, "/rules/add", plenty, 422)
+    assert "Probability must be more than 0" in refused(
+        world, "/rules/add", {"type": "basic", **plenty, "probability": 0}, 422
+    )
+    vain = refused(world, "/rules/add", {"type": "basic", "server": "untrusted", **plenty}, 422)
+    assert "What leaves is always plain values" in vain
+    assert world.me.rules() == []
 
 
 def test_a_body_that_is_no_object_is_refused_in_words(world: World) -> None:
@@ -295,12 +305,39 @@ def test_strangers_words_stay_words_on_every_page(world: World) -> None:
 
 
 def test_a_rule_with_strange_characters_can_be_removed_again(world: World) -> None:
-    world.me.set_rules([{"type": "basic", "requestor": HOSTILE}])
+    world.me.set_rules([{"type": "basic", "requestor": HOSTILE, "epsilon_at_most": 1}])
     page = Page(world.http.get("/rules").text)
     field = next(a for tag, a in page.elements if a.get("name") == "rule")
     answered = world.http.post("/rules/remove", json={"rule": json.loads(str(field["value"]))}, headers=PARTIAL)
     assert answered.status_code == 200
     assert world.me.rules() == []
+
+
+def test_the_form_begins_with_what_agrees_to_least(world: World) -> None:
+    elements = Page(world.http.get("/rules").text).elements
+    named = {str(a.get("name")): a for tag, a in elements if tag in ("select", "input")}
+    assert {"type", "epsilon_at_most"} <= {name for name, a in named.items() if "required" in a}
+    assert named["epsilon_at_most"]["value"] == "1"
+    first = {}
+    for place, (tag, attributes) in enumerate(elements):
+        if tag == "select":
+            first[attributes["name"]] = elements[place + 1][1]["value"]
+    assert first == {"type": "", "server": "untrusted"}
+
+
+def test_a_rule_is_confirmed_with_all_that_it_covers(world: World) -> None:
+    rule = {"type": "basic", "server": "", "epsilon_at_most": 1}
+    told = html.unescape(harmless(world.http.post("/rules/add", json=rule, headers=PARTIAL)))
+    assert (
+        "The rule holds from now on: Agree to basic tasks that trust a server with plain values of anybody that read "
+        "any of your tables that cost at most epsilon 1 each."
+    ) in told
+
+
+def test_what_a_rule_says_about_a_kind_is_what_its_documents_say() -> None:
+    documents = [registry.check(scene.document) for scene in scenes(40)]
+    assert {document.type: getattr(document, "server", None) for document in documents} == words.SERVERS
+    assert set(words.SERVERS) == set(registry.types())
 
 
 def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
@@ -314,7 +351,7 @@ def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
     Rule.read(read_form(full))
     assert words.rule(read_form(full)) == (
         "Agree to bounded tasks that are noised on this machine of ana that read nothing but a.b for at least 100 "
-        "people that cost at most epsilon 0.5, up to epsilon 2 in seven days, each with a chance of 25 %."
+        "people that cost at most epsilon 0.5 each, up to epsilon 2 in seven days, each with a chance of 25 %."
     )
 
 

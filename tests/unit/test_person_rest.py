@@ -166,7 +166,7 @@ def test_unknown_closed_and_unreachable_have_their_statuses(world: World) -> Non
 
 
 def test_rules_travel_there_and_back(world: World) -> None:
-    rules = [{"type": "basic", "epsilon_per_week": 0.1, "probability": 0.5}]
+    rules = [{"type": "basic", "epsilon_at_most": 0.1, "epsilon_per_week": 0.1, "probability": 0.5}]
     assert world.http.put("/api/rules", json={"rules": rules}).json() == {"rules": rules}
     assert world.http.get("/api/rules").json() == {"rules": rules}
 

@@ -17,7 +17,7 @@ from thebes.person.book import Book
 from thebes.person.membership import Memberships
 from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse, consumed
-from thebes.person.rules import Rule
+from thebes.person.rules import Rule, in_force
 from thebes.person.settings import Settings
 from thebes.person.work import COMPUTING_SECONDS, Work
 from thebes.privacy.faults import ThebesError
@@ -113,7 +113,7 @@ class Decisions:
 
     def apply_rules(self) -> None:
         """Agree to what the rules cover."""
-        rules = [(number, Rule.read(body)) for number, body in self._book.rules()]
+        rules = list(in_force(self._book.rules()).items())
         if not rules:
             return
         mine = self._book.participations()

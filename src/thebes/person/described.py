@@ -44,9 +44,10 @@ _RULE = _object(
         "delta_at_most": _DELTA,
         "epsilon_per_week": _EPSILON,
         "min_count": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
-        "probability": {"type": "number", "minimum": 0, "maximum": 1},
+        "probability": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     },
     "type",
+    "epsilon_at_most",
 )
 
 

@@ -31,7 +31,7 @@ from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
 from thebes.person.participation import State
 from thebes.person.purse import Purse
-from thebes.person.rules import read_rules
+from thebes.person.rules import in_force, read_rules
 from thebes.person.seal import Seal
 from thebes.person.settings import DIRECT, Settings
 from thebes.person.work import Work
@@ -247,7 +247,9 @@ class Person:
 
     def rules(self) -> list[dict[str, Any]]:
         """The standing rules in force."""
-        return [body for _, body in self._book.rules()]
+        kept = self._book.rules()
+        followed = in_force(kept)
+        return [body for number, body in kept if number in followed]
 
     def set_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Replace the standing rules; they see fields of documents, never data."""

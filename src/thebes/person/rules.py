@@ -1,11 +1,12 @@
 """Standing rules: what the person agreed to in advance, by fields of the document alone.
 
 What must stay true: a rule never looks at data, so that taking part tells nothing about it; its coin is tossed once
-for each task.
+for each task; none agrees to a price without a limit.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,6 +20,8 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Coin, system
 from thebes.tasks import registry
+
+log = logging.getLogger(__name__)
 
 WEEK_SECONDS = 7 * 86_400
 FIELDS = (
@@ -41,10 +44,10 @@ class Rule:
     `probability`. What is None does not matter."""
 
     type: str
+    epsilon_at_most: Decimal
     requestor: str | None = None
     server: str | None = None
     tables: frozenset[str] | None = None
-    epsilon_at_most: Decimal | None = None
     delta_at_most: Decimal | None = None
     epsilon_per_week: Decimal | None = None
     min_count: int | None = None
@@ -60,6 +63,8 @@ class Rule:
         found: dict[str, Any] = dict(body)
         if found.get("type") not in registry.types():
             raise Mistake(f"{where}.type", f"must be one of {', '.join(registry.types())}")
+        if "epsilon_at_most" not in found:
+            raise Mistake(f"{where}.epsilon_at_most", "must be given: the most that one task may cost")
         if not isinstance(found.get("requestor", ""), str):
             raise Mistake(f"{where}.requestor", "must be a name")
         if found.get("server", "trusted") not in ("trusted", "untrusted"):
@@ -83,8 +88,8 @@ class Rule:
             found["min_count"] = int(count)
         if "probability" in found:
             found["probability"] = read_number(f"{where}.probability", found["probability"])
-            if not 0 <= found["probability"] <= 1:
-                raise Mistake(f"{where}.probability", "must lie between 0 and 1")
+            if not 0 < found["probability"] <= 1:
+                raise Mistake(f"{where}.probability", "must be more than 0 and at most 1")
         return cls(**found)
 
     def covers(self, offer: Offer) -> bool:
@@ -96,15 +101,15 @@ class Rule:
             and self.requestor in (None, offer.requestor)
             and self.server in (None, getattr(document, "server", None))
             and (self.tables is None or set(getattr(document, "reads", {})) <= self.tables)
-            and (self.epsilon_at_most is None or epsilon <= self.epsilon_at_most)
+            and epsilon <= self.epsilon_at_most
             and (self.delta_at_most is None or delta <= self.delta_at_most)
             and (self.min_count is None or getattr(document, "min_count", 0) >= self.min_count)
         )
 
     def toss(self) -> bool:
         """The coin: whether to take part in one task."""
-        if self.probability in (0, 1):
-            return bool(self.probability)
+        if self.probability == 1:
+            return True
         return bool(system().toss(Coin.nearest(Fraction(self.probability)), 1)[0])
 
     def affords(self, offer: Offer, earlier: Iterable[Participation], now: float) -> bool:
@@ -113,6 +118,17 @@ class Rule:
             return True
         recent = [p for p in earlier if p.accepted_at is not None and p.accepted_at > now - WEEK_SECONDS]
         return sum((share(p.document)[0] for p in recent), share(offer.document)[0]) <= self.epsilon_per_week
+
+
+def in_force(kept: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[int, Rule]:
+    """The kept rules by their numbers. One that was made before and lacks what a rule needs now agrees to nothing."""
+    found = {}
+    for number, body in kept:
+        try:
+            found[number] = Rule.read(body)
+        except Mistake as lacking:
+            log.warning("a standing rule from before is not followed: %s %s", lacking.argument, lacking.message)
+    return found
 
 
 def read_rules(body: object) -> list[Rule]:

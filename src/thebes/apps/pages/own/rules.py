@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
+from thebes.apps.pages.own import words
 from thebes.apps.pages.own.indoors import Indoors, text
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
@@ -24,8 +25,13 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.post("/rules/add")
     def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
-        person.set_rules([*person.rules(), read_form(body)])
-        return indoors.part("rulebook.html", told="The rule holds from now on.", **_context(person))
+        rule = read_form(body)
+        if "type" not in rule:
+            raise Mistake("kind of task", "must be chosen: a rule is about one kind")
+        _not_in_vain(rule)
+        person.set_rules([*person.rules(), rule])
+        told = f"The rule holds from now on: {words.rule(rule)}"
+        return indoors.part("rulebook.html", told=told, **_context(person))
 
     @made.post("/rules/remove")
     def remove(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -51,6 +57,14 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
     if "probability" in rule and isinstance(rule["probability"], (int, float)):
         rule["probability"] = rule["probability"] / 100  # people think in per cent
     return rule
+
+
+def _not_in_vain(rule: dict[str, Any]) -> None:
+    """A rule whose kind never leaves what it speaks of would agree to nothing, and nobody would notice."""
+    always = words.SERVERS.get(str(rule["type"]))
+    if always and rule.get("server", always) != always:
+        leaves = "plain values, to a server" if always == "trusted" else "noised on this machine"
+        raise Mistake("what leaves", f"is always {leaves} in {rule['type']} tasks; choose that, or another kind")
 
 
 def _context(person: Person) -> dict[str, Any]:

@@ -62,6 +62,14 @@ KINDS = {
     "ensemble": "many small models that vote",
     "draw-discard": "a model that never stops learning",
 }
+#: what leaves in tasks of a kind, as `server` says it in every document of that kind
+SERVERS = {
+    "basic": "trusted",
+    "integrated": "trusted",
+    "bounded": "untrusted",
+    "gradient": "untrusted",
+    "ensemble": "untrusted",
+}
 
 
 #: what leaves where it cannot be shown as values, by kind
@@ -181,19 +189,20 @@ def _field(argument: str) -> str:
 
 
 def rule(body: Mapping[str, Any]) -> str:
-    """A standing rule as one sentence."""
-    kinds = {"trusted": " that trust a server", "untrusted": " that are noised on this machine"}
-    pieces = [f"Agree to {body['type']} tasks{kinds.get(str(body.get('server')), '')}"]
-    if "requestor" in body:
-        pieces.append(f"of {body['requestor']}")
+    """A standing rule as one sentence: all that it covers, and what it leaves open."""
+    plain, noised = "trust a server with plain values", "are noised on this machine"
+    trusts = {"trusted": plain, "untrusted": noised}.get(body.get("server") or SERVERS.get(body["type"], ""))
+    pieces = [f"Agree to {body['type']} tasks that {trusts or f'{noised} or {plain}'}"]
+    pieces.append(f"of {body['requestor']}" if "requestor" in body else "of anybody")
     if "tables" in body:
         pieces.append(f"that read nothing but {' and '.join(body['tables']) or 'no table'}")
+    else:
+        pieces.append("that read any of your tables")
     if "min_count" in body:
         pieces.append(f"for at least {plural(int(body['min_count']), 'person', 'people')}")
-    costs = [f"epsilon {figure(body['epsilon_at_most'])}"] if "epsilon_at_most" in body else []
+    costs = [f"epsilon {figure(body['epsilon_at_most'])}"]
     costs += [f"delta {figure(body['delta_at_most'])}"] if "delta_at_most" in body else []
-    if costs:
-        pieces.append(f"that cost at most {' and '.join(costs)}")
+    pieces.append(f"that cost at most {' and '.join(costs)} each")
     weekly = f", up to epsilon {figure(body['epsilon_per_week'])} in seven days" if "epsilon_per_week" in body else ""
     chance = float(body.get("probability", 1))
     coin = f", each with a chance of {figure(100 * chance)} %" if chance < 1 else ""
