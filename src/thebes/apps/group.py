@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,9 +95,16 @@ def publish(
 @app.command()
 def show(
     name: str,
-    home: Annotated[Path | None, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option(envvar="THEBES_HOME", help="The coordinator's home; or a person's, whose proxy is used."),
+    ] = None,
     coordinator: Annotated[
         str | None, typer.Option(envvar="THEBES_COORDINATOR", help="A coordinator's address, instead of its home.")
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="The SOCKS5 proxy to ask through: tor, or socks5h://HOST:PORT; `none` asks directly."),
     ] = None,
     epoch: _Epoch = None,
     store: _Store = None,
@@ -107,7 +116,10 @@ def show(
     """
     if home is None and coordinator is None:
         raise Mistake("--home", "is missing: the coordinator's home, or --coordinator and its address")
-    told = _shown(name, home, epoch, store) if home is not None else _asked(name, str(coordinator), epoch)
+    if home is not None and not _is_persons(home):
+        told = _shown(name, home, epoch, store)
+    else:
+        told = _asked(name, *_way(home, coordinator, proxy), epoch)
     if json is not None:
         output.write_json(json, told)
         return
@@ -125,7 +137,14 @@ def show(
 def join(
     name: str,
     home: Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The person's home.")],
-    code: Annotated[str, typer.Option(help="The one-time code that the group's authority gave you.")],
+    code: Annotated[
+        str | None,
+        typer.Option(
+            help="The one-time code that the group's authority gave you; asked for without this. Given here, everybody "
+            "on this machine can read it while the command runs, and your shell may keep it."
+        ),
+    ] = None,
+    code_stdin: Annotated[bool, typer.Option("--code-stdin", help="Read the code from standard input.")] = False,
     pin: Annotated[str | None, typer.Option(help="The group's digest, as you found it elsewhere.")] = None,
     epoch: _Epoch = None,
     coordinator: Annotated[
@@ -134,10 +153,11 @@ def join(
 ) -> None:
     """Join a group with a person's home: once, with the code that you were given. Again changes nothing.
 
-    Example: thebes group join city --code 0a1b... --pin 5f3c... --home me
+    Example: thebes group join city --pin 5f3c... --home me
     """
     from thebes.person.home import open_person
 
+    code = _code(code, from_stdin=code_stdin)
     with open_person(home, coordinator=coordinator) as me:
         joined = me.enrol(name, code, None if pin is None else "".join(pin.split()).lower(), epoch=epoch)
     typer.echo(f"You are a member of {name}, epoch {joined['epoch']}. Its digest is")
@@ -153,11 +173,42 @@ def _shown(name: str, home: Path, epoch: str | None, store: str | None) -> dict[
     return {**record.as_json(), "epochs": groups.epochs(name), "admitted": admitted}
 
 
-def _asked(name: str, coordinator: str, epoch: str | None) -> dict[str, Any]:
+def _is_persons(home: Path) -> bool:
+    from thebes.person.home import BOOK
+    from thebes.person.settings import FILE
+
+    return any((home / file).exists() for file in (FILE, BOOK))
+
+
+def _way(home: Path | None, coordinator: str | None, proxy: str | None) -> tuple[str, str | None]:
+    """Whom to ask and through what: what is given, else what a person's home remembers."""
+    from thebes.person.settings import Settings
+
+    remembered = Settings() if home is None else Settings.read(home)
+    asked = remembered.coordinator if coordinator is None else coordinator
+    if asked is None:
+        raise Mistake("--coordinator", "is missing: this home does not know whom to ask")
+    return asked, (remembered if proxy is None else remembered.changed({"proxy": proxy})).proxy
+
+
+def _code(code: str | None, *, from_stdin: bool) -> str:
+    """The code as it was given, or from where no other program of this machine can read it."""
+    if code is not None and from_stdin:
+        raise Mistake("--code", "is given, and --code-stdin too; which one is meant?")
+    if code is not None:
+        return code
+    if from_stdin:
+        return sys.stdin.readline().strip()
+    if not sys.stdin.isatty():
+        raise Mistake("--code", "is missing, and there is no terminal to ask for it; use --code-stdin")
+    return getpass.getpass("The one-time code: ").strip()
+
+
+def _asked(name: str, coordinator: str, proxy: str | None, epoch: str | None) -> dict[str, Any]:
     from thebes.wire.client import CoordinatorClient
     from thebes.wire.groups import GroupRecord
 
-    with CoordinatorClient(coordinator) as client:
+    with CoordinatorClient(coordinator, proxy=proxy) as client:
         told = client.group(name, epoch=epoch)
     return {**GroupRecord.from_json(told).as_json(), "epochs": told.get("epochs", [])}
 
