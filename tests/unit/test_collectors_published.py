@@ -234,6 +234,20 @@ def test_a_package_cannot_take_the_name_of_a_shipped_collector(package: Package)
     assert offer("browser").package is None
 
 
+def test_a_package_that_points_into_thebes_is_not_taken_for_a_part_of_it(
+    package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program would otherwise run unsigned."""
+    imported: list[str] = []
+    monkeypatch.setattr(finding, "loaded", imported.append)
+    for entry in ("thebes.collectors.shipped.browser:Browser", "thebes.collectors.shipped.acme:Steps"):
+        package.offer("steps", entry)
+        assert offer("steps").package == "acme_steps"
+        with pytest.raises(Unverified, match="not signed"):
+            load(offer("steps"))
+    assert imported == []
+
+
 def test_two_packages_of_one_name_are_not_chosen_between(
     package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

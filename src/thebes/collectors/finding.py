@@ -11,7 +11,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from thebes.collectors.declaring import Collector, checked
@@ -20,7 +20,7 @@ from thebes.data.store.declaration import Declaration
 from thebes.privacy.faults import Mistake
 
 GROUP = "thebes.collectors"
-_OURS = "thebes.collectors.shipped."
+_OURS, _US = "thebes.collectors.shipped.", "thebes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,19 @@ class Offer:
 def offers() -> list[Offer]:
     """Every collector of this installation, by name; names of ours are ours."""
     found: dict[str, Offer] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: (not p.value.startswith(_OURS), p.name)):
-        ours = point.value.startswith(_OURS)
-        package = None if ours else (point.dist.name if point.dist is not None else "?")
+    for point in sorted(entry_points(group=GROUP), key=lambda p: (not _is_ours(p), p.name)):
+        package = None if _is_ours(point) else (point.dist.name if point.dist is not None else "?")
         held = found.get(point.name)
         if held is None:
             found[point.name] = Offer(point.name, point.value, package)
         elif held.entry != point.value and held.package is not None:
             raise Mistake("collector", f"{point.name!r} is offered by {held.package} and {package}; uninstall one")
     return [found[name] for name in sorted(found)]
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    """Whether Thebes itself offers it: another distribution may name a module of ours, or write one of that name."""
+    return point.value.startswith(_OURS) and point.dist is not None and point.dist.name == _US
 
 
 def offer(name: str) -> Offer:
