@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,18 @@ def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "budget.db")
     with closing(sqlite3.connect(tmp_path / "budget.db")) as connection:
         assert connection.execute(f"SELECT version_num FROM {LEDGER.table}").fetchone() == ("9999",)
+
+
+def test_groups_and_their_members_stay_when_their_names_move_into_the_parameters(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'db'}")
+    with engine.begin() as connection:
+        assert replace(COORDINATOR, newest="0003").reach_newest(connection)
+        connection.execute(sa.text("INSERT INTO coordinator_group VALUES ('city', 'one', '{}', 1.0, 2, 0)"))
+        member = "INSERT INTO coordinator_member (name, epoch, identity, code) VALUES ('city', 'one', 'ana', 'x')"
+        connection.execute(sa.text(member))
+    with engine.begin() as connection:
+        assert COORDINATOR.reach_newest(connection)
+        kept = connection.execute(sa.text("SELECT * FROM coordinator_group")).all()
+        assert [tuple(row) for row in kept] == [("city", "one", "{}", 1.0, 2)]
+        assert connection.execute(sa.text("SELECT identity FROM coordinator_member")).scalar() == "ana"
+    engine.dispose()

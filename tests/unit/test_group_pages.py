@@ -54,12 +54,32 @@ def test_an_operator_makes_fills_and_publishes_a_group_in_a_browser(front: Front
     assert "is published with 2 members" in write(front, "/groups/publish", {"name": "city", "epoch": "one"})
     page = front.client.get("/groups").text
     assert "the list is fixed" in page
+    assert "names private" in page
+    assert "ana" not in front.client.get("/api/group/city").text
     digest = front.client.get("/api/group/city").json()["digest"]
     assert f"{digest[:4]} {digest[4:8]}" in page
     assert 'href="/groups"><code>group~city~one' in front.client.get("/log").text
 
 
-@pytest.mark.parametrize("body", [{"name": "City!", "minimum": 2}, {"name": "city"}, {"name": "city", "minimum": 1}])
+def test_whether_names_become_public_is_said_when_a_group_is_made_and_seen_from_then_on(front: Front) -> None:
+    sign_in(front)
+    body = {"name": "city", "minimum": 2, "epoch": "one", "names": "public"}
+    assert "Everybody will see who is in it" in write(front, "/groups", body)
+    told = write(front, "/groups/admit", {"name": "city", "epoch": "one", "people": "ana\nbob"})
+    for piece in told.split("<td><code>")[1:]:
+        assert enrolment(front.client, "city", piece.split("</code>")[0])[1].status_code == 200
+    assert "<li>ana</li>" in write(front, "/groups/publish", {"name": "city", "epoch": "one", "names": "private"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "City!", "minimum": 2},
+        {"name": "city"},
+        {"name": "city", "minimum": 1},
+        {"name": "city", "minimum": 2, "names": "some"},
+    ],
+)
 def test_what_is_wrong_with_a_new_group_is_said_in_its_place(front: Front, body: dict[str, Any]) -> None:
     sign_in(front)
     assert 'class="note bad"' in write(front, "/groups", body)
@@ -89,7 +109,7 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
     import httpx
 
     register = front.reception.register
-    digest = register.create("city", minimum=2, epoch="one").parameters.digest
+    digest = register.create("city", minimum=2, epoch="one", names="public").parameters.digest
     codes = register.admit("city", ["me", "ana", "bob"])
     client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport, retries=0)
     with Person(tmp_path / "home", client=client, delay=False) as me:
@@ -111,7 +131,13 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
         wrong = ask("POST", "/groups/join", json={"name": "city", "code": codes["me"], "pin": "0" * 64})
         assert (wrong.status_code, wrong.headers["hx-retarget"]) == (403, "find .outcome")
         spaced = " ".join(digest[i : i + 4] for i in range(0, 64, 4))
-        joined = ask("POST", "/groups/join", json={"name": "city", "code": codes["me"], "pin": spaced})
+        silent = ask("POST", "/groups/join", json={"name": "city", "code": codes["me"], "pin": spaced})
+        assert silent.status_code == 403
+        assert "publishes the names" in silent.text
+        assert ask("GET", "/api/groups").json()["groups"] == []
+        agreed = {"name": "city", "code": codes["me"], "pin": spaced, "names": "public"}
+        joined = ask("POST", "/groups/join", json=agreed)
+        assert "Everybody will read who joined it." in joined.text
         assert "You are a member of city, epoch one." in joined.text
         assert "not published yet" in joined.text
         for name in ("ana", "bob"):
@@ -119,6 +145,7 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
         register.publish("city")
         page = ask("GET", "/groups").text
         assert "one of its 3 members" in page
+        assert "Everybody can read who its members are." in page
         assert spaced in page
         told = ask("GET", "/api/groups").json()["groups"]
         assert [(g["name"], g["epoch"], g["size"], g["minimum"]) for g in told] == [("city", "one", 3, 2)]

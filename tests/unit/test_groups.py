@@ -85,13 +85,54 @@ def test_a_group_is_made_filled_and_published(front: Front, register: Groups) ->
 
 
 def test_names_are_public_only_where_the_group_says_so(front: Front, register: Groups) -> None:
-    register.create("city", minimum=2, epoch="one")
+    made = register.create("city", minimum=2, epoch="one", names="public")
+    shown = front.client.get("/api/group/city").json()
+    assert shown["parameters"]["names"] == "public"  # before anybody enrols
+    other = replace(made.parameters, names="private")
+    assert shown["digest"] == made.parameters.digest != other.digest
     codes = register.admit("city", ["zoe", "ana"])
     members(front.client, "city", list(codes.values()), "one")
     hidden = front.client.get("/api/group/city").text
     assert "ana" not in hidden
-    assert register.publish("city", names=True).names == ("ana", "zoe")
+    assert register.publish("city").names == ("ana", "zoe")
     assert front.client.get("/api/group/city").json()["names"] == ["ana", "zoe"]
+    with pytest.raises(Mistake, match=r"^names"):
+        register.create("town", minimum=2, names="some")
+    assert register.epochs("town") == []
+
+
+@pytest.mark.parametrize("names", ["public", "private"])
+def test_a_record_that_breaks_what_was_said_of_names_is_not_read(front: Front, register: Groups, names: str) -> None:
+    register.create("city", minimum=2, epoch="one", names=names)
+    early = front.client.get("/api/group/city").json()
+    assert GroupRecord.from_json(early).names is None
+    members(front.client, "city", list(register.admit("city", ["zoe", "ana"]).values()), "one")
+    record = register.publish("city")
+    assert GroupRecord.from_json(record.as_json()) == record
+    bent = replace(record, names=None if names == "public" else ("ana", "zoe"))
+    with pytest.raises(Mistake, match="promised"):
+        GroupRecord.from_json(bent.as_json())
+    with pytest.raises(Mistake, match="promised"):
+        GroupRecord.from_json({**early, "names": ["ana"]})
+
+
+def test_the_command_says_of_names_when_a_group_is_made_and_when_codes_are_handed_out(
+    front: Front, register: Groups
+) -> None:
+    from typer.testing import CliRunner
+
+    from thebes.apps.group import app
+
+    def said(*line: str) -> str:
+        answer = CliRunner().invoke(app, [*line, "--home", str(front.home.folder)])
+        assert answer.exit_code == 0, answer.output
+        return answer.output
+
+    assert "stay private" in said("create", "town", "--minimum", "2")
+    assert "become public when it is published" in said("create", "city", "--minimum", "2", "--names", "public")
+    assert "become public when it is published" in said("enrol", "city", "ana")
+    assert "names     public" in said("show", "city")
+    assert register.record("city").parameters.names == "public"
 
 
 def test_a_group_below_its_minimum_is_not_published(front: Front, register: Groups) -> None:

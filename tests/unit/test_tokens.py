@@ -233,7 +233,7 @@ def test_bad_tokens_cost_at_most_twice_as_many_pairings_as_one_by_one(
 
 def test_nothing_public_lets_its_caller_choose_random_numbers() -> None:
     allowed = {"group", "epoch", "minimum", "scheme", "size", "request", "value", "parameters", "pin", "response"}
-    allowed |= {"context", "report_digest", "published", "token", "presented", "report", "self"}
+    allowed |= {"context", "report_digest", "published", "token", "presented", "report", "self", "names"}
     for public in (Authority, Enrolment, Credential, Parameters, Context):
         for name, method in inspect.getmembers(public, callable):
             if not name.startswith("_"):
@@ -305,8 +305,13 @@ def test_a_changed_record_is_refused_by_the_field_that_gives_it_away(
     for field in ("header", "constants", "digest"):
         with pytest.raises(Mistake, match=rf"^{field}: does not follow"):
             Parameters.from_json({**record, field: "00" * 32})
-    with pytest.raises(Mistake, match=r"^digest"):
-        Parameters.from_json({**record, "minimum": 3})
+    for change in ({"minimum": 3}, {"names": "public"}):
+        with pytest.raises(Mistake, match=r"^digest"):
+            Parameters.from_json({**record, **change})
+    with pytest.raises(Mistake, match=r"^names"):
+        Parameters.from_json({**record, "names": "some"})
+    with pytest.raises(Mistake, match="version"):
+        Parameters.from_json({**record, "version": 1})
     for key in ("00" * 96, "c0" + "00" * 95, "ff" * 96, record["public_key"][:-2]):
         with pytest.raises(Mistake, match=r"^public_key"):
             Parameters.from_json({**record, "public_key": key})

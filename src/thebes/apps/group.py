@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+class Names(StrEnum):
+    """Whether the names of a group's members become public when it is published."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+
+
 _Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
 _Store = Annotated[str | None, typer.Option(help="The coordinator's --store, where it has one.")]
 _Epoch = Annotated[str | None, typer.Option(help="Which epoch of the group; its newest without this.")]
@@ -33,6 +42,9 @@ def create(
     home: _Home,
     minimum: Annotated[int, typer.Option(help="The size below which no member answers anything.")],
     epoch: Annotated[str | None, typer.Option(help="The new epoch's name; today's date without this.")] = None,
+    names: Annotated[
+        Names, typer.Option(help="Whether everybody sees who is in it, once it is published. Fixed from now on.")
+    ] = Names.PRIVATE,
     members: _Members = None,
     store: _Store = None,
     json: str | None = output.json_option(),
@@ -43,13 +55,15 @@ def create(
     """
     identities = [] if members is None else _lines(members)
     groups = _groups(home, store)
-    made = groups.create(name, minimum=minimum, epoch=epoch)
+    made = groups.create(name, minimum=minimum, epoch=epoch, names=names.value)
     codes = groups.admit(name, identities, epoch=made.epoch) if identities else {}
     if json is not None:
-        output.write_json(json, {"name": name, "epoch": made.epoch, "digest": _pin(made), "codes": codes})
+        told = {"name": name, "epoch": made.epoch, "digest": _pin(made), "names": names.value, "codes": codes}
+        output.write_json(json, told)
         return
     typer.echo(f"Group {name}, epoch {made.epoch}. Its digest, to be published where its members find it:")
     typer.echo(_pin(made))
+    typer.echo(_names(names.value))
     _print(codes)
 
 
@@ -68,10 +82,12 @@ def enrol(
     Example: thebes group enrol city ana bob --home /var/lib/thebes
     """
     wanted = [*(identities or []), *([] if members is None else _lines(members))]
-    codes = _groups(home, store).admit(name, wanted, epoch=epoch)
+    groups = _groups(home, store)
+    codes = groups.admit(name, wanted, epoch=epoch)
     if json is not None:
         output.write_json(json, codes)
         return
+    typer.echo(_names(groups.record(name, epoch).parameters.names))
     _print(codes)
 
 
@@ -80,14 +96,13 @@ def publish(
     name: str,
     home: _Home,
     epoch: _Epoch = None,
-    names: Annotated[bool, typer.Option("--names", help="Say in public who is in the group.")] = False,
     store: _Store = None,
 ) -> None:
     """Freeze a group's epoch: its size and list are public, nobody enrols in it any more, tasks may name it.
 
     Example: thebes group publish city --home /var/lib/thebes
     """
-    record = _groups(home, store).publish(name, epoch=epoch, names=names)
+    record = _groups(home, store).publish(name, epoch=epoch)
     typer.echo(f"Group {name}, epoch {record.epoch}, is published with {record.size} members. Its record's digest:")
     typer.echo(record.digest)
 
@@ -126,6 +141,7 @@ def show(
     state = "published; nobody enrols any more" if told["frozen"] else "people enrol"
     typer.echo(f"Group {name}, epoch {told['epoch']}: {state}")
     typer.echo(f"members   {told['size']}, at least {told['minimum']} before anything is answered")
+    typer.echo(f"names     {told['parameters']['names']}")
     typer.echo(f"digest    {told['digest']}")
     if told["record"] is not None:
         typer.echo(f"record    {told['record']}")
@@ -147,6 +163,9 @@ def join(
     code_stdin: Annotated[bool, typer.Option("--code-stdin", help="Read the code from standard input.")] = False,
     pin: Annotated[str | None, typer.Option(help="The group's digest, as you found it elsewhere.")] = None,
     epoch: _Epoch = None,
+    names: Annotated[
+        Names, typer.Option(help="public: your name may be published, where the group publishes its members' names.")
+    ] = Names.PRIVATE,
     coordinator: Annotated[
         str | None, typer.Option(envvar="THEBES_COORDINATOR", help="Where the group is; remembered.")
     ] = None,
@@ -159,7 +178,8 @@ def join(
 
     code = _code(code, from_stdin=code_stdin)
     with open_person(home, coordinator=coordinator) as me:
-        joined = me.enrol(name, code, None if pin is None else "".join(pin.split()).lower(), epoch=epoch)
+        pinned = None if pin is None else "".join(pin.split()).lower()
+        joined = me.enrol(name, code, pinned, epoch=epoch, names=names.value)
     typer.echo(f"You are a member of {name}, epoch {joined['epoch']}. Its digest is")
     typer.echo(joined["digest"])
     typer.echo(joined["anonymity"])
@@ -215,6 +235,12 @@ def _asked(name: str, coordinator: str, proxy: str | None, epoch: str | None) ->
 
 def _pin(record: Any) -> str:
     return str(record.parameters.digest)
+
+
+def _names(names: str) -> str:
+    if names == Names.PUBLIC:
+        return "The names of its members become public when it is published: tell them before they join."
+    return "The names of its members stay private: only you know them."
 
 
 def _print(codes: dict[str, str]) -> None:

@@ -23,6 +23,7 @@ from thebes.coordinator.schema import GROUP, MEMBER
 from thebes.coordinator.store import append
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tokens import Authority, Parameters
+from thebes.tokens.parameters import PRIVATE, PUBLIC
 from thebes.wire.groups import GroupRecord, listed_key, listed_record, member_of
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
@@ -50,12 +51,14 @@ class Groups:
 
     # --- what an authority does -------------------------------------------------------------------------
 
-    def create(self, name: str, *, minimum: int, epoch: str | None = None) -> GroupRecord:
+    def create(self, name: str, *, minimum: int, epoch: str | None = None, names: str = PRIVATE) -> GroupRecord:
         """A new group, or a new epoch of one; by default the epoch is named after today. Its key is made now, and its
-        digest stands in the signed list before anybody can enrol."""
+        digest stands in the signed list before anybody can enrol. Whether the names of its members become public when
+        it is published is in that digest too."""
         now = self._clock.now()
         epoch = f"{now:%Y-%m-%d}" if epoch is None else epoch
-        Authority.create(name, epoch, minimum=minimum)  # refuses what cannot work before anything is written
+        # refuses what cannot work before anything is written
+        Authority.create(name, epoch, minimum=minimum).parameters(size=0, names=names)
 
         def fresh() -> bytes:
             return json.dumps(Authority.create(name, epoch, minimum=minimum).as_json()).encode()
@@ -65,8 +68,8 @@ class Groups:
             if connection.scalar(known):
                 raise Conflict(f"there is a group {name!r} with the epoch {epoch!r} already; name another epoch")
             kept = self._home.authority(name, epoch, fresh)  # a key that a process left behind that died here is used
-            parameters = replace(_authority(kept), minimum=minimum).parameters(size=0)
-            row = {"name": name, "epoch": epoch, "parameters": json.dumps(parameters.as_json()), "names": 0}
+            parameters = replace(_authority(kept), minimum=minimum).parameters(size=0, names=names)
+            row = {"name": name, "epoch": epoch, "parameters": json.dumps(parameters.as_json())}
             connection.execute(GROUP.insert().values(**row, created=now.timestamp()))
             append(connection, listed_key(name, epoch), parameters.digest)
             return parameters
@@ -106,9 +109,9 @@ class Groups:
         self._database.write(work)
         return codes
 
-    def publish(self, name: str, *, epoch: str | None = None, names: bool = False) -> GroupRecord:
-        """Freeze the list of an epoch: nobody enrols any more, who did not is not in it. `names` says in public who
-        is; without, members can tell that they are in it, and everybody how many there are."""
+    def publish(self, name: str, *, epoch: str | None = None) -> GroupRecord:
+        """Freeze the list of an epoch: nobody enrols any more, who did not is not in it. Where the group was created
+        with public names it says who is; else members can tell that they are in it, and everybody how many."""
         epoch = self._epoch(name, epoch)
 
         def work(connection: sa.Connection) -> GroupRecord:
@@ -116,14 +119,14 @@ class Groups:
             if row.size is not None:
                 raise Conflict("this epoch was published already; it stays as it is")
             enrolled = _enrolled(connection, name, epoch)
-            record = _frozen(row, enrolled, names)
+            record = _frozen(row, enrolled)
             if record.size < record.parameters.minimum:
                 raise Conflict(
                     f"{record.size} people have enrolled, and its members were promised at least "
                     f"{record.parameters.minimum}; wait until more have"
                 )
             own = (GROUP.c.name == name, GROUP.c.epoch == epoch)
-            connection.execute(GROUP.update().where(*own).values(size=record.size, names=int(names)))
+            connection.execute(GROUP.update().where(*own).values(size=record.size))
             append(connection, listed_record(name, epoch), record.digest)
             return record
 
@@ -194,7 +197,7 @@ class Groups:
             if row is None:
                 raise NotFound("there is no such epoch of this group")
             if row.size is not None:
-                return _frozen(row, _enrolled(connection, name, epoch), bool(row.names))
+                return _frozen(row, _enrolled(connection, name, epoch))
             own = (MEMBER.c.name == name, MEMBER.c.epoch == epoch, MEMBER.c.request.is_not(None))
             count = connection.scalar(select(sa.func.count()).select_from(MEMBER).where(*own))
             return GroupRecord(_parameters(row, count or 0), False, ())
@@ -264,10 +267,10 @@ def _enrolled(connection: sa.Connection, name: str, epoch: str) -> list[tuple[st
     return [(row[0], row[1]) for row in connection.execute(select(MEMBER.c.identity, MEMBER.c.request).where(*own))]
 
 
-def _frozen(row: Any, enrolled: Sequence[tuple[str, str]], names: bool) -> GroupRecord:
+def _frozen(row: Any, enrolled: Sequence[tuple[str, str]]) -> GroupRecord:
     parameters = _parameters(row, len(enrolled))
     members = tuple(sorted(member_of(parameters, request) for _, request in enrolled))
-    named = tuple(sorted(identity for identity, _ in enrolled)) if names else None
+    named = tuple(sorted(identity for identity, _ in enrolled)) if parameters.names == PUBLIC else None
     return GroupRecord(parameters, True, members, named)
 
 

@@ -35,6 +35,7 @@ from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.packets import parts_of, phase_of
 from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Wait
+from thebes.tokens.parameters import PRIVATE
 from thebes.wire import log
 from thebes.wire.groups import GroupRecord
 from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
@@ -309,20 +310,22 @@ class Reception:
         """(epoch, the authority's answer) for the holder of a code."""
         return await self._in_reader(lambda: self.register.enrol(name, code, request, epoch=epoch))
 
-    async def create_group(self, name: str, minimum: int, epoch: str | None, asking: Somebody) -> GroupRecord:
+    async def create_group(
+        self, name: str, minimum: int, epoch: str | None, asking: Somebody, *, names: str = PRIVATE
+    ) -> GroupRecord:
         """A new group or epoch: operators."""
         _operates(asking)
-        return await self._intake.change(lambda: self.register.create(name, minimum=minimum, epoch=epoch))
+        return await self._intake.change(lambda: self.register.create(name, minimum=minimum, epoch=epoch, names=names))
 
     async def admit(self, name: str, identities: Sequence[str], epoch: str, asking: Somebody) -> dict[str, str]:
         """One-time codes for people who may enrol: operators."""
         _operates(asking)
         return await self._intake.change(lambda: self.register.admit(name, identities, epoch=epoch))
 
-    async def publish_group(self, name: str, epoch: str, names: bool, asking: Somebody) -> GroupRecord:
+    async def publish_group(self, name: str, epoch: str, asking: Somebody) -> GroupRecord:
         """Freeze an epoch: operators."""
         _operates(asking)
-        return await self._intake.change(lambda: self.register.publish(name, epoch=epoch, names=names))
+        return await self._intake.change(lambda: self.register.publish(name, epoch=epoch))
 
     async def admitted(self, name: str, epoch: str, asking: Somebody) -> list[Admitted]:
         """Who may enrol, and who has: operators."""

@@ -28,7 +28,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0003",  # the last file in migrations/versions
+    newest="0004",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -100,7 +100,6 @@ GROUP = Table(
     Column("parameters", Text, nullable=False),  # JSON, as they were made: their size is 0
     Column("created", Float(53), nullable=False),  # seconds since 1970
     Column("size", Integer),  # from the moment it was published
-    Column("names", Integer, nullable=False),  # its public record says who is in it
 )
 
 MEMBER = Table(

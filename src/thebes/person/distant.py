@@ -57,8 +57,10 @@ class Distant(Local):
     def groups(self) -> list[dict[str, Any]]:
         return list(self._ask("GET", "/api/groups")["groups"])
 
-    def enrol(self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None) -> dict[str, Any]:
-        told = {"code": code, "pin": pin, "epoch": epoch}
+    def enrol(
+        self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None, names: str = "private"
+    ) -> dict[str, Any]:
+        told = {"code": code, "pin": pin, "epoch": epoch, "names": names}
         body = {field: value for field, value in told.items() if value is not None}
         return dict(self._ask("POST", f"/api/groups/{segment('name', name)}/enrol", body))
 

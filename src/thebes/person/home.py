@@ -29,7 +29,7 @@ from thebes.person.example import example
 from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
-from thebes.person.participation import State
+from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse
 from thebes.person.rules import in_force, read_rules
 from thebes.person.seal import Seal
@@ -134,23 +134,28 @@ class Person:
         offers = self._with_coordinator().offers()
         latest = {p.task_id: p for p in self._book.participations()}
         return [
-            {**o.as_json(), "state": str(latest[o.task_id].state if o.task_id in latest else State.SEEN)}
+            {
+                **o.as_json(),
+                "state": str(latest[o.task_id].state if o.task_id in latest else State.SEEN),
+                "packets_sent": len(self._receipts(latest[o.task_id])) if o.task_id in latest else 0,
+            }
             for o in offers
         ]
 
     def task(self, task_id: str) -> dict[str, Any]:
         """One task, with every participation in it so far."""
-        mine = [p.as_json() for p in self._book.participations(task_id=task_id)]
+        mine = self._book.participations(task_id=task_id)
         offer = self._with_coordinator().offer(task_id).as_json()
-        return {**offer, "state": mine[-1]["state"] if mine else str(State.SEEN), "participations": mine}
+        return {
+            **offer,
+            "state": str(mine[-1].state if mine else State.SEEN),
+            "packets_sent": len(self._receipts(mine[-1])) if mine else 0,
+            "participations": [p.as_json() for p in mine],
+        }
 
     def participations(self) -> list[dict[str, Any]]:
         """Every participation, oldest first, with the task's result where there is one."""
-        told = []
-        for p in self._book.participations():
-            receipts = [sending.receipt for sending in self._book.sendings(p) if sending.receipt is not None]
-            told.append({**p.as_json(), "receipts": receipts})
-        return told
+        return [{**p.as_json(), "receipts": self._receipts(p)} for p in self._book.participations()]
 
     def preview(self, task_id: str) -> dict[str, Any]:
         """Exactly the rows the task would read, for the owner's eyes only."""
@@ -183,7 +188,8 @@ class Person:
         return self._decisions.decline(task_id).as_json()
 
     def withdraw(self, task_id: str) -> dict[str, Any]:
-        """Take the latest contribution back before its phase closes. What was sent stays charged."""
+        """Take the latest contribution back before its phase closes. What was sent stays charged. Several packets go
+        back at once, which shows that they belong together."""
         self._with_coordinator()
         return self._decisions.withdraw(task_id).as_json()
 
@@ -213,11 +219,14 @@ class Person:
         self._with_coordinator()
         return self._memberships.all()
 
-    def enrol(self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None) -> dict[str, Any]:
+    def enrol(
+        self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None, names: str = "private"
+    ) -> dict[str, Any]:
         """Join a group with the one-time code that its authority gave. `pin` is the group's digest as it was found
-        elsewhere; without it the digest in the coordinator's signed list is pinned. Again changes nothing."""
+        elsewhere; without it the digest in the coordinator's signed list is pinned. Again changes nothing.
+        `names="public"` agrees that yours is published, where the group was made to publish its members' names."""
         self._with_coordinator()
-        return self._memberships.enrol(name, code, pin, epoch=epoch)
+        return self._memberships.enrol(name, code, pin, epoch=epoch, names=names)
 
     # --- budget, rules, settings ------------------------------------------------------------------------
 
@@ -390,6 +399,9 @@ class Person:
             self._wake.clear()
 
     # --- inside -----------------------------------------------------------------------------------------------
+
+    def _receipts(self, participation: Participation) -> list[str]:
+        return [sending.receipt for sending in self._book.sendings(participation) if sending.receipt is not None]
 
     def _with_coordinator(self) -> Board:
         if self._client is None:

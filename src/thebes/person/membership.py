@@ -16,6 +16,7 @@ from thebes.person.seal import Seal
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.tasks.document import PeopleDocument
 from thebes.tokens import Context, Credential, Enrolment, GroupTooSmall, Parameters, UnpinnedGroup, encoding
+from thebes.tokens.parameters import PRIVATE, PUBLIC
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.groups import GroupRecord, listed_key, listed_record, member_of, report_of
 from thebes.wire.refusals import NotAllowed, NotFound
@@ -33,9 +34,12 @@ class Memberships:
 
     # --- joining ----------------------------------------------------------------------------------------
 
-    def enrol(self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None) -> dict[str, Any]:
+    def enrol(
+        self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None, names: str = PRIVATE
+    ) -> dict[str, Any]:
         """Join a group's epoch with a one-time code. Without a `pin` the digest in the coordinator's signed list is
-        pinned; a difference from what others see shows only where people compare. Again changes nothing."""
+        pinned; a difference from what others see shows only where people compare. Again changes nothing. A group that
+        publishes the names of its members is joined only with `names="public"`."""
         encoding.name("name", name)
         if not isinstance(code, str) or not code.strip().isalnum():
             raise Mistake("code", "must be the one-time code that the group's authority gave you")
@@ -48,6 +52,10 @@ class Memberships:
             record.parameters.require(pinned)
             if before is not None and before.pin != pinned:
                 raise UnpinnedGroup(before.pin, pinned)
+            if before is None and record.parameters.names == PUBLIC != names:
+                raise NotAllowed(
+                    'this group publishes the names of its members; join with "public" names if yours may be among them'
+                )
             if before is None or not before.enrolled:
                 self._finish(record, self._begun(record, before, pinned), code.strip())
             return self._told(self._known(name, record.epoch))
@@ -87,10 +95,11 @@ class Memberships:
         return [self._told(membership) for membership in self._book.memberships()]
 
     def _told(self, membership: Membership) -> dict[str, Any]:
-        size, minimum, frozen = None, None, False
+        size, minimum, names, frozen = None, None, None, False
         try:
             record = self._record(membership) or self._shown(membership.name, membership.epoch)
             size, minimum, frozen = record.size, record.parameters.minimum, record.frozen
+            names = record.parameters.names
         except ThebesError:  # the coordinator is away, or says something else now: accepting a task says which
             pass
         return {
@@ -101,7 +110,8 @@ class Memberships:
             "published": frozen,
             "size": size,
             "minimum": minimum,
-            "anonymity": _in_words(membership, size, minimum, frozen=frozen),
+            "names": names,
+            "anonymity": _in_words(membership, size, minimum, frozen=frozen) + _of_names(names, frozen=frozen),
         }
 
     # --- answering --------------------------------------------------------------------------------------
@@ -177,6 +187,14 @@ class Memberships:
 
 def _place(name: str, epoch: str) -> bytes:
     return f"membership\0{name}\0{epoch}".encode()
+
+
+def _of_names(names: str | None, *, frozen: bool) -> str:
+    if names is None:
+        return ""
+    if names == PRIVATE:
+        return " Who its members are is known only to whoever runs it."
+    return " Everybody can read who its members are." if frozen else " Everybody will read who joined it."
 
 
 def _in_words(membership: Membership, size: int | None, minimum: int | None, *, frozen: bool) -> str:

@@ -77,6 +77,7 @@ class Enrol(_Strict):
     code: str = Field(pattern=r"^[A-Za-z0-9]{1,200}$")
     pin: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     epoch: str | None = Field(default=None, pattern=GROUP_NAME)
+    names: Literal["public", "private"] = "private"  #: "public": this person's name may be published with the group
 
 
 class Destroy(_Strict):
@@ -207,7 +208,7 @@ def _groups(api: FastAPI, person: Person) -> None:
     @api.post("/api/groups/{name}/enrol")
     def enrol(name: GroupName, body: Enrol) -> dict[str, Any]:
         """Join a group with a one-time code; the same again changes nothing."""
-        return person.enrol(name, body.code, body.pin, epoch=body.epoch)
+        return person.enrol(name, body.code, body.pin, epoch=body.epoch, names=body.names)
 
 
 def _budget(api: FastAPI, person: Person) -> None:

@@ -78,11 +78,11 @@ def unhex(argument: str, value: object) -> bytes:
     return bytes.fromhex(value)
 
 
-def record(argument: str, value: object, form: str, fields: set[str]) -> Mapping[str, Any]:
-    """A JSON object that says it is `form`, version 1, and has exactly these fields."""
+def record(argument: str, value: object, form: str, fields: set[str], *, version: int = 1) -> Mapping[str, Any]:
+    """A JSON object that says it is `form` in this version, and has exactly these fields."""
     if not isinstance(value, Mapping) or value.get("format") != form:
         raise Mistake(argument, f"is not a record of the format {form!r}")
-    if type(value.get("version")) is not int or value["version"] != 1:
+    if type(value.get("version")) is not int or value["version"] != version:
         raise Mistake(argument, "has a version that is not known here; update Thebes")
     if set(value) != fields | {"format", "version"}:
         raise Mistake(argument, f"must have exactly the fields {sorted(fields)}")

@@ -12,8 +12,10 @@ from thebes.tokens.refusals import Flawed, UnpinnedGroup
 from thebes.tokens.scheme import Scheme
 
 FORM = "thebes-group"
+VERSION = 2  #: 1 did not say whether names become public
+PUBLIC, PRIVATE = "public", "private"
 LEAST_MINIMUM = 2  #: in a group of one, every token names its peer
-_FIELDS = {"scheme", "group", "epoch", "public_key", "header", "constants", "minimum", "size", "digest"}
+_FIELDS = {"scheme", "group", "epoch", "public_key", "header", "constants", "minimum", "names", "size", "digest"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Parameters:
     `digest` covers everything but `size`: it never changes while the epoch lasts, and it is what a peer pins, having
     got it by another way than the parameters. A peer that is shown a key or header of its own would be recognised by
     every token it makes; the pinned digest is what rules that out.
+
+    `names` says whether the names of its members become public with its list, so that each knows before enrolling.
 
     `size` is how many are enrolled *as the authority says*. An authority that enrols people who do not exist makes
     the group look larger than it is; nothing here can find that out.
@@ -34,6 +38,7 @@ class Parameters:
     public_key: bytes
     minimum: int
     size: int
+    names: str = PRIVATE
 
     def __post_init__(self) -> None:
         scheme = schemes.named(self.scheme)
@@ -41,6 +46,8 @@ class Parameters:
         encoding.name("epoch", self.epoch)
         encoding.whole("minimum", self.minimum, LEAST_MINIMUM)
         encoding.whole("size", self.size, 0)
+        if self.names not in (PUBLIC, PRIVATE):
+            raise Mistake("names", f"must be {PUBLIC!r} or {PRIVATE!r}")
         try:
             scheme.check_public_key(self.public_key)
         except Flawed as found:
@@ -59,8 +66,8 @@ class Parameters:
     @cached_property
     def digest(self) -> str:
         """Hex SHA-256 of all that may never differ between two peers."""
-        fixed = (self.verifier.fingerprint, self.group, self.epoch, self.public_key, self.header, str(self.minimum))
-        return encoding.digest("thebes/tokens/group/v1", self.scheme, *fixed).hex()
+        key = (self.verifier.fingerprint, self.group, self.epoch, self.public_key, self.header)
+        return encoding.digest("thebes/tokens/group/v2", self.scheme, *key, str(self.minimum), self.names).hex()
 
     def require(self, pin: str) -> None:
         """Passes only for the parameters with this pinned digest."""
@@ -73,7 +80,7 @@ class Parameters:
         """The record to publish."""
         return {
             "format": FORM,
-            "version": 1,
+            "version": VERSION,
             "scheme": self.scheme,
             "group": self.group,
             "epoch": self.epoch,
@@ -81,6 +88,7 @@ class Parameters:
             "header": self.header.hex(),
             "constants": self.verifier.fingerprint.hex(),
             "minimum": self.minimum,
+            "names": self.names,
             "size": self.size,
             "digest": self.digest,
         }
@@ -88,9 +96,10 @@ class Parameters:
     @classmethod
     def from_json(cls, value: object) -> Parameters:
         """A published record, read strictly; what follows from the rest is worked out again and compared."""
-        fields = encoding.record("parameters", value, FORM, _FIELDS)
+        fields = encoding.record("parameters", value, FORM, _FIELDS, version=VERSION)
         key = encoding.unhex("public_key", fields["public_key"])
-        made = cls(fields["scheme"], fields["group"], fields["epoch"], key, fields["minimum"], fields["size"])
+        names = fields["names"]
+        made = cls(fields["scheme"], fields["group"], fields["epoch"], key, fields["minimum"], fields["size"], names)
         for field, expected in made.as_json().items():
             if fields[field] != expected:
                 raise Mistake(field, "does not follow from the rest of the group's record, so the record was changed")

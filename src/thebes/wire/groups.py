@@ -12,6 +12,7 @@ from typing import Any
 
 from thebes.privacy.faults import Mistake
 from thebes.tokens import Parameters, encoding
+from thebes.tokens.parameters import PUBLIC
 
 MOST_MEMBERS = 1_000_000
 _FIELDS = {"name", "epoch", "frozen", "minimum", "size", "digest", "parameters", "members", "names", "record"}
@@ -21,7 +22,7 @@ _FIELDS = {"name", "epoch", "frozen", "minimum", "size", "digest", "parameters",
 class GroupRecord:
     """One epoch of a group. Once it is `frozen` nobody enrols, and nothing of it changes any more; from then on
     `members` has one entry for each credential, in no order that tells who came when: a digest that only the member
-    and the authority can trace to a request. `names` are there where the group said so."""
+    and the authority can trace to a request. `names` are there then where the parameters say that they are public."""
 
     parameters: Parameters
     frozen: bool
@@ -74,6 +75,8 @@ class GroupRecord:
         if len(set(made.members)) != len(made.members) or len(made.members) != (made.size if made.frozen else 0):
             raise Mistake("members", "must be as many as the size says, each of them once, and none before that")
         shown = made.as_json()
+        if (made.names is not None) != (made.frozen and made.parameters.names == PUBLIC):
+            raise Mistake("names", "are not shown as the group's parameters promised its members")
         for field in _FIELDS:
             if told[field] != shown[field]:
                 raise Mistake(field, "does not follow from the rest of the group's record, so the record was changed")

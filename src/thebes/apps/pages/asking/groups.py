@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from thebes.apps.pages.asking.hall import Hall, Visitor, sentence, text
 from thebes.coordinator.accounts import Somebody
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.tokens.parameters import PRIVATE
 
 #: changes something: a sentence of what happened, and the codes that are shown once
 Work = Callable[[dict[str, Any], Somebody], Awaitable[tuple[str, dict[str, str]]]]
@@ -58,7 +59,8 @@ def routes(hall: Hall) -> APIRouter:
             minimum, epoch = body.get("minimum"), text(body, "epoch") or None
             if not isinstance(minimum, int) or isinstance(minimum, bool):
                 raise Mistake("minimum", "must be a whole number")
-            record = await reception.create_group(text(body, "name"), minimum, epoch, asking)
+            names = text(body, "names") or PRIVATE
+            record = await reception.create_group(text(body, "name"), minimum, epoch, asking, names=names)
             return f"The group {record.name} has the epoch {record.epoch} now. Admit its members.", {}
 
         return await done(request, work)
@@ -79,8 +81,7 @@ def routes(hall: Hall) -> APIRouter:
         """Frozen from now on."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, dict[str, str]]:
-            names = body.get("names") in (True, "on", "yes")
-            record = await reception.publish_group(text(body, "name"), text(body, "epoch"), names, asking)
+            record = await reception.publish_group(text(body, "name"), text(body, "epoch"), asking)
             return f"{record.name}, epoch {record.epoch}, is published with {record.size} members.", {}
 
         return await done(request, work)

@@ -21,7 +21,8 @@ def routes(indoors: Indoors) -> APIRouter:
     @made.post("/groups/join")
     def join(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         pin = "".join(text(body, "pin").split()).lower() or None
-        joined = person.enrol(text(body, "name"), text(body, "code"), pin)
+        names = "public" if body.get("names") in (True, "on", "public") else "private"
+        joined = person.enrol(text(body, "name"), text(body, "code"), pin, names=names)
         told = f"You are a member of {joined['name']}, epoch {joined['epoch']}."
         return indoors.part("memberships.html", groups=person.groups(), missing=None, told=told)
 
