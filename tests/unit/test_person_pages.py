@@ -57,6 +57,19 @@ ROWS = {
     "bounds": {"species": {"type": "set", "values": ["cat", "dog"], "default": "dog"}, **AGE},
 }
 
+ENSEMBLE = {
+    "type": "ensemble",
+    "epsilon": 8.0,
+    "min_count": 20,
+    "featurizer": "SELECT age, species FROM profile.pets",
+    "label": "species",
+    "bounds": ROWS["bounds"],
+    "bins": 3,
+    "partitions": 2,
+    "subset_size": 1,
+    "subsets": 1,
+}
+
 
 def network() -> dict[str, Any]:
     import torch
@@ -448,26 +461,31 @@ FORMS = {
     "number": MEDIAN,
     "bars": HISTOGRAM,
     "model": MODEL,
+    "ensemble": ENSEMBLE,
     "rows": ROWS,
     "network": "network",
 }
 
 
+def test_there_is_a_drawn_answer_of_every_kind() -> None:
+    assert {network()["type"], *(d["type"] for d in FORMS.values() if isinstance(d, dict))} == set(registry.types())
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_answer_is_drawn(world: World, form: str) -> None:
-    document = network() if form == "network" else FORMS[form]
+    document: dict[str, Any] = network() if form == "network" else FORMS[form]  # type: ignore[assignment]
     result = json.loads(json.dumps(thebes.simulate(document, people(), seed=1).as_json()))
     shown = answer.shown(result)
     assert shown["form"] == form
-    task = world.server.post(document)
+    task = world.server.post(MEDIAN)
     world.me.accept(task)
     world.me.wait(task)
-    told = {**world.me.participations()[0], "state": "done", "result": result}
+    told: dict[str, Any] = {**world.me.participations()[0], "type": document["type"], "state": "done", "result": result}
     world.me.participations = lambda: [told]  # type: ignore[method-assign]
     text = harmless(world.http.get("/accepted"))
     assert "The answer" in text
     assert "What was promised for it" in text
-    assert ("<svg" in text) == (form in ("number", "bars", "rows"))
+    assert ("<svg" in text) == (form in ("number", "bars", "ensemble", "rows"))
     if form == "model":
         assert "mean of 0" in text
         assert '<th scope="row">x0</th>' in text

@@ -18,7 +18,7 @@ MOST_ROWS = 50
 
 
 def shown(result: Mapping[str, Any]) -> dict[str, Any]:
-    """`form` says how to draw it: number, bars, model, rows, network, none or unreadable."""
+    """`form` says how to draw it: number, bars, model, ensemble, rows, network, none or unreadable."""
     try:
         release = release_from_json(result)
         told = _drawn(release)
@@ -33,9 +33,7 @@ def _drawn(release: Release) -> dict[str, Any]:
     if release.form == "network":
         return {"form": "network", "weights": len(release.extra["gradient"]), "inputs": list(release.extra["inputs"])}
     if release.form == "ensemble":
-        told = release.extra["base_rate"]
-        ends = {end: told["interval"][end] for end in ("low", "high")}
-        return {"form": "bars", "values": told["value"], "hidden": 0, "bar": told["interval"], **ends}
+        return _ensemble(release)
     if release.form == "model":
         return _model(release)
     if release.form == "rows":
@@ -92,6 +90,25 @@ def _model(release: Any) -> dict[str, Any]:
         "inputs": inputs,
         "columns": columns,
         "intercept": None if start is None else np.atleast_1d(np.asarray(start, dtype=float)).tolist(),
+    }
+
+
+def _ensemble(release: Release) -> dict[str, Any]:
+    """How many vote, and in per cent how frequent each label is among those who took part."""
+    told = release.extra["base_rate"]
+    kept = list(told["value"])[:MOST_BARS]
+    bar = told["interval"]
+    shares, low, high = (
+        {str(label): 100 * _finite(of[label]) for label in kept} for of in (told["value"], bar["low"], bar["high"])
+    )
+    return {
+        "form": "ensemble",
+        "members": len(release.value["members"]),
+        "values": shares,
+        "low": low,
+        "high": high,
+        "hidden": len(told["value"]) - len(kept),
+        "level": _finite(bar["level"]),
     }
 
 
