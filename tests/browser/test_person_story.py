@@ -300,6 +300,24 @@ def test_every_page_fits_and_can_be_used_by_everybody(
     assert trouble == []
 
 
+def test_a_page_that_keeps_itself_fresh_says_when_nobody_answers(
+    story: Neighbourhood, visit: Callable[..., Visitor]
+) -> None:
+    me = inside(story, visit)
+    task = story.ask(MEDIAN, name="Asked while the lights went out")
+    assert story.me.http.post(f"/api/tasks/{task}/accept", json={}).status_code < 300
+    me.open("/accepted")
+    me.page.route("**/accepted/**", lambda request: request.abort())
+    told = me.page.get_by_role("alert").filter(has_text="does not answer any more")
+    told.wait_for()
+    assert me.page.locator("#gone").count() == 1
+    me.page.unroute("**/accepted/**")
+    expect(told).to_have_count(0, timeout=15_000)
+    wanted = ("net::ERR_FAILED", "Failed to fetch")
+    me.troubles[:] = [trouble for trouble in me.troubles if not any(each in trouble for each in wanted)]
+    assert story.me.http.post(f"/api/tasks/{task}/withdraw", json={}).status_code < 300
+
+
 def test_the_coordinator_away_is_told_and_everything_else_works(
     chromium: Any, visit: Callable[..., Visitor], tmp_path: Path
 ) -> None:

@@ -29,15 +29,19 @@ def started(place: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
+def known(process: Path) -> bytes:
+    """What a process was started with, as far as it lives and may be looked at."""
+    try:
+        return (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def left_over(place: Path) -> list[str]:
     """Whatever still runs with that folder for its temporary files, or knows it."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            known = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if str(place).encode() in known and process.name != str(os.getpid()):
+        if str(place).encode() in known(process) and process.name != str(os.getpid()):
             found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
     return found
 
@@ -78,6 +82,9 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     assert set(body["urls"]) == {"coordinator", "person"}
     assert body["seconds"] >= sum(task["seconds"] for task in body["tasks"])
     assert "releas" in err  # the table, beside the JSON
+    assert all(f"{name}: ok, " in err for name in names)  # told while it went on: there was no terminal
+    assert "people have come in, " in err
+    assert not any(url in err for url in body["urls"].values())  # nobody answers there any more
     nothing_is_left(place)
 
 
@@ -91,6 +98,28 @@ def test_stopped_in_the_middle_it_leaves_nothing(place: Path, number: int) -> No
     _, err = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "stopped" in err
+    assert "Traceback" not in err
+    nothing_is_left(place)
+
+
+def test_where_a_process_is_killed_the_demo_names_it_and_ends(place: Path) -> None:
+    running = started(place, "--people", "50")
+    found: list[str] = []
+    end = time.monotonic() + 120
+    while not found and time.monotonic() < end:
+        time.sleep(0.05)
+        if list(place.glob("*/person-*/person.db")):
+            marks = b"thebes.apps.crowd", str(place).encode()
+            found = [
+                process.name
+                for process in Path("/proc").glob("[0-9]*")
+                if all(mark in known(process) for mark in marks)
+            ]
+    os.kill(int(found[0]), signal.SIGKILL)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "thebes: crowd-" in err
+    assert "has ended: it was killed (SIGKILL)" in err
     assert "Traceback" not in err
     nothing_is_left(place)
 

@@ -59,17 +59,22 @@ def demo(
             progress = stack.enter_context(_progress())
             with _told(progress, "people come in", people) as told:
                 stage = stack.enter_context(Stage(folder, people=people, seed=seed, told=told))
+            if progress is None:
+                _tell_step(f"{people} people have come in", time.perf_counter() - started)
             for scene in scenes(people):
                 if scene.document["type"] == "gradient" and find_spec("torch") is None:
                     typer.echo(f"thebes: {scene.name}: left out, it needs pip install 'thebes[torch]'", err=True)
                     continue
                 rows.append(_play(stage, scene, progress))
+                if progress is None:
+                    _tell_step(f"{scene.name}: {'ok' if rows[-1]['ok'] else 'FAILED'}", rows[-1]["seconds"])
             for scene in [] if exit else waiting(people):
                 _play(stage, scene, progress, leave=1)
             if progress is not None:
                 progress.stop()
             show(rows, people, console)
-            _tell_addresses(stage, console, living=not exit)
+            if not exit:
+                _tell_addresses(stage, console)
             if json is not None:
                 seconds = time.perf_counter() - started
                 output.write_json(json, {"tasks": rows, "urls": stage.urls, "seconds": seconds})
@@ -112,16 +117,20 @@ def show(rows: list[dict[str, Any]], people: int, console: Console) -> None:
             console.print(f"{row['name']}: {row['answer']}", highlight=False)
 
 
-def _tell_addresses(stage: Stage, console: Console, *, living: bool) -> None:
-    console.print(f"\nthe coordinator: {stage.urls['coordinator']}", highlight=False, soft_wrap=True)
-    console.print(f"one person's machine: {stage.urls['person']}", highlight=False, soft_wrap=True)
-    if living:
-        console.print(
-            f"a requestor's token: {stage.token_file}\n\n"
-            "A task waits for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
-            highlight=False,
-            soft_wrap=True,
-        )
+def _tell_step(what: str, seconds: float) -> None:
+    """One line for whoever reads what no terminal shows; there is no bar."""
+    typer.echo(f"{what}, {seconds:.1f} s", err=True)
+
+
+def _tell_addresses(stage: Stage, console: Console) -> None:
+    console.print(
+        f"\nthe coordinator: {stage.urls['coordinator']}\n"
+        f"one person's machine: {stage.urls['person']}\n"
+        f"a requestor's token: {stage.token_file}\n\n"
+        "A task waits for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int = 0) -> dict[str, Any]:
@@ -143,6 +152,7 @@ def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int =
         if verdict.answer is not None:
             row["answer"] = verdict.answer
     except ThebesError as error:
+        stage.check()
         if isinstance(error, Fault) and leave:
             raise
         typer.echo(f"thebes: {scene.name}: {error}", err=True)

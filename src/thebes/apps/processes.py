@@ -76,9 +76,19 @@ class Process:
             continue
         return line
 
+    @property
+    def ended(self) -> bool:
+        """Whether it runs no more, and nobody stopped it."""
+        return self._process.poll() is not None
+
     def lost(self) -> Fault:
-        """Why it ended, as far as its last words say."""
+        """Why it ended, as far as the system or its last words say."""
         words = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)  # what it said has ended, so it is about to
+        status = self._process.returncode
+        if status is not None and status < 0:
+            return Fault(f"{self.name} has ended: it was killed ({signal.Signals(-status).name})")
         return Fault(f"{self.name} has ended" + (f": {words[-1][:300]}" if words else ""))
 
     def ask_to_stop(self) -> None:

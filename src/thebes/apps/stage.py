@@ -89,15 +89,29 @@ class Stage:
         self._answered(handle.task_id, answers, told)
 
     def live(self) -> None:
-        """Let the crowd answer whatever task is put up, for ever."""
+        """Let the crowd answer whatever task is put up, for ever, or until a process of the stage has ended."""
         while True:
-            for task in self._requestor.tasks():
+            self.check()
+            for task in self._tasks():
                 task_id, wanted = str(task["task_id"]), task.get("min_count")
                 if task_id not in self._known:
                     self._known.add(task_id)
                     count = int(wanted or self._people)
                     self._crowd.answer(task_id, count, lambda done: None, leave=self._left)
             time.sleep(LOOK_SECONDS)
+
+    def check(self) -> None:
+        """A Fault that names a process which has ended, where one has."""
+        for process in self._processes:
+            if process.ended:
+                raise process.lost()
+
+    def _tasks(self) -> list[dict[str, Any]]:
+        try:
+            return self._requestor.tasks()
+        except ThebesError:
+            self.check()  # says more than that nobody answers
+            raise
 
     def _answered(self, task_id: str, most: int, told: Told) -> list[int]:
         found: list[int] = []

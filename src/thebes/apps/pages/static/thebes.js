@@ -16,6 +16,16 @@ const note = (words) => {
   return made;
 };
 const say = (element, words) => element.querySelector?.(".outcome")?.replaceChildren(note(words));
+// What a page shows and keeps fresh by itself may be old once nobody answers; it says so until somebody does.
+const gone = (lost) => {
+  const told = document.querySelector("#gone");
+  if (!lost) return told?.remove();
+  if (told) return;
+  const made = note("The server of this page does not answer any more, so what stands here may be old. Start it again, then load this page anew.");
+  made.id = "gone";
+  made.setAttribute("role", "alert");
+  document.querySelector("main h1")?.after(made);
+};
 const tell = (ctx, words) => {
   ctx.text = note(words).outerHTML;
   if (ctx.sourceElement.querySelector?.(".outcome")) Object.assign(ctx.hx, { retarget: "find .outcome", reswap: "innerHTML" });
@@ -40,12 +50,15 @@ htmx.registerExtension("thebes", {
   // A server's own refusals (no session any more, for one) are problem details: their sentence is what people read.
   htmx_after_request: (element, detail) => {
     const { ctx } = detail;
+    gone(false);
     if (!ctx.response.headers.get("content-type")?.includes("problem+json")) return;
     const ended = "Your session has ended. Load this page anew to see how to come in again.";
     tell(ctx, ctx.response.status === 401 ? ended : JSON.parse(ctx.text).detail);
   },
   htmx_error: (element, detail) => {
-    if (detail.ctx?.request && !detail.ctx.response) say(element, "The server does not answer. Is it still running?");
+    if (!detail.ctx?.request || detail.ctx.response) return;
+    if (detail.ctx.request.method === "GET") gone(true);
+    else say(element, "The server does not answer. Is it still running?");
   },
   htmx_before_request: (element, detail) => {
     if (detail.ctx.thebes !== undefined) detail.ctx.request.body = detail.ctx.thebes;
