@@ -139,6 +139,19 @@ def test_what_is_not_there_is_a_page_that_says_so(front: Front, path: str) -> No
     assert answer.headers["content-type"].startswith("text/html")
 
 
+def test_a_browser_is_shown_a_page_where_there_is_none_and_a_program_a_problem(front: Front) -> None:
+    for path in ("/nothing", "/ask/check", "/static/nothing.js"):
+        shown = front.client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+        assert shown.status_code == 404
+        assert "there is no page at this address" in shown.text
+        assert '<a href="/">' in shown.text
+    for path, accepted in (("/nothing", "*/*"), ("/api/nothing", "text/html")):
+        told = front.client.get(path, headers={"Accept": accepted})
+        assert told.status_code == 404
+        assert told.headers["content-type"] == "application/problem+json"
+    assert front.client.get("/ask/check").status_code == 405
+
+
 def test_strangers_words_stay_words_on_every_page(front: Front) -> None:
     sets = {"age": {"type": "set", "values": [EVIL, "=1+1"]}}
     named = {"name": EVIL, "purpose": EVIL}

@@ -115,6 +115,15 @@ def test_there_are_no_interactive_documents(world: World, path: str) -> None:
     assert world.ask("GET", path, {"Authorization": f"Bearer {world.token}"}).status_code == 404
 
 
+def test_a_browser_is_shown_a_page_where_there_is_none_and_a_program_a_problem(world: World) -> None:
+    token = {"Authorization": f"Bearer {world.token}"}
+    shown = world.ask("GET", "/nothing", {**token, "Accept": "text/html,*/*;q=0.8"})
+    assert shown.status_code == 404
+    assert "There is no page at this address." in shown.text
+    told = world.ask("GET", "/nothing", {**token, "Accept": "application/json"})
+    assert told.headers["content-type"] == "application/problem+json"
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [("POST", "/app/x/register"), ("POST", "/app/x/insert"), ("POST", "/api/tasks/x/accept"), ("DELETE", "/api/rules")],

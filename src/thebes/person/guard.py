@@ -48,7 +48,7 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            if refusal[0] == 401 and _is_for_eyes(scope):
+            if refusal[0] == 401 and is_for_eyes(scope):
                 await _show_the_front(send)
             else:
                 await _refuse(send, *refusal)
@@ -96,7 +96,7 @@ def _is_json(headers: dict[bytes, bytes]) -> bool:
     return headers[b"content-type"].partition(b";")[0].strip().lower() == b"application/json"
 
 
-def _is_for_eyes(scope: Scope) -> bool:
+def is_for_eyes(scope: Scope) -> bool:
     """Whether a browser asks for a page, and not a program for data."""
     accepted = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
     return scope["method"] == "GET" and b"text/html" in accepted and not scope["path"].startswith(("/api/", "/app/"))

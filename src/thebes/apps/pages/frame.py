@@ -6,23 +6,27 @@ policy of `thebes.wire.headers` allows.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from thebes import __version__
 from thebes.apps.pages import drawing
 from thebes.person.board import plain_text
+from thebes.person.guard import is_for_eyes
+from thebes.wire.refusals import NotFound
 
 _HERE = Path(__file__).parent
 
@@ -74,6 +78,21 @@ class Frame:
 def serve_files(api: FastAPI) -> None:
     """The stylesheet and the scripts, from this package."""
     api.mount("/static", StaticFiles(directory=_HERE / "static"), name="static")
+
+
+def serve_no_page(api: FastAPI, tell: Callable[[Request, NotFound], Awaitable[Response]]) -> None:
+    """Where there is no page, a browser is shown one that says so; programs are answered as before."""
+    as_before: Any = api.exception_handlers[HTTPException]
+
+    async def told(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101
+        if error.status_code in (404, 405) and is_for_eyes(request.scope):
+            return await tell(request, NotFound("there is no page at this address"))
+        answer = as_before(request, error)
+        answered: Response = await answer if inspect.isawaitable(answer) else answer
+        return answered
+
+    api.add_exception_handler(HTTPException, told)
 
 
 def _shown(value: Any) -> Any:
