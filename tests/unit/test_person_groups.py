@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from thebes.person import work
 from thebes.person.home import Person
+from thebes.privacy.faults import Mistake
 from thebes.simulation import example
 from thebes.testing.coordinator import AGES, PETS, Front
 from thebes.testing.peers import Peer, enrolment
@@ -473,16 +475,19 @@ def test_a_group_that_was_published_without_this_home_or_differently_is_not_used
         wire.after = answering
         with pytest.raises(error):
             me.accept(task_id)
-    named = GroupRecord(record.parameters, True, record.members, ("ana",) * record.size)
-    other = {**shown, **named.as_json()}
+    for words, instead in {
+        "another record": replace(record, members=tuple("0" * 64 if m == missing[0] else m for m in record.members)),
+        "promised": replace(record, names=("ana",) * record.size),
+    }.items():
+        other = {**shown, **instead.as_json()}
 
-    def differently(request: httpx.Request, response: httpx.Response) -> None:
-        if request.url.path == "/api/group/city":
-            response._content = json.dumps(other).encode()
+        def differently(request: httpx.Request, response: httpx.Response, body: dict[str, Any] = other) -> None:
+            if request.url.path == "/api/group/city":
+                response._content = json.dumps(body).encode()
 
-    wire.after = differently
-    with pytest.raises(NotAllowed, match="another record"):
-        me.accept(task_id)
+        wire.after = differently
+        with pytest.raises(NotAllowed if words == "another record" else Mistake, match=words):
+            me.accept(task_id)
     wire.after = lambda request, response: None
     assert accepted(me, task_id)["state"] == "sent"
 
