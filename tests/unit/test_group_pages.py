@@ -48,6 +48,10 @@ def test_an_operator_makes_fills_and_publishes_a_group_in_a_browser(front: Front
     codes = [piece.split("</code>")[0] for piece in told.split("<td><code>")[1:]]
     assert len(codes) == 2
     assert codes[0] not in front.client.get("/groups").text
+    assert "no longer works" not in told
+    told = write(front, "/groups/admit", {"name": "city", "epoch": "one", "people": "eve\nana"})
+    assert "What was given before to ana no longer works." in told
+    codes = [told.split("<td><code>")[2].split("</code>")[0], codes[1]]
     assert "promised at least 2" in write(front, "/groups/publish", {"name": "city", "epoch": "one"})
     for code in codes:
         assert enrolment(front.client, "city", code)[1].status_code == 200
@@ -145,6 +149,7 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
         register.publish("city")
         page = ask("GET", "/groups").text
         assert "one of its 3 members" in page
+        assert "if every other member who answered says so, the one that is left is yours" in page
         assert "Everybody can read who its members are." in page
         assert spaced in page
         told = ask("GET", "/api/groups").json()["groups"]

@@ -285,6 +285,22 @@ def test_a_body_that_is_no_object_is_refused_in_words(world: World) -> None:
     assert "load the page anew" in harmless(answered)
 
 
+@pytest.mark.parametrize(
+    ("size", "warned"), [(19, True), (20, True), (22, True), (23, False), (200, False), (None, False)]
+)
+def test_where_nearly_the_whole_group_must_answer_the_page_says_what_that_hides(
+    world: World, monkeypatch: pytest.MonkeyPatch, size: int | None, warned: bool
+) -> None:
+    city = {"name": "city", "epoch": "one", "published": size is not None, "size": size}
+    monkeypatch.setattr(type(world.me), "groups", lambda self: [{**city, "name": "town", "size": 20}, city])
+    task = world.server.post({**MEDIAN, "anonymity": "token", "group": "city", "epoch": "one"})
+    for address in ("/tasks", f"/tasks/{task}"):
+        assert ("as long as the others do not say which answers are theirs" in world.http.get(address).text) is warned
+    monkeypatch.setattr(type(world.me), "groups", lambda self: pytest.fail("nothing here has a group"))
+    other = world.server.post(MEDIAN)
+    assert world.http.get(f"/tasks/{other}").status_code == 200
+
+
 def test_an_earlier_contribution_is_not_taken_back_in_place_of_a_later_one(world: World) -> None:
     task = world.server.post(ROWS)
     world.me.accept(task)

@@ -209,7 +209,9 @@ def _in_words(membership: Membership, size: int | None, minimum: int | None, *, 
         )
     return (
         f"An answer with a token of this group shows that one of its {size} members gave it, and that nobody gave two, "
-        "but not who: not to the coordinator, to who asks, to whoever runs the group, nor to all other members "
-        "together. How many members there are, and that they are people, is the word of whoever runs the group. A "
-        "token does not hide where your message comes from, nor what it says."
+        "but not who: the token tells it neither to the coordinator, to who asks, to whoever runs the group, nor to "
+        "all other members together. It hides you among those who keep to themselves which answers are theirs: if "
+        "every other member who answered says so, the one that is left is yours. How many members there are, and that "
+        "they are people, is the word of whoever runs the group. A token does not hide where your message comes from, "
+        "nor what it says."
     )

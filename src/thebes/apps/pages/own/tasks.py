@@ -33,6 +33,8 @@ def routes(indoors: Indoors) -> APIRouter:
         found, trouble = attempt(person.tasks)
         ledger = person.ledger()
         offers = [facing(task, ledger) for task in found or ()]
+        for task in offers:
+            task["hidden"] = _hidden(task, person)
         decided = [task for task in offers if task["state"] != "seen"]
         return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, decided=decided, trouble=trouble)
 
@@ -44,7 +46,7 @@ def routes(indoors: Indoors) -> APIRouter:
             request,
             "task.html",
             title=found["name"] or f"A {found['type']} task",
-            task=found,
+            task={**found, "hidden": _hidden(found, person)},
             shown=shortened(found["document"]),
             reads=_reads(found["document"], person),
             preview=preview,
@@ -102,6 +104,12 @@ def shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_WORD:
         return f"{value[:LONGEST_WORD]}… ({len(value)} characters)"
     return value
+
+
+def _hidden(task: Mapping[str, Any], person: Person) -> str:
+    """What to know about a task with tokens whose group is hardly larger than what it needs."""
+    groups = attempt(person.groups)[0] if task["anonymity"] == "token" else None
+    return words.hidden_among(task, groups or [])
 
 
 def _reads(document: Mapping[str, Any], person: Person) -> list[dict[str, Any]]:

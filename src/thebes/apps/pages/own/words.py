@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ STATES = {
         "failed", "Your machine could not go on with it; what had not begun to leave went back.", "bad"
     ),
 }
+#: so few members, or so small a share of them, staying away leave a token little to hide
+FEW_AWAY, SHARE_AWAY = 3, 0.1
 #: where taking it back is worth a try
 BACK = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENT)
 #: a task's own state, in the coordinator's word
@@ -135,6 +137,23 @@ def leaves(task: Mapping[str, Any]) -> str:
     return (
         "Only what was changed at random on this machine would leave. Nobody has to be trusted: the price holds "
         "against the coordinator too."
+    )
+
+
+def hidden_among(task: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+    """A warning where so many of a group must answer that its token hides little; empty where it does not."""
+    document, wanted = task["document"], task.get("min_count")
+    named = [g for g in groups if (g["name"], g["epoch"]) == (document.get("group"), document.get("epoch"))]
+    if not named or not named[0]["published"] or not wanted:
+        return ""
+    size = named[0]["size"]
+    if size - wanted >= max(FEW_AWAY, size * SHARE_AWAY):
+        return ""
+    who = "all of" if wanted >= size else f"{figure(wanted)} of"
+    return (
+        f"An answer is made only once {who} the {figure(size)} members of the group {document['group']} have answered, "
+        "so nearly everybody knows who takes part. Your answer stays hidden only as long as the others do not say "
+        "which answers are theirs."
     )
 
 
