@@ -128,6 +128,23 @@ def test_taking_back_between_packets_takes_back_what_was_sent_and_sends_nothing_
     assert nothing_reserved(me)
 
 
+def test_taking_back_several_packets_says_what_that_shows_and_one_says_nothing_of_it(
+    me: Person, server: CoordinatorInMemory
+) -> None:
+    task = server.post(EXAMPLE)
+    assert (me.task(task)["packets_sent"], me.tasks()[0]["packets_sent"]) == (0, 0)
+    me.accept(task)
+    me.wait(task)
+    assert (me.task(task)["packets_sent"], me.tasks()[0]["packets_sent"]) == (2, 2)
+    assert "its 2 packets went back at once showed the server that they belong together" in me.withdraw(task)["note"]
+    assert not server.heard
+    single = server.post({**EXAMPLE, "subsets": 1})
+    me.accept(single)
+    me.wait(single)
+    assert me.task(single)["packets_sent"] == 1
+    assert me.withdraw(single)["note"] == "taken back; the server destroyed it, what it cost stays spent"
+
+
 def test_a_phase_that_closes_between_packets_keeps_what_was_sent_and_gives_the_rest_back(
     me: Person, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,6 +238,32 @@ def test_yes_no_and_taking_back_are_told_where_the_question_stood(world: World) 
     assert world.me.participations()[0]["state"] == "withdrawn"
 
 
+def test_before_several_packets_are_taken_back_it_is_said_what_that_shows(world: World) -> None:
+    packets = {
+        **{name: MODEL[name] for name in ("min_count", "featurizer", "epsilon")},
+        "type": "ensemble",
+        "label": "y",
+        "bounds": {
+            **{c: {"type": "range", "low": -3.0, "high": 3.0, "default": 0.0} for c in ("x0", "x1")},
+            "y": {"type": "set", "values": [0, 1], "default": 0},
+        },
+        "bins": {"x0": [0.0], "x1": [0.0]},
+        "partitions": 3,
+        "subsets": 2,
+    }
+    told = "Your 2 packets go back at once, which shows the coordinator that they belong together"
+    for document, count in ((packets, 1), (MEDIAN, 0)):
+        task = world.server.post(document)
+        world.me.accept(task)
+        assert told not in harmless(world.http.get(f"/tasks/{task}"))  # nothing was sent yet
+        assert "Nothing has been sent yet" in harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
+        world.me.wait(task)
+        for address in (f"/tasks/{task}", f"/accepted/{task}/0"):
+            page = harmless(world.http.get(address, headers=PARTIAL if "accepted" in address else {}))
+            assert page.count(told) == count
+            assert "Take it back" in page
+
+
 def refused(world: World, address: str, body: dict[str, Any], status: int) -> str:
     """A refusal told in the place of the form, with its status."""
     answered = world.http.post(address, json=body, headers=PARTIAL)

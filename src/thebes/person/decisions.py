@@ -90,7 +90,9 @@ class Decisions:
             return undecided
 
     def withdraw(self, task_id: str) -> Participation:
-        """Take the latest contribution back before its phase closes. What was sent stays charged."""
+        """Take the latest contribution back before its phase closes. What was sent stays charged. Several packets go
+        back at once, and the note says what that shows: spread over minutes the few of them would be known as well,
+        and the phase could close in between."""
         mine = self._book.participations(task_id=task_id)
         if not mine:
             raise NotFound("you take no part in this task")
@@ -100,11 +102,14 @@ class Decisions:
         before_more = latest.state in (State.RESERVED, State.ASKED, State.COMPUTED)
         if not before_more and latest.state is not State.SENT:
             raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
+        packets = self._work.withdraw(latest)
         note = (
             "taken back; the server destroyed it, what it cost stays spent"
-            if self._work.withdraw(latest)
+            if packets
             else "taken back before anything was sent"
         )
+        if packets > 1:
+            note += f". That its {packets} packets went back at once showed the server that they belong together"
         if not before_more:
             return self._book.move(latest, State.WITHDRAWN, note=note)
         gone = self._book.drop(latest, State.WITHDRAWN, note=note)

@@ -207,6 +207,16 @@ def _field(argument: str) -> str:
     return ": ".join(pieces).replace("_", " ")
 
 
+def together(packets: int) -> str:
+    """What taking back so many packets shows; said before it is done."""
+    if packets < 2:
+        return ""
+    return (
+        f"Your {packets} packets go back at once, which shows the coordinator that they belong together, "
+        "and when you did it."
+    )
+
+
 def rule(body: Mapping[str, Any]) -> str:
     """A standing rule as one sentence: all that it covers, and what it leaves open."""
     plain, noised = "trust a server with plain values", "are noised on this machine"
