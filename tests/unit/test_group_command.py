@@ -172,3 +172,16 @@ def test_a_code_on_the_command_line_is_taken_and_help_says_who_reads_it(
     assert codes == ["0a1b"]
     said = " ".join(thebes("group", "join", "--help")[1].split())
     assert "everybody on this machine can read it" in said
+
+
+def test_who_is_admitted_twice_has_another_code_and_it_is_said_that_the_first_ended(
+    thebes: Run, tmp_path: Path
+) -> None:
+    with Front(tmp_path / "coordinator") as front:
+        front.reception.register.create("city", minimum=3, epoch="one")
+        more = ("--home", front.home.folder, "--json")
+        status, first, trouble = thebes("group", "enrol", "city", "ana", *more)
+        assert (status, trouble) == (0, "")
+        _, second, trouble = thebes("group", "enrol", "city", "ana", "bob", *more)
+        assert trouble == "thebes: ana: the code given before no longer works\n"
+        assert json.loads(first)["ana"] != json.loads(second)["ana"]

@@ -79,11 +79,17 @@ def enrol(
 ) -> None:
     """Admit people: a one-time code for each, to be handed to that person only. Make sure that each is one human.
 
+    Again for somebody who has not joined yet: a new code, and the one given before no longer works.
+
     Example: thebes group enrol city ana bob --home /var/lib/thebes
     """
     wanted = [*(identities or []), *([] if members is None else _lines(members))]
     groups = _groups(home, store)
+    before = {each.identity for each in groups.admitted(name, epoch)}
     codes = groups.admit(name, wanted, epoch=epoch)
+    for identity in codes:
+        if identity in before:
+            typer.echo(f"thebes: {identity}: the code given before no longer works", err=True)
     if json is not None:
         output.write_json(json, codes)
         return

@@ -71,8 +71,12 @@ def routes(hall: Hall) -> APIRouter:
 
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, dict[str, str]]:
             people = [line.strip() for line in text(body, "people").splitlines() if line.strip()]
-            codes = await reception.admit(text(body, "name"), people, text(body, "epoch"), asking)
-            return "Hand each code to that person only. They are not shown again.", codes
+            name, epoch = text(body, "name"), text(body, "epoch")
+            before = {each.identity for each in await reception.admitted(name, epoch, asking)}
+            codes = await reception.admit(name, people, epoch, asking)
+            again = ", ".join(identity for identity in codes if identity in before)
+            ended = f" What was given before to {again} no longer works." if again else ""
+            return f"Hand each code to that person only. They are not shown again.{ended}", codes
 
         return await done(request, work)
 
