@@ -234,6 +234,53 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
     assert page.locator("#answer").is_visible()  # who may see a task may read its release
 
 
+def test_what_is_composed_outlasts_a_reload_and_a_sign_in_until_it_is_put_up(
+    town: Town, visit: Callable[..., Visitor]
+) -> None:
+    me = visit(town.url)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    assert not page.locator("#again").is_visible()
+    page.get_by_role("checkbox", name="age").check()
+    page.fill("#bound-0-low", "0")
+    page.fill("#bound-0-high", "120")
+    page.fill("#min_count", str(PEOPLE))
+    page.fill("#purpose", 'Kept "as typed"')
+    page.reload()
+    page.locator("#again").wait_for()
+    assert page.input_value("#purpose") == 'Kept "as typed"'
+    assert page.input_value("#bound-0-high") == "120"
+    page.get_by_role("link", name="sign in", exact=True).click()
+    page.fill("#username", "ana")
+    page.fill("#password", PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.locator("#again").wait_for()
+    page.get_by_text("This can be put up.").wait_for()
+    me.picture("coordinator-ask-again")
+    page.fill("#name", "Kept")
+    page.get_by_label("JSON (for experts)").check()
+    page.locator("#raw").wait_for()
+    page.locator("#raw").fill(page.input_value("#raw").replace("Kept", "Changed"))
+    page.reload()
+    page.locator("#raw").wait_for()
+    assert '"name": "Changed"' in page.input_value("#raw")
+    page.get_by_role("button", name="Put it up").click()
+    page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
+    task_id = page.url.rsplit("/", 1)[1]
+    assert town.server.task(task_id).document["purpose"] == 'Changed "as typed"'
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    assert page.locator("#again").is_hidden()
+    assert page.input_value("#purpose") == ""
+    page.fill("#purpose", "Not worth it")
+    page.reload()
+    page.get_by_role("button", name="Begin anew").click()
+    page.locator("#again").wait_for(state="hidden")
+    assert page.input_value("#purpose") == ""
+    town.server.task(task_id).cancel()
+
+
 def test_who_asked_cancels_after_being_asked_whether_they_are_sure(town: Town, visit: Callable[..., Visitor]) -> None:
     me = signed_in(town, visit)
     task_id = str(town.server.submit({**PETS, "name": "To be cancelled"}).task_id)

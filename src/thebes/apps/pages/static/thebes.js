@@ -50,6 +50,7 @@ htmx.registerExtension("thebes", {
   // A server's own refusals (no session any more, for one) are problem details: their sentence is what people read.
   htmx_after_request: (element, detail) => {
     const { ctx } = detail;
+    if (ctx.request.action === "/sign-out") sessionStorage.clear(); // what this tab keeps was composed by who leaves
     gone(false);
     if (!ctx.response.headers.get("content-type")?.includes("problem+json")) return;
     const ended = "Your session has ended. Load this page anew to see how to come in again.";

@@ -1,0 +1,49 @@
+// What is composed stays in this tab, through a reload and a sign-in, until it is put up or begun anew. It is kept in
+// the browser only, and the server draws the form that it means.
+{
+  const form = document.getElementById("ask");
+  const again = document.getElementById("again");
+  const place = `thebes.draft ${location.pathname}${location.search}`;
+  const storage = (work) => {
+    try {
+      return work(sessionStorage);
+    } catch {
+      return null; // a browser that keeps nothing, or has no room for it: then a reload forgets, as before
+    }
+  };
+  const typed = () => {
+    const body = {};
+    for (const [name, value] of new FormData(form)) body[name] = name in body ? [].concat(body[name], value) : value;
+    return JSON.stringify(body);
+  };
+  const restore = async (body) => {
+    form.inert = true;
+    try {
+      const answer = await fetch("/ask/fields", {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "HX-Request-Type": "partial" },
+        body,
+      });
+      if (!answer.ok) return;
+      const made = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("fields");
+      document.getElementById("fields").replaceWith(made);
+      htmx.process(made);
+      again.hidden = false;
+      form.dispatchEvent(new Event("recheck"));
+    } catch {
+      // The server is away. What was kept stays kept for the next load.
+    } finally {
+      form.inert = false;
+    }
+  };
+  for (const kind of ["input", "change"]) form.addEventListener(kind, () => storage((kept) => kept.setItem(place, typed())));
+  again.querySelector("button").addEventListener("click", () => {
+    storage((kept) => kept.removeItem(place));
+    location.reload();
+  });
+  document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+    if (ctx.request.action === "/ask" && ctx.response.headers.has("HX-Redirect")) storage((kept) => kept.removeItem(place));
+  });
+  const before = storage((kept) => kept.getItem(place));
+  if (before) document.addEventListener("DOMContentLoaded", () => restore(before));
+}
