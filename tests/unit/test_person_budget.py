@@ -359,6 +359,7 @@ def test_every_field_of_a_rule_counts(
         ([{**ANY, "tables": "profile"}], "rules.0.tables"),
         ([{**ANY, "server": "maybe"}], "rules.0.server"),
         ([{**ANY, "requestor": 5}], "rules.0.requestor"),
+        ([{**ANY, "requestor": "x" * 201}], "rules.0.requestor"),
         ([{**ANY, "min_count": 0}], "rules.0.min_count"),
         ([{"type": ["basic"]}], "rules.0.type"),
     ],

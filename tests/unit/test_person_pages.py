@@ -368,6 +368,14 @@ def test_a_rule_with_strange_characters_can_be_removed_again(world: World) -> No
     assert world.me.rules() == []
 
 
+def test_what_is_too_long_is_refused_in_words_and_not_cut_in_its_field(world: World) -> None:
+    long = {"type": "basic", "epsilon_at_most": 1, "requestor": "x" * 201}
+    assert "Requestor may have 200 characters" in refused(world, "/rules/add", long, 422)
+    assert "200" in refused(world, "/privacy/caps", {"requestor": "x" * 201, "epsilon": 1}, 422)
+    for address in ("/rules", "/groups", "/privacy"):
+        assert "maxlength" not in world.http.get(address).text
+
+
 def test_the_form_begins_with_what_agrees_to_least(world: World) -> None:
     elements = Page(world.http.get("/rules").text).elements
     named = {str(a.get("name")): a for tag, a in elements if tag in ("select", "input")}

@@ -24,6 +24,7 @@ from thebes.tasks import registry
 log = logging.getLogger(__name__)
 
 WEEK_SECONDS = 7 * 86_400
+LONGEST_NAME = 200  #: of a requestor
 FIELDS = (
     "type",
     "requestor",
@@ -67,6 +68,8 @@ class Rule:
             raise Mistake(f"{where}.epsilon_at_most", "must be given: the most that one task may cost")
         if not isinstance(found.get("requestor", ""), str):
             raise Mistake(f"{where}.requestor", "must be a name")
+        if len(found.get("requestor", "")) > LONGEST_NAME:
+            raise Mistake(f"{where}.requestor", f"may have {LONGEST_NAME} characters")
         if found.get("server", "trusted") not in ("trusted", "untrusted"):
             raise Mistake(f"{where}.server", "must be trusted or untrusted")
         if "tables" in found:

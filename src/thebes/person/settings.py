@@ -164,7 +164,7 @@ def _caps(body: object) -> dict[str, Cap]:
     found = {}
     for who, cap in body.items():
         if not isinstance(who, str) or not who.isprintable() or not 0 < len(who) <= 200:
-            raise Mistake("caps", "must be under printable names of requestors")
+            raise Mistake("caps", "must be under printable names of requestors, of at most 200 characters")
         if not isinstance(cap, Mapping) or set(cap) - {"epsilon", "delta"} or "epsilon" not in cap:
             raise Mistake("caps", "must each have an epsilon, and may have a delta")
         epsilon = read_number("caps.epsilon", cap["epsilon"])
