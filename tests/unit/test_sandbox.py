@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -443,7 +444,26 @@ def test_doctor_says_which_additional_walls_stand(capsys: pytest.CaptureFixture[
     doctor()
     lines = [line for line in capsys.readouterr().out.splitlines() if "strangers' work" in line]
     assert len(lines) == 2
-    assert all(line.startswith(("ok ", "absent ")) for line in lines)
+    assert all(line.startswith("absent ") == line.endswith(")") for line in lines)  # advice only where it is needed
+
+
+@pytest.mark.parametrize("version", [(3, 35), (3, 34)])
+def test_doctor_gives_advice_only_where_something_is_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
+) -> None:
+    import typer
+
+    from thebes.apps import doctor
+
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.x")
+    monkeypatch.setattr(doctor, "_walls", lambda: iter(()))
+    good = version == (3, 35)
+    with nullcontext() if good else pytest.raises(typer.Exit):
+        doctor.doctor()
+    lines = capsys.readouterr().out.splitlines()
+    assert ("ok     SQLite 3.x" if good else "BROKEN SQLite 3.x (needs 3.35 or newer)") in lines
+    assert not any(line.startswith("ok ") and line.endswith(")") for line in lines)
 
 
 def test_a_child_that_cannot_be_interrupted_is_killed(store: Store) -> None:

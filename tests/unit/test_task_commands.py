@@ -196,6 +196,16 @@ def test_every_command_has_help_with_an_example(thebes) -> None:
         assert "Example: thebes" in out
 
 
+def test_help_says_what_commands_do_to_the_end_of_the_sentence(thebes) -> None:
+    status, out, _ = thebes("-h")
+    assert (status, "..." in out.partition("Commands:")[2]) == (0, False)
+    assert "every kind of task, beside the truth." in " ".join(out.split())
+    for group in ("task", "collector", "user", "group", "ledger"):
+        status, out, _ = thebes(group, "-h")
+        assert (status, "..." in out.partition("Commands:")[2]) == (0, False)
+    assert thebes("collector", "install", "-h")[0] == 0
+
+
 def test_a_process_ends_with_the_status_it_promises(desk) -> None:
     good = shell("task", "check", "task.json")
     bad = shell("task", "check", "absent.json")

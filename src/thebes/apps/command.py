@@ -7,11 +7,14 @@ import sys
 import typer
 
 from thebes import __version__
+from thebes.apps.helping import Commands
 from thebes.privacy.faults import Mistake, ThebesError
 
 app = typer.Typer(
     name="thebes",
     help="Learn from data that stays with its owners: one ledger, a certificate and an error bar on every number.",
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -33,13 +36,13 @@ def _wire() -> None:
     app.command("simulate")(simulate.simulate)
     for name in ("submit", "list_", "show", "wait", "cancel"):
         task.app.command(name.rstrip("_"))(getattr(requests, name))
-    app.add_typer(task.app, name="task")
+    app.add_typer(task.app, name="task", cls=Commands)
     app.command("coordinator")(coordinator.coordinator)
     app.command("person")(person.person)
-    app.add_typer(collector.app, name="collector")
-    app.add_typer(users.app, name="user")
-    app.add_typer(group.app, name="group")
-    app.add_typer(ledger.app, name="ledger")
+    app.add_typer(collector.app, name="collector", cls=Commands)
+    app.add_typer(users.app, name="user", cls=Commands)
+    app.add_typer(group.app, name="group", cls=Commands)
+    app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.command("doctor")(doctor.doctor)
 
 

@@ -10,23 +10,30 @@ from collections.abc import Iterator
 
 import typer
 
+#: whether it is so, what it is about, and what to do or to know where it is not
+Finding = tuple[bool, str, str]
 
-def _findings() -> Iterator[tuple[bool, str]]:
-    yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (needs 3.11 or newer)"
-    yield os.urandom(8) != os.urandom(8), "the operating system gives entropy"
-    yield sqlite3.sqlite_version_info >= (3, 35), f"SQLite {sqlite3.sqlite_version} (needs 3.35 or newer)"
+
+def _findings() -> Iterator[Finding]:
+    yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "needs 3.11 or newer"
+    yield (
+        os.urandom(8) != os.urandom(8),
+        "the operating system gives entropy",
+        "the same bytes twice; no noise can be trusted",
+    )
+    yield sqlite3.sqlite_version_info >= (3, 35), f"SQLite {sqlite3.sqlite_version}", "needs 3.35 or newer"
     try:
         import numpy as np
 
         from thebes.privacy import randomness
 
         noise = randomness.system().laplace(np.zeros(64, dtype=np.int64), scale=100.0)
-        yield bool(noise.any()), "opendp draws noise"
+        yield bool(noise.any()), "opendp draws noise", "it draws nothing but zeros; reinstall thebes"
     except ImportError as error:
-        yield False, f"opendp draws noise ({error.name} is missing; reinstall thebes)"
+        yield False, "opendp draws noise", f"{error.name} is missing; reinstall thebes"
 
 
-def _walls() -> Iterator[tuple[bool, str]]:
+def _walls() -> Iterator[Finding]:
     """What only some systems take from the processes in which strangers' SQL and networks meet data."""
     from thebes.data.sandbox.process import Sandbox
 
@@ -37,16 +44,16 @@ def _walls() -> Iterator[tuple[bool, str]]:
     finally:
         sandbox.close()
     without = "featurizers run behind the other walls alone"
-    yield "system-calls" in granted, f"system calls of strangers' work are filtered (absent: {without})"
-    yield "network" in granted, f"strangers' work has no network (absent: {without}, gradient tasks are refused)"
+    yield "system-calls" in granted, "system calls of strangers' work are filtered", without
+    yield "network" in granted, "strangers' work has no network", f"{without}, gradient tasks are refused"
 
 
-def _extras() -> Iterator[tuple[bool, str]]:
+def _extras() -> Iterator[Finding]:
     for module, extra, use in (
         ("psycopg", "postgres", "ledgers and coordinators on PostgreSQL"),
         ("torch", "torch", "gradient tasks"),
     ):
-        yield importlib.util.find_spec(module) is not None, f"{module}: {use} (pip install 'thebes[{extra}]')"
+        yield importlib.util.find_spec(module) is not None, f"{module}: {use}", f"pip install 'thebes[{extra}]'"
 
 
 def doctor() -> None:
@@ -55,13 +62,18 @@ def doctor() -> None:
     Example: thebes doctor
     """
     sound = True
-    for good, line in _findings():
-        sound &= good
-        typer.echo(f"{'ok   ' if good else 'BROKEN'} {line}")
-    for good, line in _walls():
-        typer.echo(f"{'ok   ' if good else 'absent'} {line}")
-    for good, line in _extras():
-        typer.echo(f"{'ok   ' if good else 'absent'} optional {line}")
+    for finding in _findings():
+        sound &= finding[0]
+        typer.echo(_line(finding, "BROKEN"))
+    for finding in _walls():
+        typer.echo(_line(finding, "absent"))
+    for good, what, advice in _extras():
+        typer.echo(_line((good, f"optional {what}", advice), "absent"))
     if not sound:
         typer.echo("thebes: this installation is not sound; see the lines marked BROKEN", err=True)
         raise typer.Exit(1)
+
+
+def _line(finding: Finding, otherwise: str) -> str:
+    good, what, advice = finding
+    return f"{'ok':<6} {what}" if good else f"{otherwise} {what} ({advice})"
