@@ -52,6 +52,22 @@ def test_the_ready_line_opens_one_session(running: PersonProcess) -> None:
     assert httpx.get(facts["url"], trust_env=False).status_code == 401
 
 
+def test_another_one_time_address_is_printed_while_the_process_runs(running: PersonProcess, tmp_path: Path) -> None:
+    again = command("person", "--home", str(running.home), "--open")
+    assert (again.returncode, again.stderr) == (0, "")
+    address = again.stdout.strip()
+    assert address.startswith(running.process.facts["address"] + "/?code=")
+    with httpx.Client(trust_env=False) as browser:
+        assert browser.get(address).status_code == 303
+    used = httpx.get(address, trust_env=False)
+    assert used.status_code == 401
+    assert "thebes person --home DIR --open" in used.text
+    nobody = command("person", "--home", str(tmp_path / "empty"), "--open")
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert "no `thebes person` runs in" in nobody.stderr
+    assert not (tmp_path / "empty").exists()
+
+
 def test_every_file_is_its_owners_alone_and_an_example_is_there(running: PersonProcess) -> None:
     for path in [running.home, *running.home.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path.name
@@ -107,6 +123,7 @@ def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProces
     second = command("person", "--home", str(running.home), "--port", "0")
     assert second.returncode == 1
     assert "another process uses the home" in second.stderr
+    assert f"thebes person --home {running.home} --open" in second.stderr
     assert "Traceback" not in second.stderr
     with thebes.open_person(running.home) as me:
         me.register("diary", {"entry": {"columns": {"mood": {"type": "integer", "description": ""}}}})

@@ -468,6 +468,35 @@ def test_the_coordinator_away_is_one_plain_sentence(world: World) -> None:
     assert "The coordinator does not answer just now." in harmless(lost)
 
 
+def test_plain_words_leave_the_sql_to_inspect(world: World) -> None:
+    sql = "SELECT age\n FROM profile.demographics\n WHERE age > 3"
+    task = world.server.post({**MEDIAN, "featurizer": sql})
+    plain, _, inspect = harmless(world.http.get(f"/tasks/{task}")).partition('id="inspect-title"')
+    assert "This task would like to read age from profile.demographics.</p>" in plain
+    assert "SELECT" not in plain
+    assert html.escape(sql) in inspect
+    assert "SELECT" not in world.http.get("/tasks").text
+    assert sql in world.me.task(task)["explanation"]
+
+
+def test_a_column_says_no_more_about_how_often_than_is_so(world: World) -> None:
+    columns = {c: {"type": "string", "description": ""} for c in ("one", "same", "each", "tied", "most", "some")}
+    world.me.register("notes", {"tables": {"single": {"columns": {"c": {"type": "float"}}}, "t": {"columns": columns}}})
+    world.me.insert("notes", "single", [{"c": 64}])
+    values = zip("aaaaa", "vwxyz", "aabbc", "aaabc", "aabcd", strict=True)
+    world.me.insert("notes", "t", [dict(zip(columns, (None, *row), strict=True)) for row in values])
+    world.me.insert("notes", "t", [{"one": "lone"}])
+    assert "always" not in world.http.get("/data/notes/single").text
+    text = harmless(world.http.get("/data/notes/t"))
+    ends = [
+        " ".join(piece.split("</p>")[0].split(">")[1].split("<")[0].split())
+        for piece in text.split('<p class="ends')[1:]
+    ]
+    assert ends == ["lone", "always a", *(f"{told} · 1 missing" for told in (
+        "5 different, each once", "3 different", "3 different, mostly a", "4 different, most often a"
+    ))]  # fmt: skip
+
+
 def test_a_store_without_the_table_is_told_in_the_preview(world: World) -> None:
     task = world.server.post({**MEDIAN, "featurizer": "SELECT age FROM nowhere.people"})
     text = harmless(world.http.get(f"/tasks/{task}"))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 
 
 def person(
@@ -30,6 +30,9 @@ def person(
     new_token: Annotated[
         bool, typer.Option("--new-token", help="Replace DIR/token; the old one stops working.")
     ] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
+    ] = False,
 ) -> None:
     """Keep a person's data, show what is asked, and answer what the person agrees to.
 
@@ -40,10 +43,13 @@ def person(
     from thebes.apps.pages import person as pages
     from thebes.person.access import make_token
     from thebes.person.daemon import run
-    from thebes.person.folder import prepared
+    from thebes.person.folder import HomeInUse, prepared
     from thebes.person.settings import Settings
     from thebes.simulation.example import fill
 
+    if open_:
+        typer.echo(_address(home))
+        return
     if new_token:
         make_token(prepared(home), anew=True)
         if coordinator is None:
@@ -51,13 +57,27 @@ def person(
             return
     if coordinator is None and Settings.read(prepared(home)).coordinator is None:
         raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
-    run(
-        home,
-        coordinator=coordinator,
-        proxy=proxy,
-        port=port,
-        delay=not no_delay,
-        fill=fill if example else None,
-        pages=pages.put_on,
-        passphrase=os.environ.get("THEBES_PASSPHRASE"),
-    )
+    try:
+        run(
+            home,
+            coordinator=coordinator,
+            proxy=proxy,
+            port=port,
+            delay=not no_delay,
+            fill=fill if example else None,
+            pages=pages.put_on,
+            passphrase=os.environ.get("THEBES_PASSPHRASE"),
+        )
+    except HomeInUse as used:
+        raise HomeInUse(f"{used}; for a new address of its pages: thebes person --home {home} --open") from None
+
+
+def _address(home: Path) -> str:
+    """A one-time address of the process that holds this home; without one, a sentence that says how to start it."""
+    from thebes.person.distant import Distant
+
+    me = Distant.running(home) if home.is_dir() else None
+    if me is None:
+        raise Refusal(f"no `thebes person` runs in {str(home)!r}; start one, and it prints an address")
+    with me:
+        return me.address()

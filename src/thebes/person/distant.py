@@ -86,6 +86,10 @@ class Distant(Local):
         path = f"/api/store/{segment('app', app)}/{segment('table', table)}"
         return list(self._ask("GET", path, count=str(count)))
 
+    def address(self) -> str:
+        """A new one-time address for a browser."""
+        return str(self._ask("POST", "/api/session")["url"])
+
     def export(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/export"))
 

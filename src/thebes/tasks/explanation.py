@@ -7,6 +7,10 @@ import math
 from thebes.tasks.document import PeopleDocument
 
 
+#: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
+BY_RUNNING = ", by running: "
+
+
 def what_is_read(document: PeopleDocument) -> str:
     """The tables and columns the featurizer touches."""
     if not document.reads:
@@ -15,7 +19,7 @@ def what_is_read(document: PeopleDocument) -> str:
         f"{', '.join(columns) if columns else 'the number of rows'} from {table}"
         for table, columns in document.reads.items()
     ]
-    return f"This task would like to read {'; '.join(pieces)}, by running: {document.featurizer.strip()}"
+    return f"This task would like to read {'; '.join(pieces)}{BY_RUNNING}{document.featurizer.strip()}"
 
 
 def what_the_price_means(document: PeopleDocument) -> str:

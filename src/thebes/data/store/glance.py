@@ -18,6 +18,7 @@ from thebes.data.store.vault import quoted
 MOST_ROWS = 20_000  #: the newest ones; older rows are not looked at
 BINS, WORDS, DAYS = 12, 8, 42
 LONGEST_WORD = 40
+OTHERS = "all others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _words(ask: _Ask, different: int, low: str, high: str) -> list[tuple[str, in
     found = ask(f"{most} LIMIT ?", LONGEST_WORD + 1, WORDS)
     bars = [(w if len(w) <= LONGEST_WORD else w[: LONGEST_WORD - 1] + "…", n) for w, n in found]
     others = ask("SELECT count(v) FROM NEWEST")[0][0] - sum(n for _, n in bars)
-    return [*bars, ("all others", others)] if others else bars
+    return [*bars, (OTHERS, others)] if others else bars
 
 
 def _flags(ask: _Ask, different: int, low: int, high: int) -> list[tuple[str, int]]:

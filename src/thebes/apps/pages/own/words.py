@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from thebes.apps.pages.frame import figure, plural
+from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
+from thebes.person.board import plain_text
 from thebes.person.participation import State
 from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
+from thebes.tasks.explanation import BY_RUNNING
 from thebes.wire.refusals import Unreachable
 
 
@@ -138,6 +141,23 @@ def leaves(task: Mapping[str, Any]) -> str:
         "Only what was changed at random on this machine would leave. Nobody has to be trusted: the price holds "
         "against the coordinator too."
     )
+
+
+def in_plain_words(task: Mapping[str, Any]) -> list[str]:
+    """The explanation without its SQL, which stands under Inspect."""
+    running = BY_RUNNING + plain_text(str(task["document"].get("featurizer", "")).strip())
+    return str(task["explanation"]).replace(running, ".").splitlines()
+
+
+def leading(seen: Mapping[str, Any]) -> str:
+    """Which word of a column leads, where one does: `bars` begin with the most frequent."""
+    first, *others = seen["bars"]
+    if first["count"] == 1:
+        return ", each once"
+    if others and others[0]["count"] == first["count"] and others[0]["label"] != OTHERS:
+        return ""
+    most = 2 * first["count"] > seen["rows"] - seen["missing"]
+    return f", {'mostly' if most else 'most often'} {first['label']}"
 
 
 def hidden_among(task: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
