@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from thebes.apps.pages.asking.log import fingerprint
+from thebes.apps.pages.asking.words import kind as kind_of
 from thebes.coordinator.accounts import Role
 from thebes.testing.coordinator import AGES, PETS, Front
 
@@ -88,6 +89,21 @@ def test_open_tasks_tell_who_asks_what_it_costs_and_how_far_they_are(front: Fron
     assert '<progress max="12" value="5"' in page
     assert f'href="/task/{task_id}"' in page
     assert 'hx-trigger="every 3s"' in page
+
+
+def test_what_a_task_is_is_said_once(front: Front) -> None:
+    named = front.post({**PETS, "name": "Our pets"})
+    page = front.client.get(f"/task/{named}").text
+    assert "<dd>Perturbed rows of species</dd>" in page
+    assert '<span class="tag">Perturbed rows of species</span>' in front.client.get("/").text
+    front.client.delete(f"/api/task/{named}", headers=front.admin)
+    front.post(PETS)
+    listed = front.client.get("/").text
+    assert "Perturbed rows of species (" in listed
+    assert listed.count("Perturbed rows") == 1
+    many = {"type": "gradient", "outputs": ["a", "b", "c", "d", "e"]}
+    assert kind_of(many) == "A network for a, b, c and 2 more"
+    assert kind_of({"type": "basic", "aggregator": "median"}) == "One statistic: Median"
 
 
 def test_a_part_of_a_page_comes_without_its_frame(front: Front) -> None:

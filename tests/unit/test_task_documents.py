@@ -62,6 +62,14 @@ def test_the_printed_examples_are_accepted_verbatim(document) -> None:
     assert str(document["min_count"]) in registry.kind(checked.type).explain(checked)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "odds"), [(1.0, "be right at most 73.2 % of the time"), (20.0, "right almost always")]
+)
+def test_the_price_is_told_as_how_often_a_guess_is_right(epsilon: float, odds: str) -> None:
+    told = registry.kind("bounded").explain(registry.check({**PETS, "epsilon": epsilon}))
+    assert f"{odds} after seeing what this task reveals" in told
+
+
 def test_the_printed_name_of_min_count_is_another_spelling() -> None:
     old = {("min_sample_size" if name == "min_count" else name): value for name, value in PETS.items()}
     assert registry.check(old).digest == registry.check(PETS).digest

@@ -6,7 +6,6 @@ import math
 
 from thebes.tasks.document import PeopleDocument
 
-
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
 BY_RUNNING = ", by running: "
 
@@ -29,7 +28,7 @@ def what_the_price_means(document: PeopleDocument) -> str:
     slack = f", except with a chance of {delta:g}" if delta else ""
     return (
         f"Price: epsilon {epsilon:g}{f', delta {delta:g}' if delta else ''}. Somebody who had to guess, fifty-fifty, "
-        f"which of two answers you gave would be right at most {_percent(sure)} of the time after seeing what this "
+        f"which of two answers you gave would be right {_how_often(sure)} after seeing what this "
         f"task reveals{slack}. This is all it may ever cost you, over every part of the task."
     )
 
@@ -84,8 +83,6 @@ def together(document: PeopleDocument, *, leaves: str) -> str:
     return "\n".join(s for s in sentences if s)
 
 
-def _percent(share: float) -> str:
+def _how_often(share: float) -> str:
     # Rounded up: a risk is never told smaller than it is.
-    if share > 0.999:
-        return "almost 100 %"
-    return f"{math.ceil(1000 * share) / 10:.3g} %"
+    return "almost always" if share > 0.999 else f"at most {math.ceil(1000 * share) / 10:.3g} % of the time"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 KINDS = {
@@ -22,6 +22,7 @@ STATES = {
     "cancelled": "Cancelled; nothing more will be released.",
     "expired": "Too few people took part in time. Nothing was released.",
 }
+_MOST_COLUMNS = 3  #: that a few words name
 LOOKS = {"open": "", "running": "warn", "done": "good", "failed": "bad", "cancelled": "bad", "expired": "bad"}
 
 
@@ -40,7 +41,30 @@ def subject(document: Mapping[str, Any]) -> str:
         return f"{document['model']} for {document['output']}"
     if type_ == "ensemble":
         return f"Classifier of {document['label']}"
+    if type_ == "bounded":
+        return f"Perturbed rows of {_listed(list(document['bounds']))}"
+    if type_ == "gradient":
+        return f"A network for {_listed(document['outputs'])}"
     return KINDS.get(type_, str(type_))
+
+
+def kind(document: Mapping[str, Any]) -> str:
+    """Its kind and what comes out of it, nothing twice."""
+    name, told = KINDS.get(document["type"], str(document["type"])), subject(document)
+    return told if told.startswith(name) else f"{name}: {told}"
+
+
+def beside_title(document: Mapping[str, Any]) -> str:
+    """Its kind, and of what comes out of it only what its title does not say already; may be nothing."""
+    if document.get("name"):
+        return kind(document)
+    name = KINDS.get(document["type"], str(document["type"]))
+    return "" if subject(document).startswith(name) else name
+
+
+def _listed(columns: Sequence[str]) -> str:
+    more = len(columns) - _MOST_COLUMNS
+    return ", ".join(map(str, columns[:_MOST_COLUMNS])) + (f" and {more} more" if more > 0 else "")
 
 
 def trust(document: Mapping[str, Any]) -> str:
