@@ -206,21 +206,47 @@ def test_odds_are_never_told_smaller_than_they_are() -> None:
 def test_every_state_has_words_and_a_card(world: World, state: State) -> None:
     task = world.server.post(ROWS)
     accepted = world.me.accept(task)
-    told = {**world.me.participations()[0], "state": str(state), "note": "a note", "result": None}
+    told = {**world.me.participation(task, 0), "state": str(state), "note": "a note", "result": None}
     assert accepted["state"] == "reserved"
-    real = world.me.participations
-    world.me.participations = lambda: [told]  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.me, "participations", lambda: [told])
+        patch.setattr(world.me, "participation", lambda task_id, number: told)
         page = harmless(world.http.get("/accepted"))
         card = harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
-    finally:
-        world.me.participations = real  # type: ignore[method-assign]
     standing = words.state(str(state))
     assert html.escape(standing.word) in card
     if state not in (State.SEEN, State.DECLINED):
         assert standing.word in page
     assert ("every" in card) == (not state.final and state not in (State.SEEN, State.DECLINED))
     assert ("Take it back" in card) == (state in words.BACK)
+
+
+def test_a_card_that_is_asked_for_again_reads_the_journal_only_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [world.server.post(document) for document in (ROWS, MEDIAN)]
+    for task in tasks:
+        world.me.accept(task)
+        world.me.wait(task)
+    ledger, read = world.me._ledger, list[int]()
+    real = Ledger.journal
+
+    def journal(self: Ledger, after: int = 0) -> Any:
+        entries = list(real(self, after))
+        read.append(len(entries))
+        return iter(entries)
+
+    monkeypatch.setattr(Ledger, "journal", journal)
+    monkeypatch.setattr(Ledger, "claims", lambda *_, **__: pytest.fail("reads every claim"))
+    cards = [world.http.get(f"/accepted/{task}/0", headers=PARTIAL).text for task in tasks for _ in range(3)]
+    assert read == [ledger.head().length, 0, 0, 0, 0, 0]
+    monkeypatch.undo()
+    whole = " ".join(world.http.get("/accepted").text.split())
+    for task, card in zip(tasks, cards[::3], strict=True):
+        assert " ".join(card.split()) in whole  # what was spent and when is the same either way
+        assert "<dt>Sent</dt>" in card
+        after = world.me.participation(task, 0)["sent"]
+        assert after == next(h["at"] for h in world.me.ledger()["history"] if h["task_id"] == task)
 
 
 def test_yes_no_and_taking_back_are_told_where_the_question_stood(world: World) -> None:

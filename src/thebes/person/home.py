@@ -30,7 +30,7 @@ from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
 from thebes.person.participation import Participation, State
-from thebes.person.purse import Purse
+from thebes.person.purse import Purse, consumed
 from thebes.person.rules import in_force, read_rules
 from thebes.person.seal import Seal
 from thebes.person.settings import DIRECT, Settings
@@ -92,6 +92,7 @@ class Person:
         (self.home / LEDGER).chmod(0o600)
         self._book = Book(self.home / BOOK, self._seal)
         self._purse = Purse(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
+        self._charged = showing.LastCharged(self._ledger)
         self._closing = threading.Lock()
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._worker: threading.Thread | None = None
@@ -156,6 +157,19 @@ class Person:
     def participations(self) -> list[dict[str, Any]]:
         """Every participation, oldest first, with the task's result where there is one."""
         return [{**p.as_json(), "receipts": self._receipts(p)} for p in self._book.participations()]
+
+    def participation(self, task_id: str, number: int) -> dict[str, Any]:
+        """One participation as it stands now, with what it has cost so far (`spent`) and since when (`sent`)."""
+        found = next((p for p in self._book.participations(task_id=task_id) if p.number == number), None)
+        if found is None:
+            raise NotFound("you take no part in this task")
+        claim = self._purse.claim(found.claim_key)
+        return {
+            **found.as_json(),
+            "receipts": self._receipts(found),
+            "spent": None if claim is None else consumed(claim).as_json(),
+            "sent": None if claim is None else self._charged.of(claim),
+        }
 
     def preview(self, task_id: str) -> dict[str, Any]:
         """Exactly the rows the task would read, for the owner's eyes only."""
@@ -233,6 +247,10 @@ class Person:
     def ledger(self) -> dict[str, Any]:
         """What was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
         return showing.ledger(self._purse, self._book)
+
+    def balance(self) -> dict[str, Any]:
+        """What is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to tell."""
+        return showing.balance(self._purse)
 
     def verify(self) -> dict[str, Any]:
         """Whether the ledger's journal is whole and every balance is what it says."""

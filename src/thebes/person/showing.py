@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from thebes.ledger import Budget, Ledger, Tampered
+from thebes.ledger import Budget, Claim, Ledger, Tampered
+from thebes.ledger.journal import Entry
 from thebes.person.book import Book
 from thebes.person.purse import CARRIED, OVERALL, Purse, base_name, consumed, loss_as_budget
 from thebes.privacy.promise import Adjacency, Unit
@@ -40,8 +42,7 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
     return {
         "unit": str(Unit.DEVICE),
         "adjacency": str(Adjacency.REPLACE_ONE),
-        "frozen": purse.ledger.frozen,
-        **purse.view(),
+        **balance(purse),
         "caps": [
             {"requestor": cap.spender, "block": cap.block, "epsilon": float(cap.epsilon)} for cap in purse.ledger.caps()
         ],
@@ -50,14 +51,18 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
     }
 
 
+def balance(purse: Purse) -> dict[str, Any]:
+    """What is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
+    return {"frozen": purse.ledger.frozen, **purse.view()}
+
+
 def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
     """When what was spent, oldest first, as the journal says it."""
     claims = {claim.id: claim for claim in purse.ledger.claims() if claim.purpose != CARRIED}
     by_key = {p.claim_key: (p.task_id, p.number) for p in book.participations()}
     told = []
     for entry in purse.ledger.journal():
-        pieces = entry.facts["settled"] if entry.event == "thaw" else [entry.facts] if entry.event == "consume" else []
-        for piece in pieces:
+        for piece in _charges(entry):
             claim = claims.get(piece["claim"])
             if claim is None:
                 continue
@@ -78,6 +83,23 @@ def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
     return told
 
 
+class LastCharged:
+    """When each claim was last charged. The journal only grows, so no entry of it is read twice."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._read, self._at = 0, dict[int, str]()
+        self._lock = threading.Lock()
+
+    def of(self, claim: Claim) -> str | None:
+        """The moment as the journal has it; None where nothing was charged yet."""
+        with self._lock:
+            for entry in self._ledger.journal(after=self._read):
+                self._at |= {piece["claim"]: entry.at for piece in _charges(entry) if piece["charges"]}
+                self._read = entry.number
+            return self._at.get(claim.id)
+
+
 def verified(ledger: Ledger) -> dict[str, Any]:
     """Whether the journal is whole and every balance is what it says; else what differs."""
     findings: list[str] = []
@@ -86,6 +108,12 @@ def verified(ledger: Ledger) -> dict[str, Any]:
     except Tampered as tampered:
         findings = [str(finding) for finding in tampered.findings]
     return {"whole": not findings, "findings": findings, "entries": ledger.head().length}
+
+
+def _charges(entry: Entry) -> list[dict[str, Any]]:
+    """What an entry of the journal charged: one claim, or at a thaw all that were open."""
+    settled: list[dict[str, Any]] = entry.facts["settled"] if entry.event == "thaw" else []
+    return [entry.facts] if entry.event == "consume" else settled
 
 
 def _bases(blocks: list[str]) -> set[str]:

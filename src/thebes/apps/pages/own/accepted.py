@@ -34,8 +34,9 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/accepted/{task_id}/{number}")
     def one(request: Request, task_id: TaskId, number: Number) -> Response:
-        """One participation as it stands now; a page asks for it again while something may change."""
-        return indoors.part("participation.html", p=_one(person, task_id, number), told=None)
+        """One participation as it stands now; a page asks for it again and again while something may change, so
+        nothing is read for it but what it shows."""
+        return indoors.part("participation.html", p=_ready(person.participation(task_id, number)), told=None)
 
     @made.post("/accepted/{task_id}/{number}/withdraw")
     def withdraw(
@@ -46,37 +47,26 @@ def routes(indoors: Indoors) -> APIRouter:
             raise NotFound("you took part in this task again since; only the latest contribution can be taken back")
         note = person.withdraw(task_id)["note"]
         told = words.sentence(note or "you took it back")
-        return indoors.part("participation.html", p=_one(person, task_id, number), told=told)
+        return indoors.part("participation.html", p=_ready(person.participation(task_id, number)), told=told)
 
     return made
 
 
-def _mine(person: Person, only: tuple[str, int] | None = None) -> list[dict[str, Any]]:
-    """Newest first, each with the time of its sending and its answer made ready to be drawn; all, or only one."""
+def _mine(person: Person) -> list[dict[str, Any]]:
+    """Newest first, each with what it cost and its answer made ready to be drawn."""
     ledger = person.ledger()
     sent = {(h["task_id"], h["number"]): h["at"] for h in ledger["history"]}
-    spent = {(e["task_id"], e["number"]): e for e in ledger["entries"]}
+    spent = {(e["task_id"], e["number"]): e["spent"] for e in ledger["entries"]}
     return [
-        _ready(p, sent.get((p["task_id"], p["number"])), spent.get((p["task_id"], p["number"])))
+        _ready({**p, "sent": sent.get((p["task_id"], p["number"])), "spent": spent.get((p["task_id"], p["number"]))})
         for p in reversed(person.participations())
-        if only in (None, (p["task_id"], p["number"]))
     ]
 
 
-def _one(person: Person, task_id: str, number: int) -> dict[str, Any]:
-    found = _mine(person, (task_id, number))
-    if not found:
-        raise NotFound("you take no part in this task")
-    return found[0]
-
-
-def _ready(p: Mapping[str, Any], sent: str | None, entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    back = p["state"] in words.BACK
+def _ready(p: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **p,
         "standing": words.state(p["state"]),
-        "sent": sent,
-        "spent": None if entry is None else entry["spent"],
         "answer": shown(p["result"]) if p["result"] is not None else None,
-        "back": back,
+        "back": p["state"] in words.BACK,
     }

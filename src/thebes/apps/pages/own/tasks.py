@@ -31,7 +31,7 @@ def routes(indoors: Indoors) -> APIRouter:
     @made.get("/tasks")
     def tasks(request: Request) -> Response:
         found, trouble = attempt(person.tasks)
-        ledger = person.ledger()
+        ledger = person.balance()
         offers = [facing(task, ledger) for task in found or ()]
         for task in offers:
             task["hidden"] = _hidden(task, person)
@@ -40,7 +40,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/tasks/{task_id}")
     def task(request: Request, task_id: TaskId) -> Response:
-        found = facing(person.task(task_id), person.ledger())
+        found = facing(person.task(task_id), person.balance())
         preview, trouble = attempt(lambda: person.preview(task_id))
         return indoors.page(
             request,
@@ -69,7 +69,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise Mistake("decision", "must be accept, decline or withdraw")
         came = ways[what](task_id)
         told = words.sentence(came["note"]) if what == "withdraw" and came["note"] else _DONE[what]
-        task, trouble = attempt(lambda: facing(person.task(task_id), person.ledger()))
+        task, trouble = attempt(lambda: facing(person.task(task_id), person.balance()))
         return indoors.part(
             "decision.html", task=task, state=came["state"], told=told, trouble=trouble, brief=bool(text(body, "brief"))
         )
