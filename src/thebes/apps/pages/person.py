@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import FastAPI
 
 from thebes.apps.pages.frame import Frame, Place, serve_files, serve_no_page
 from thebes.apps.pages.own import accepted, data, groups, overview, privacy, rules, tasks
 from thebes.apps.pages.own.indoors import Indoors
 from thebes.person.guard import Door
 from thebes.person.home import Person
-from thebes.wire.refusals import NotFound
 
 PLACES = (
     Place("/", "Overview"),
@@ -27,10 +25,6 @@ def put_on(api: FastAPI, person: Person, door: Door) -> None:
     """Put the pages onto a person's interface."""
     indoors = Indoors(Frame("your machine", PLACES), person, door)
     serve_files(api)
-
-    async def tell(request: Request, refusal: NotFound) -> Response:
-        return indoors.refused(request, refusal)
-
-    serve_no_page(api, tell)
+    serve_no_page(api, indoors.refused)
     for page in (overview, data, tasks, accepted, rules, groups, privacy):
         api.include_router(page.routes(indoors))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,9 +15,9 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
-from fastapi.routing import APIRoute
 
 from thebes.apps.pages.frame import Frame, Place, partial
+from thebes.apps.pages.refusing import routes
 from thebes.coordinator.accounts import Role, Somebody
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake, Refusal
@@ -66,22 +65,8 @@ class Hall:
         self.reception = reception
 
     def routes(self) -> APIRouter:
-        """Where a page's routes are put; what they refuse is told as a page."""
-        hall = self
-
-        class Route(APIRoute):
-            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-                inner = super().get_route_handler()
-
-                async def handle(request: Request) -> Response:
-                    try:
-                        return await inner(request)
-                    except (Mistake, Refusal) as refusal:
-                        return await hall.refused(request, refusal)
-
-                return handle
-
-        return APIRouter(include_in_schema=False, route_class=Route)
+        """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
+        return routes(self.refused, Mistake, Refusal)
 
     # --- answers ----------------------------------------------------------------------------------------
 

@@ -5,19 +5,18 @@ What must stay true: a page only shows and asks; what it does, it does through t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 
 from thebes.apps.pages.frame import Frame, partial
 from thebes.apps.pages.own import words
+from thebes.apps.pages.refusing import routes
 from thebes.person.guard import Door
 from thebes.person.home import Person
-from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.faults import ThebesError
 from thebes.wire.problems import to_problem
 
 
@@ -29,23 +28,7 @@ class Indoors:
 
     def routes(self) -> APIRouter:
         """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
-        indoors = self
-
-        class Route(APIRoute):
-            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-                inner = super().get_route_handler()
-
-                async def handle(request: Request) -> Response:
-                    try:
-                        return await inner(request)
-                    except ThebesError as refusal:
-                        return indoors.refused(request, refusal)
-                    except RequestValidationError:
-                        return indoors.refused(request, Mistake("request", "cannot be read; load the page anew"))
-
-                return handle
-
-        return APIRouter(include_in_schema=False, route_class=Route)
+        return routes(self.refused, ThebesError)
 
     def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
         """A whole page; `template` is a file of templates/person."""
@@ -55,7 +38,7 @@ class Indoors:
         """A piece of a page."""
         return self.frame.part(f"person/{template}", status=status, words=words, **context)
 
-    def refused(self, request: Request, refusal: ThebesError) -> Response:
+    async def refused(self, request: Request, refusal: ThebesError) -> Response:
         """A refusal: in the place of the form that asked, or as a page of its own. What was typed stays."""
         status, _ = to_problem(refusal)
         told = words.refusal(refusal)
