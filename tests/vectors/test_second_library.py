@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from py_ecc.bls.point_compression import compress_G1, decompress_G1, decompress_
 from py_ecc.optimized_bls12_381 import FQ12, G2, Z1, add, curve_order, multiply, neg, pairing
 
 from thebes.tokens.bbs import curve, suite
+
+# py_ecc raises it for the whole process; then deeply nested JSON is no longer an error but the end of the interpreter.
+sys.setrecursionlimit(1000)
 
 KEPT: dict[str, Any] = json.loads((Path(__file__).parent / "bbs-nym-1.json").read_text(encoding="utf-8"))
 API = b"BBS_BLS12381G1_XMD:SHA-256_SSWU_RO_H2G_HM2S_PSEUDONYM_"
