@@ -78,7 +78,7 @@ class PersonProcess:
         url = self.process.ready()["address"]
         token = (self.home / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=20, trust_env=False)
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=90, trust_env=False)
 
     def get(self, path: str) -> Any:
         answer = self.http.get(path)
@@ -88,7 +88,7 @@ class PersonProcess:
     def accept(self, task_id: str) -> int:
         return self.http.post(f"/api/tasks/{task_id}/accept", json={}).status_code
 
-    def wait(self, task_id: str, *states: str, timeout: float = 30) -> str:
+    def wait(self, task_id: str, *states: str, timeout: float = 120) -> str:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             mine = [p for p in self.get("/api/participations") if p["task_id"] == task_id]

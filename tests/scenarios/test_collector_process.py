@@ -231,7 +231,7 @@ def test_an_operator_makes_a_publication_known(world: World) -> None:
     world.run("publish", "table", *there, status=2, said="depend on the file")
     (world.folder / "publication.json").write_text("{}")
     world.run("publish", str(world.folder / "publication.json"), *there, status=1, said="publication")
-    schemas = httpx.get(f"{url}/api/schema", trust_env=False).json()
+    schemas = httpx.get(f"{url}/api/schema", trust_env=False, timeout=30).json()
     assert set(schemas) == {"steps", "browser"}
     assert schemas["steps"]["tables"]["walks"]["columns"]["steps"]["type"] == "integer"
     assert server.stop() == 0

@@ -318,7 +318,7 @@ def test_tls_is_served_where_a_certificate_is_given(tmp_path: Path) -> None:
     url = json.loads(process.stdout.readline())["url"]
     assert url.startswith("https://")
     trusted = ssl.create_default_context(cafile=str(cert))
-    assert httpx.get(f"{url}/api/health", verify=trusted).json() == {"status": "ok"}
+    assert httpx.get(f"{url}/api/health", verify=trusted, timeout=30).json() == {"status": "ok"}
     with CoordinatorClient(url.replace("https:", "http:"), retries=0) as plain, pytest.raises(Unreachable) as hint:
         plain.tasks()
     assert str(hint.value).endswith("if it speaks https there, write https:// instead")

@@ -44,7 +44,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_ready_line_opens_one_session(running: PersonProcess) -> None:
     facts = running.process.facts
     assert facts["url"].startswith(facts["address"] + "/?code=")
-    with httpx.Client(trust_env=False) as browser:
+    with httpx.Client(trust_env=False, timeout=30) as browser:
         opened = browser.get(facts["url"])
         assert opened.status_code == 303
         assert browser.get(facts["address"]).status_code == 200
@@ -57,7 +57,7 @@ def test_another_one_time_address_is_printed_while_the_process_runs(running: Per
     assert (again.returncode, again.stderr) == (0, "")
     address = again.stdout.strip()
     assert address.startswith(running.process.facts["address"] + "/?code=")
-    with httpx.Client(trust_env=False) as browser:
+    with httpx.Client(trust_env=False, timeout=30) as browser:
         assert browser.get(address).status_code == 303
     used = httpx.get(address, trust_env=False)
     assert used.status_code == 401

@@ -66,7 +66,7 @@ class World:
         with ThreadPoolExecutor(8) as crowd:
             states = list(crowd.map(take_part, [*self.processes, *self.people]))
         assert set(states) <= {"sent", "done"}
-        release = handle.wait(timeout=60)
+        release = handle.wait(timeout=180)
         self.balanced()
         return release
 
