@@ -177,8 +177,11 @@ def test_a_view_that_never_ends_is_not_read(home: HomeOnDisk, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
 def test_a_real_chromium_s_history_is_read(home: HomeOnDisk, tmp_path: Path) -> None:
+    from thebes.testing.browser import needed
+
+    chromium = needed()
+
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -193,7 +196,7 @@ def test_a_real_chromium_s_history_is_read(home: HomeOnDisk, tmp_path: Path) -> 
     try:
         subprocess.run(
             [
-                "chromium",
+                chromium,
                 "--headless=new",
                 "--no-sandbox",
                 "--disable-gpu",

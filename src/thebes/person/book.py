@@ -182,6 +182,12 @@ class Book:
 
         return self._write(work)
 
+    def receipts(self, participation: Participation) -> list[str]:
+        """One for each packet that arrived, oldest first; no stored bytes are opened for it."""
+        sql = "SELECT receipt FROM sending WHERE participation = ? AND receipt IS NOT NULL ORDER BY rowid"
+        with self._lock:
+            return [str(receipt) for (receipt,) in self._db.execute(sql, (participation.id,)).fetchall()]
+
     def sendings(self, participation: Participation) -> list[Sending]:
         """Its parts, oldest first."""
         sql = "SELECT part, ask_id, body, media_type, epsilon, delta, receipt FROM sending WHERE participation = ? "

@@ -19,7 +19,7 @@ from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import Rule, in_force
 from thebes.person.settings import Settings
-from thebes.person.work import COMPUTING_SECONDS, Work
+from thebes.person.work import COMPUTING_SECONDS, Work, takes_tokens
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
 from thebes.tasks.shape import TaskClosed
@@ -149,7 +149,7 @@ class Decisions:
                 "this task sends values as they are, and the coordinator is reached over plain http; "
                 "use https, or its onion service"
             )
-        if offer.document.anonymity == "token":
+        if takes_tokens(offer.document):
             self._memberships.require(offer.document)
         mine = self._book.participations(task_id=offer.task_id)
         if any(p.digest != offer.digest for p in mine):

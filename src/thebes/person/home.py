@@ -29,7 +29,7 @@ from thebes.person.example import example
 from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
-from thebes.person.participation import Participation, State
+from thebes.person.participation import State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import in_force, read_rules
 from thebes.person.seal import Seal
@@ -138,7 +138,7 @@ class Person:
             {
                 **o.as_json(),
                 "state": str(latest[o.task_id].state if o.task_id in latest else State.SEEN),
-                "packets_sent": len(self._receipts(latest[o.task_id])) if o.task_id in latest else 0,
+                "packets_sent": len(self._book.receipts(latest[o.task_id])) if o.task_id in latest else 0,
             }
             for o in offers
         ]
@@ -150,13 +150,13 @@ class Person:
         return {
             **offer,
             "state": str(mine[-1].state if mine else State.SEEN),
-            "packets_sent": len(self._receipts(mine[-1])) if mine else 0,
+            "packets_sent": len(self._book.receipts(mine[-1])) if mine else 0,
             "participations": [p.as_json() for p in mine],
         }
 
     def participations(self) -> list[dict[str, Any]]:
         """Every participation, oldest first, with the task's result where there is one."""
-        return [{**p.as_json(), "receipts": self._receipts(p)} for p in self._book.participations()]
+        return [{**p.as_json(), "receipts": self._book.receipts(p)} for p in self._book.participations()]
 
     def participation(self, task_id: str, number: int) -> dict[str, Any]:
         """One participation as it stands now, with what it has cost so far (`spent`) and since when (`sent`)."""
@@ -166,7 +166,7 @@ class Person:
         claim = self._purse.claim(found.claim_key)
         return {
             **found.as_json(),
-            "receipts": self._receipts(found),
+            "receipts": self._book.receipts(found),
             "spent": None if claim is None else consumed(claim).as_json(),
             "sent": None if claim is None else self._charged.of(claim),
         }
@@ -417,9 +417,6 @@ class Person:
             self._wake.clear()
 
     # --- inside -----------------------------------------------------------------------------------------------
-
-    def _receipts(self, participation: Participation) -> list[str]:
-        return [sending.receipt for sending in self._book.sendings(participation) if sending.receipt is not None]
 
     def _with_coordinator(self) -> Board:
         if self._client is None:

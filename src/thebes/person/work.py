@@ -243,7 +243,7 @@ class Work:
     def _packet(self, participation: Participation) -> tuple[str, int]:
         """The slot of the packet that is to be sent now, and its number. Of a task with tokens it is the pseudonym of
         the packet's part; where the phase is not known yet, nobody's."""
-        number = sum(sending.receipt is not None for sending in self._book.sendings(participation))
+        number = len(self._book.receipts(participation))
         document = participation.document
         if not takes_tokens(document):
             return _slot(participation, number), number
@@ -419,7 +419,7 @@ class Work:
 
     def withdraw(self, participation: Participation) -> int:
         """Take back what was sent of a participation; how many packets that were."""
-        receipts = [sending.receipt for sending in self._book.sendings(participation) if sending.receipt is not None]
+        receipts = self._book.receipts(participation)
         for receipt in receipts:  # also where a further packet is still to go
             self._through(participation).withdraw(participation.task_id, receipt)
         return len(receipts)
@@ -441,7 +441,7 @@ class Work:
         return seconds > 0
 
     def _numbered(self, participation: Participation) -> Packet:
-        return participation.id, sum(s.receipt is not None for s in self._book.sendings(participation))
+        return participation.id, len(self._book.receipts(participation))
 
 
 def _slot(participation: Participation, number: int) -> str:

@@ -37,16 +37,22 @@ def program() -> str | None:
     return next((found for name in _NAMES if (found := shutil.which(name)) is not None), None)
 
 
+def needed() -> str:
+    """The browser of this system. Without one the test is skipped, or fails where THEBES_REQUIRE names `chromium`."""
+    found = program()
+    if found is None:
+        _missing("Chromium is not installed")
+    return str(found)
+
+
 @contextmanager
 def browser() -> Iterator[Any]:
     """A running browser. Without one the test is skipped, or fails where THEBES_REQUIRE names `chromium`."""
-    found = program()
+    found = needed()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         _missing("the package playwright is not installed")
-    if found is None:
-        _missing("Chromium is not installed")
     with sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS))
         try:
