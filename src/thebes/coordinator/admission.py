@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from thebes.coordinator.examining import Sent
+from thebes.coordinator.intake import settle
 from thebes.privacy.faults import ThebesError
 from thebes.tokens import Context, Parameters, Presented, TokenRefused, verify_many
 from thebes.wire.refusals import Busy, NotAllowed
@@ -66,15 +67,7 @@ class Admission:
     def _answer(self, answers: Sequence[asyncio.Future[str]], done: asyncio.Future[list[str | ThebesError]]) -> None:
         self._verifying -= 1
         self._verify_next()
-        error = done.exception()
-        for place, answer in enumerate(answers):
-            if answer.cancelled():
-                continue
-            told = error or done.result()[place]
-            if isinstance(told, BaseException):
-                answer.set_exception(told)
-            else:
-                answer.set_result(told)
+        settle(answers, done)
 
 
 def _verified(batch: Sequence[Shown]) -> list[str | ThebesError]:

@@ -61,12 +61,17 @@ class Intake:
         self, answers: Sequence[asyncio.Future[Taken]], done: asyncio.Future[list[Taken | ThebesError]]
     ) -> None:
         self._write_next()
-        error = done.exception()
-        for place, answer in enumerate(answers):
-            if answer.cancelled():  # who asked has hung up; what was taken stays taken
-                continue
-            told = error or done.result()[place]
-            if isinstance(told, BaseException):
-                answer.set_exception(told)
-            else:
-                answer.set_result(told)
+        settle(answers, done)
+
+
+def settle(answers: Sequence[asyncio.Future[T]], done: asyncio.Future[list[T | ThebesError]]) -> None:
+    """Tell everybody who asked together what became of theirs, or all of them the error that stopped the work."""
+    error = done.exception()
+    for place, answer in enumerate(answers):
+        if answer.cancelled():  # who asked has hung up; what was done stays done
+            continue
+        told = error or done.result()[place]
+        if isinstance(told, BaseException):
+            answer.set_exception(told)
+        else:
+            answer.set_result(told)
