@@ -1,4 +1,4 @@
-"""One Chromium for all browser tests, and visitors that must not meet trouble."""
+"""One Chromium for each file of browser tests, and visitors that must not meet trouble."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 from thebes.testing import browser as real
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """One for each file: while it runs, this thread has a running event loop, which other tests must not meet."""
     with real.browser() as running:
         yield running
 
