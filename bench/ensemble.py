@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from thebes.testing import datasets
-from thebes.testing.datasets import People
+from thebes.experiments import datasets
+from thebes.experiments.datasets import People
 
 SEEDS = 3
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import thebes.learning as learning
-from thebes.testing import datasets
+from thebes.experiments import datasets
 
 #: estimator, data set, {epsilon: (floor, goal)}
 TABLE = [

@@ -126,7 +126,7 @@ def _timed(work: Any) -> float:
 
 
 def _accuracy(dataset: str) -> dict[str, Any]:
-    from thebes.testing import datasets
+    from thebes.experiments import datasets
 
     data = getattr(datasets, dataset)()
     if data is None:

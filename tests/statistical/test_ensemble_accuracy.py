@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from bench import ensemble
-from thebes.testing import datasets
+from thebes.experiments import datasets
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,20 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def _wire() -> None:
-    from thebes.apps import collector, coordinator, demo, doctor, group, ledger, person, requests, simulate, task, users
+    from thebes.apps import (
+        collector,
+        coordinator,
+        demo,
+        doctor,
+        experiment,
+        group,
+        ledger,
+        person,
+        requests,
+        simulate,
+        task,
+        users,
+    )
 
     app.command("demo")(demo.demo)
     app.command("simulate")(simulate.simulate)
@@ -43,6 +56,7 @@ def _wire() -> None:
     app.add_typer(users.app, name="user", cls=Commands)
     app.add_typer(group.app, name="group", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
+    app.add_typer(experiment.app, name="experiment", cls=Commands)
     app.command("doctor")(doctor.doctor)
 
 

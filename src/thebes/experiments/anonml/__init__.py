@@ -1,0 +1,3 @@
+"""AnonML (Cyphers & Veeramachaneni 2017): ensembles from locally private histograms."""
+
+PAPER = "AnonML"

@@ -1,0 +1,91 @@
+"""What an experiment found: one shape for every table and figure, so that one page can show them all.
+
+An epsilon is what one `unit` pays in all, never what a part of it paid; a printed value stands only where the paper
+prints a number (a curve without numbers has none).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from thebes.privacy.faults import Fault, Mistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One point of a figure, or one cell of a table.
+
+    `series` is the curve or column it belongs to and `at` its place along the axis (a name in a table); `spread` is
+    the standard deviation of `ours` over the seeds, `ceiling` what is reached without privacy.
+    """
+
+    series: str
+    ours: float
+    at: float | str | None = None
+    panel: str = ""
+    spread: float | None = None
+    printed: float | None = None
+    ceiling: float | None = None
+    epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ours", "spread", "printed", "ceiling", "epsilon"):
+            number = getattr(self, name)
+            if number is not None and not math.isfinite(number):
+                raise Fault(f"an experiment found {name} = {number} for {self.series!r}, which is no number")
+
+    @classmethod
+    def over(cls, scores: Sequence[float], **where: Any) -> Self:
+        """The mean of what each seed gave, and how far they lie apart."""
+        apart = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+        return cls(ours=float(np.mean(scores)), spread=apart, **where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What an experiment's own code hands over. `data` says which data; `made_up` that they only stand in for them;
+    `notes` where we differ from the paper, and why."""
+
+    rows: Sequence[Row]
+    data: str
+    made_up: bool = False
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One run of one experiment, as it is printed, kept and compared."""
+
+    name: str
+    paper: str
+    place: str
+    shows: str
+    measure: str
+    across: str
+    unit: str
+    data: str
+    made_up: bool
+    quick: bool
+    seeds: tuple[int, ...]
+    seconds: float
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """What `as_json` gave; a Mistake where it is something else."""
+        try:
+            rows = tuple(Row(**row) for row in told["rows"])
+            lists = {"seeds": tuple(told["seeds"]), "notes": tuple(told["notes"]), "rows": rows}
+            return cls(**{**told, **lists})
+        except (KeyError, TypeError):
+            raise Mistake("results", "hold what no experiment of this version wrote: run it again") from None
