@@ -63,8 +63,8 @@ def _packets(document: Any) -> Any:
     asks = [
         Ask(
             "a",
-            f"phase-{document.last}.packet-{packet}",
-            document.last,
+            f"phase-{document.learning}.packet-{packet}",
+            document.learning,
             {"features": [{"column": feature, "thresholds": [0.5]}]},
         )
         for packet, feature in enumerate(("x0", "x1"))

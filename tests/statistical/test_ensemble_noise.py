@@ -45,7 +45,7 @@ class Purse:
 
 
 def sent(document: Any, packet: int, rows: Rows, purse: Purse) -> Any:
-    ask = Ask("x", f"phase-{document.last}.packet-{packet}", document.last, PAYLOADS[packet])
+    ask = Ask("x", f"phase-{document.learning}.packet-{packet}", document.learning, PAYLOADS[packet])
     source = randomness.seeded_for_simulation(11 + packet)
     return registry.owner(document).contribute(document, ask, rows, purse, randomness=source).fields[plan.REPORT]
 
@@ -87,7 +87,7 @@ def test_the_error_of_a_histogram_is_that_of_theorem_2(perturbation: str, epsilo
     peers, repeats = 500, 4000
     document = registry.check({**DOCUMENT, "epsilon": epsilon, "perturbation": perturbation})
     cells = cells_of(document, [given(document, "a")])
-    mechanism: Any = plan.mechanism(document, cells.size, document.last)
+    mechanism: Any = plan.mechanism(document, cells.size, document.learning)
     true = np.arange(peers) % cells.size
     shares = np.bincount(true, minlength=cells.size) / peers
     reports = np.asarray(mechanism.perturb(np.tile(true, repeats), randomness.seeded_for_simulation(7)))
@@ -107,7 +107,7 @@ def test_auto_is_the_mechanism_with_the_least_error_by_the_formula() -> None:
     for epsilon in (0.3, 1.0, 3.0, 6.0):
         for size in (2, 4, 12, 60):
             document = registry.check({**DOCUMENT, "epsilon": epsilon})
-            auto: Any = plan.mechanism(document, size, document.last)
+            auto: Any = plan.mechanism(document, size, document.learning)
             others: list[Any] = [
                 plan.mechanism(registry.check({**DOCUMENT, "epsilon": epsilon, "perturbation": name}), size, 0)
                 for name in plan.MECHANISMS

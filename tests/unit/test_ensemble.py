@@ -106,7 +106,7 @@ def test_an_early_phase_calls_a_few_more_than_it_needs_and_the_last_one_everybod
     needed = document.least_in(0)
     everybody = sum(map(document.least_in, range(document.phases)))
     assert document.called_in(0) * everybody == pytest.approx(3 * needed)
-    assert document.called_in(document.last) == 1.0
+    assert document.called_in(document.learning) == 1.0
     called = [sum(drawn(f"slot {i}", phase, document.called_in(phase)) for i in range(20_000)) for phase in (0, 1)]
     assert called == pytest.approx([20_000 * document.called_in(0)] * 2, rel=0.15)
     assert checked(min_count=20).called_in(0) == pytest.approx(1.0, abs=0.7)
@@ -120,13 +120,13 @@ def test_an_early_phase_calls_a_few_more_than_it_needs_and_the_last_one_everybod
 def test_packets_share_epsilon_and_a_single_answer_has_all_of_it() -> None:
     document = checked(subsets=3, epsilon=1.0)
     assert (
-        plan.share(document, document.last) * 3
+        plan.share(document, document.learning) * 3
         <= Decimal(1)
-        < plan.share(document, document.last) * 3 + Decimal("1e-8")
+        < plan.share(document, document.learning) * 3 + Decimal("1e-8")
     )
     assert plan.share(document, 0) == 1
-    packet = plan.mechanism(document, 4, document.last)
-    assert packet.loss().epsilon <= plan.share(document, document.last)  # type: ignore[union-attr]
+    packet = plan.mechanism(document, 4, document.learning)
+    assert packet.loss().epsilon <= plan.share(document, document.learning)  # type: ignore[union-attr]
     assert plan.question(plan.share(document, 0)).loss().epsilon <= 1  # type: ignore[union-attr]
 
 

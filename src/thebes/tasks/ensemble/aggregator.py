@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.privacy import exact
-from thebes.privacy.certificate import Certificate
-from thebes.privacy.promise import Adjacency
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
-from thebes.tasks.ensemble import choosing, fitting, plan
+from thebes.tasks.ensemble import certifying, choosing, fitting, plan
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.histogram import Histogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
@@ -25,8 +22,6 @@ from thebes.tasks.gathering import Arrays, Gathering
 from thebes.tasks.packets import drawn, parts_of
 from thebes.tasks.release import LEVEL
 from thebes.tasks.shape import Ask, Closed, Setting, Wait
-
-COLLUDING = (0.01, 0.05, 0.1)
 
 
 class EnsembleAggregator(Gathering):
@@ -57,7 +52,7 @@ class EnsembleAggregator(Gathering):
         document = self.document
         if phase < document.searching:
             return len(self._questions())
-        if phase < document.last:
+        if phase < document.learning:
             return len(document.features)
         if self._choice is not None:
             return len(self._choice)
@@ -70,7 +65,7 @@ class EnsembleAggregator(Gathering):
 
     def _cells(self, phase: int, packet: int, partition: int) -> Cells:
         document = self.document
-        if phase < document.last:
+        if phase < document.learning:
             cuts = [self._cuts[document.features[partition]]]
         elif self._choice is not None:
             cuts = [self._choice[partition]]
@@ -137,8 +132,10 @@ class EnsembleAggregator(Gathering):
         document = self.document
         if self.phase < document.searching:
             self._step()
-        elif self.phase < document.last:
-            peers = document.wanted_in(document.last) if self._expected is None else self._expected * _more(document)
+        elif self.phase < document.learning:
+            peers = (
+                document.wanted_in(document.learning) if self._expected is None else self._expected * _more(document)
+            )
             self._choice = choosing.chosen(self._scouted(), int(peers))
         else:
             return self._learned()
@@ -158,10 +155,10 @@ class EnsembleAggregator(Gathering):
     # --- what is learned --------------------------------------------------------------------------------
 
     def _packets(self) -> list[list[Histogram]]:
-        last = self.document.last
+        learning = self.document.learning
         return [
-            [self._histogram(last, packet, partition) for partition in range(self._partitions(last))]
-            for packet in range(self.document.packets(last))
+            [self._histogram(learning, packet, partition) for partition in range(self._partitions(learning))]
+            for packet in range(self.document.packets(learning))
         ]
 
     def _learned(self) -> EnsembleRelease:
@@ -185,58 +182,14 @@ class EnsembleAggregator(Gathering):
             },
             "thresholds": {column: list(self._cuts[column].thresholds) for column in document.ranges},
         }
-        return EnsembleRelease(value, self._certificate(packets), {}, extra)
+        heard = certifying.Heard(packets, self._scouted(), self._contributors, chosen=self._choice is not None)
+        return EnsembleRelease(value, certifying.certificate(document, self.setting, heard, self.notes), {}, extra)
 
     def _scouted(self) -> list[Histogram]:
         if not self.document.scouting:
             return []
-        phase = self.document.last - 1
+        phase = self.document.learning - 1
         return [self._histogram(phase, 0, place) for place in range(len(self.document.features))]
-
-    def _certificate(self, packets: list[list[Histogram]]) -> Certificate:
-        document, none = self.document, self.document.only_simulated is not None
-        names = sorted({h.reporter.name for histograms in packets for h in histograms})
-        notes = [*self.notes]
-        if none:
-            notes.insert(0, "NOT PRIVATE: the task was run without perturbation, as a ceiling to compare with.")
-        if document.anonymity == "none":
-            notes.append("Peers choose their own pseudonym and with it their partition, which the server cannot check.")
-        if document.phases > 1:
-            notes.append(
-                "That who answers about thresholds or as a scout is somebody else than who sends packets holds for "
-                "peers who keep to the task: one who does not can answer in every phase"
-                + (", once in each." if document.anonymity == "token" else ", under as many pseudonyms as it likes.")
-            )
-        defaults = [column for column, bound in document.bounds.items() if bound.default is not None]
-        if defaults:
-            notes.append(f"A missing value was replaced by the declared default ({', '.join(defaults)}).")
-        parameters = {
-            "method": document.method,
-            "packets": document.packets(document.last),
-            "partitions": self._partitions(document.last),
-            "epsilon_of_a_packet": float(plan.share(document, document.last)),
-            "mechanisms": [h.reporter.parameters() | {"mechanism": h.reporter.name} for h in _different(packets)],
-            "per_feature": _per_feature(document),
-            "influence": _influence(document, packets, self._scouted()),
-        }
-        estimated = [f"thresholds of {column}" for column in self._searches]
-        if self._choice is not None:
-            estimated.append("which features to ask about, and which of their bins to put together")
-        return Certificate(
-            unit=self.setting.unit,
-            adjacency=Adjacency.REPLACE_ONE,
-            epsilon=document.epsilon,
-            delta=0.0,
-            guarantee="none" if none else "pure",
-            mechanism="none" if none else f"local {', '.join(names)} on small histograms",
-            parameters=parameters,
-            bounds={c: b.model_dump(mode="json", exclude_none=True) for c, b in document.bounds.items()},
-            contributors=self._contributors,
-            trust="none",
-            estimated=tuple(estimated),
-            simulated=self.setting.simulated,
-            notes=tuple(notes),
-        )
 
     # --- what is remembered -----------------------------------------------------------------------------
 
@@ -271,52 +224,8 @@ class EnsembleAggregator(Gathering):
 
 
 def _more(document: EnsembleDocument) -> float:
-    """How many times the scouts the last phase has."""
-    return document.least_in(document.last) / document.least_in(document.last - 1)
-
-
-def _different(packets: list[list[Histogram]]) -> list[Histogram]:
-    """One histogram of every size of domain."""
-    return list({(h.reporter.name, h.cells.size): h for histograms in packets for h in histograms}.values())
-
-
-def _per_feature(document: EnsembleDocument) -> dict[str, Any]:
-    """Equation 6 of AnonML: what each value is charged if features told nothing about each other. Weaker than the
-    person-level epsilon, which is what the ledger charges."""
-    whole, packet = float(exact.epsilon(document.epsilon)), float(plan.share(document, document.last))
-    label = packet * document.packets(document.last)
-    told = {"unit": "feature", "epsilon_label": label, "epsilon_of_a_feature_in_a_packet": packet}
-    if document.searching:
-        told["epsilon_of_a_feature_asked_about_its_threshold"] = whole
-    return told | {"epsilon": max(label, whole if document.searching else packet)}
-
-
-def _influence(document: EnsembleDocument, packets: list[list[Histogram]], scouted: list[Histogram]) -> dict[str, Any]:
-    """How far peers who report what they like can move a phase's shares: each moves its partition's by 1 / (p - q)
-    over the partition's reports. What follows from a moved share is bounded where it is, else said not to be."""
-    freely = document.anonymity == "none"
-    last = [histogram.reporter for histograms in packets for histogram in histograms]
-    told: dict[str, Any] = _moved("a_cells_share_moves_by_at_most", last, len(packets[0]) if freely else None)
-    if document.searching:
-        coin = plan.question(plan.share(document, 0))
-        questions = len(document.ranges) * (document.bins - 1 if isinstance(document.bins, int) else 1)
-        told["thresholds"] = _moved("the_share_above_one_moves_by_at_most", [coin], questions if freely else None)
-        told["thresholds"]["where_one_lies_in_its_range"] = "not bounded: it may lie far from where few values are"
-    if scouted:
-        reporters = [histogram.reporter for histogram in scouted]
-        told["scouts"] = _moved("a_cells_share_moves_by_at_most", reporters, len(scouted) if freely else None)
-        told["scouts"]["which_features_and_bins_are_chosen"] = "not bounded: a small shift may change the choice"
-    return told
-
-
-def _moved(name: str, reporters: Sequence[plan.Reporter], partitions: int | None) -> dict[str, Any]:
-    """{name: by how much}; where peers choose their partition, of so many, also for all of them in one."""
-    each = max(1 / float(reporter.hold - reporter.stray) for reporter in reporters)
-    told = {name: {f"{share:.0%}": min(1.0, share * each) for share in COLLUDING}}
-    if partitions is not None:
-        spread = {f"{share:.0%}": min(1.0, share * partitions * each) for share in COLLUDING}
-        told["in_one_partition_they_all_choose"] = spread
-    return told
+    """How many times the scouts the phase after them has."""
+    return document.least_in(document.learning) / document.least_in(document.learning - 1)
 
 
 AGGREGATOR = EnsembleAggregator

@@ -155,16 +155,16 @@ class EnsembleDocument(PeopleDocument):
         return self.searching + self.scouting + 1
 
     @property
-    def last(self) -> int:
+    def learning(self) -> int:
         """The phase whose reports make the classifier."""
         return self.phases - 1
 
     def packets(self, phase: int) -> int:
-        return self.subsets if phase == self.last else 1
+        return self.subsets if phase == self.learning else 1
 
     def least_in(self, phase: int) -> int:
         """`min_count` send packets; thresholds and choice need people of their own beside them, in shares of all."""
-        if phase >= self.last:
+        if phase >= self.learning:
             return self.min_count
         searchers = self.binning_share if self.searching else 0.0
         scouts = self.scouting_share if self.scouting else 0.0
@@ -175,13 +175,13 @@ class EnsembleDocument(PeopleDocument):
     def called_in(self, phase: int) -> float:
         """The share of the slots that may answer an early phase: three times as many as it needs and more where these
         are few. Everybody who is there at once would fill it many times over, and pay for nothing."""
-        if phase >= self.last:
+        if phase >= self.learning:
             return 1.0
         least, everybody = self.least_in(phase), sum(map(self.least_in, range(self.phases)))
         return min(1.0, max(3 * least, least + 6 * math.sqrt(least) + 2) / everybody)
 
     def wanted_in(self, phase: int) -> int:
-        return super().wanted_in(phase) if phase >= self.last else self.least_in(phase)
+        return super().wanted_in(phase) if phase >= self.learning else self.least_in(phase)
 
     @property
     def only_simulated(self) -> str | None:
@@ -216,7 +216,7 @@ def _leaves(document: EnsembleDocument) -> str:
             "noise is added and no price protects you. This form is for simulations with data of one's own; a person's "
             "machine refuses it."
         )
-    packets = "one packet" if document.packets(document.last) == 1 else f"up to {document.subsets} packets"
+    packets = "one packet" if document.packets(document.learning) == 1 else f"up to {document.subsets} packets"
     coarse = (
         " Some people are asked instead on which side of a threshold one of their numbers lies, so that it is known "
         "where to cut; who answers that sends no packet."

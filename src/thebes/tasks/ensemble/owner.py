@@ -82,7 +82,7 @@ def _cells(document: EnsembleDocument, ask: Ask) -> Cells:
     if ask.part not in parts:
         raise Mistake("ask", "is of a part that this task does not have")
     packet = parts.index(ask.part)
-    allowed = plan.block(document, packet) if ask.phase == document.last else document.features
+    allowed = plan.block(document, packet) if ask.phase == document.learning else document.features
     if len(set(cells.columns)) != len(cells.columns) or not set(cells.columns) <= set(allowed):
         raise Mistake("ask", "is about features of another packet; the server did not keep to the task")
     if not _agreed(document, packet, cells):
@@ -109,7 +109,7 @@ def _coarse(document: EnsembleDocument, phase: int, cut: Cut) -> bool:
     if isinstance(cut.bound, Range) and not isinstance(document.bins, dict):
         return cut.known <= (2 if document.bins == "median" else document.bins)
     told = given(document, cut.column)
-    merged = bool(document.scouting) and phase == document.last
+    merged = bool(document.scouting) and phase == document.learning
     return cut == told or (merged and told.within(cut) is not None)
 
 

@@ -136,6 +136,6 @@ def affordable(document: EnsembleDocument) -> None:
         what = "bounds" if document.subset_size == 1 and document.feature_subsets is None else "subset_size"
         raise Mistake(what, f"makes histograms of more than {MOST_CELLS} cells: ask for fewer or coarser ones")
     for size in {largest, 2 * labels}:
-        mechanism(document, size, document.last)
+        mechanism(document, size, document.learning)
     if document.searching:
         question(share(document, 0))
