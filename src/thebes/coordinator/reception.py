@@ -306,6 +306,15 @@ class Reception:
 
         return await self._in_reader(work)
 
+    async def published_groups(self) -> list[dict[str, Any]]:
+        """Every epoch that a task may name, the newest of a group first: without the list of its members."""
+
+        def work() -> list[dict[str, Any]]:
+            frozen = [record for record in self.register.all() if record.frozen]
+            return [{"name": record.name, "epoch": record.epoch, "size": record.size} for record in frozen]
+
+        return await self._in_reader(work)
+
     async def enrol(self, name: str, code: str, request: str, epoch: str | None) -> tuple[str, str]:
         """(epoch, the authority's answer) for the holder of a code."""
         return await self._in_reader(lambda: self.register.enrol(name, code, request, epoch=epoch))
