@@ -212,11 +212,15 @@ class PeopleDocument(Document):
 
     @property
     def participations(self) -> int:
-        """In how many phases one owner takes part; `epsilon` is shared over these."""
+        """How often one owner takes part, over all phases; `epsilon` is shared over these."""
         return 1
 
     def packets(self, phase: int) -> int:
         """How many contributions one participation in that phase sends, under one claim, each as a part of its own."""
+        return 1
+
+    def turns(self, phase: int) -> int:
+        """How many participations of one owner the same phase takes, each with a claim and parts of its own."""
         return 1
 
     def least_in(self, phase: int) -> int:

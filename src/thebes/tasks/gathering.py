@@ -35,7 +35,7 @@ class Gathering(ABC):
         self.setting = setting
         self.state = State.OPEN
         self.phase = 0
-        self.counts = [0] * document.packets(0)  #: contributions that were heard, by packet
+        self.counts = self._none_yet()  #: contributions that were heard, by packet (turn after turn)
         self._digest = document.digest  # once: every ask names it
         self._release: Release | None = None
         self._expected: int | None = None
@@ -73,6 +73,16 @@ class Gathering(ABC):
     def partitions(self) -> int:
         """Into how many peer partitions slots fall in this phase."""
         return 1
+
+    @property
+    def together(self) -> int | None:
+        """How many contributions may answer one ask."""
+        return None
+
+    @property
+    def endless(self) -> bool:
+        """Whether it is trained for as long as it is open."""
+        return False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -126,6 +136,9 @@ class Gathering(ABC):
             raise Fault("only a simulated task may replace its document's min_count")
         self._expected = count
 
+    def _none_yet(self) -> list[int]:
+        return [0] * (self.document.packets(self.phase) * self.document.turns(self.phase))
+
     def quote(self, public_state: Mapping[str, Any] | None = None) -> Price:
         return Price(self.document.epsilon, self.document.delta, self.setting.unit)
 
@@ -134,11 +147,21 @@ class Gathering(ABC):
             return Closed()
         if packet >= len(self.counts) or self.counts[packet] >= self.wanted:
             return Wait(1.0)
-        ask_id, partition = f"{self._digest[:16]}.{self.phase}", self.partition(slot)
-        if self.partitions > 1:
-            ask_id += f".{partition}"
+        partition = self.partition(slot)
         payload = self.payload(packet, partition)
-        return Ask(ask_id, self.parts[packet], self.phase, payload, self.document.deadline, partition)
+        part = self.parts[packet]
+        return Ask(self._ask_id(partition), part, self.phase, payload, self.document.deadline, partition)
+
+    def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
+        """Whether this is what the slot is asked now."""
+        return not isinstance(self.ask(slot, packet), (Wait, Closed)) and ask_id == self._ask_id(self.partition(slot))
+
+    def _ask_id(self, partition: int) -> str:
+        whole = f"{self._digest[:16]}.{self.phase}"
+        return f"{whole}.{partition}" if self.partitions > 1 else whole
+
+    def close(self) -> None:
+        raise Mistake("type", "is a kind that ends by itself; cancel the task instead")
 
     def accept(self, contributions: Contributions) -> None:
         if self.state is not State.OPEN or contributions.part not in self.parts:
@@ -160,7 +183,7 @@ class Gathering(ABC):
         if self.accepted + absent >= self.wanted or (late and self.accepted + absent >= self.least):
             self._release = self.conclude() or self._release
             self.phase += 1
-            self.counts = [0] * self.document.packets(self.phase)
+            self.counts = self._none_yet()
             if self.phase >= self.document.phases:
                 self.state = State.DONE
         elif late:

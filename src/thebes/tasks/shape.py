@@ -58,8 +58,17 @@ class TaskClosed(Refusal):
     """The phase or the task this contribution was for has ended; nothing was taken."""
 
 
+class StaleContribution(Refusal):
+    """It answers what was asked too long ago; nothing was taken."""
+
+
+class OutlyingContribution(Refusal):
+    """It lies farther from everybody else's than honest ones do, but for a stated rate; nothing was taken."""
+
+
 class State(StrEnum):
-    """Where an aggregator stands. OPEN -> DONE when the last phase closes; OPEN -> EXPIRED when time runs out first."""
+    """Where an aggregator stands. OPEN -> DONE when the last phase closes; OPEN -> EXPIRED when time runs out first.
+    One that is endless -> DONE or EXPIRED when it is closed, too."""
 
     OPEN = "open"
     DONE = "done"
@@ -131,6 +140,17 @@ class Aggregator(Protocol):
         ...
 
     @property
+    def together(self) -> int | None:
+        """How many contributions may answer one ask; None where everybody of a partition is asked the same."""
+        ...
+
+    @property
+    def endless(self) -> bool:
+        """Whether it is trained for as long as it is open: each contribution is mixed in at once and cannot be taken
+        back, two asks of one slot differ, there is a release as soon as enough were mixed in, and `close` ends it."""
+        ...
+
+    @property
     def partitions(self) -> int:
         """Into how many peer partitions slots fall now."""
         ...
@@ -142,7 +162,12 @@ class Aggregator(Protocol):
     def quote(self, public_state: Mapping[str, Any] | None = None) -> Price: ...
 
     def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
-        """What is wanted from a slot (`packets.slot_of`) as its contributor's packet of that number."""
+        """What is wanted from a slot (`packets.slot_of`) as its contributor's packet of that number. Where a phase
+        takes several turns of one contributor, the packets of turn t follow those of turn t - 1."""
+        ...
+
+    def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
+        """Whether this could have been asked of the slot; `StaleContribution` where that was too long ago."""
         ...
 
     def layout(self, part: str, partition: int = 0) -> Layout:
@@ -158,6 +183,10 @@ class Aggregator(Protocol):
         ...
 
     def advance(self, now: datetime, absent: int = 0) -> None: ...
+
+    def close(self) -> None:
+        """End what is endless and keep the last release; `Mistake` for every other kind."""
+        ...
 
     def expect(self, count: int) -> None:
         """In simulation only: close the phase at exactly `count` contributions."""
