@@ -223,6 +223,12 @@ class PeopleDocument(Document):
         """How many participations of one owner the same phase takes, each with a claim and parts of its own."""
         return 1
 
+    @property
+    def endless(self) -> bool:
+        """Whether it is trained for as long as it is open. What it asks then is a model of this moment: it is to be
+        answered soon, and what was mixed in cannot be taken back."""
+        return False
+
     def least_in(self, phase: int) -> int:
         """How many contributions to each of its parts a phase needs."""
         return self.min_count

@@ -82,7 +82,7 @@ class Gathering(ABC):
     @property
     def endless(self) -> bool:
         """Whether it is trained for as long as it is open."""
-        return False
+        return self.document.endless
 
     @property
     def notes(self) -> tuple[str, ...]:
