@@ -30,19 +30,28 @@ HERE, THERE = (0.0, 0.0, 0), (1.0, 1.0, 1)
 
 
 def cases() -> list[Case]:
-    """Both packets together; an answer about a threshold; each packet with the whole epsilon is what must be caught."""
+    """Both packets together; an answer about a threshold; what is said about a classifier that an attacker chose to
+    tell two people apart. Each packet with the whole epsilon is what must be caught."""
     found: list[Case] = []
     for perturbation in ("krr", "rappor", "pq", "subset"):
         document = registry.check({**DOCUMENT, "perturbation": perturbation})
         found.append(_case(f"ensemble, two packets by {perturbation}", _packets(document)))
+        scored = registry.check({**DOCUMENT, "perturbation": perturbation, "scoring_share": 0.2})
+        found.append(_case(f"ensemble, one classifier scored by {perturbation}", _score(scored)))
     found.append(_case("ensemble, one answer about a threshold", _answer(registry.check(DOCUMENT))))
     return found
 
 
 def broken() -> list[Case]:
-    """Every packet pays with the whole epsilon, so that a person pays it twice."""
+    """A person pays epsilon twice: every packet has the whole of it; who sent one scores a classifier too."""
     careless = registry.check({**DOCUMENT, "epsilon": 2 * EPSILON, "perturbation": "krr"})
-    return [_case("ensemble, two packets that each spend all of it", _packets(careless), positive_control=True)]
+    scored = registry.check({**DOCUMENT, "subsets": 1, "perturbation": "krr", "scoring_share": 0.2})
+    return [
+        _case("ensemble, two packets that each spend all of it", _packets(careless), positive_control=True),
+        _case(
+            "ensemble, a packet and then a score by the same person", _packet_and_score(scored), positive_control=True
+        ),
+    ]
 
 
 def _case(name: str, draw: Any, *, positive_control: bool = False) -> Audited:
@@ -61,15 +70,29 @@ def _case(name: str, draw: Any, *, positive_control: bool = False) -> Audited:
 def _packets(document: Any) -> Any:
     """A person's two packets, reports side by side."""
     asks = [
-        Ask(
-            "a",
-            f"phase-{document.learning}.packet-{packet}",
-            document.learning,
-            {"features": [{"column": feature, "thresholds": [0.5]}]},
-        )
+        Ask("a", f"phase-{document.learning}.packet-{packet}", document.learning, _about(feature))
         for packet, feature in enumerate(("x0", "x1"))
     ]
     return lambda values: _drawn(document, asks, values)
+
+
+def _score(document: Any) -> Any:
+    """How a classifier of x0 votes about a person, and what is true."""
+    return lambda values: _drawn(document, [_scoring(document)], values)
+
+
+def _packet_and_score(document: Any) -> Any:
+    asks = [Ask("a", f"phase-{document.learning}", document.learning, _about("x0")), _scoring(document)]
+    return lambda values: _drawn(document, asks, values)
+
+
+def _scoring(document: Any) -> Ask:
+    phase = document.learning + 1
+    return Ask("a", f"phase-{phase}", phase, {**_about("x0"), "votes": [0, 1]})
+
+
+def _about(feature: str) -> dict[str, Any]:
+    return {"features": [{"column": feature, "thresholds": [0.5]}]}
 
 
 def _answer(document: Any) -> Any:

@@ -222,7 +222,7 @@ def ensemble(
     """A classifier of `label` from packets that each hold a few features, changed at random by their owners.
 
     `method`: "vote" (AnonML's ensemble) or "odds" (log-odds that add up). Options besides: feature_subsets, groups,
-    perturbation, votes, classifier, score, training, binning_share, binning_steps, scouting_share.
+    perturbation, votes, classifier, score, training, binning_share, binning_steps, scouting_share, scoring_share.
 
     Example: ensemble("SELECT age, sex, income FROM census.person", label="income", epsilon=2, min_count=1000,
         bounds={"age": range_(17, 90, default=40), "sex": values("Female", "Male", default="Male"),

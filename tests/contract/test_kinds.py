@@ -121,6 +121,7 @@ def ensemble(name: str, **more: object) -> Sample:
 SAMPLES = [
     ensemble("vote", subsets=2, subset_size=2),
     ensemble("given-bins", bins={"age": [30.0, 60.0], "x0": [0.0], "x1": [0.5]}, subsets=3, votes="probability"),
+    ensemble("scored", subsets=2, scoring_share=0.3, score="auc"),
     ensemble("odds", method="odds", bins=4, binning_steps=3),
     ensemble("odds-given", method="odds", feature_subsets=[["town", "age"], ["x0"]], perturbation="subset"),
     gradient("privunit"),

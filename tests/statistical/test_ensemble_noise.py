@@ -79,6 +79,24 @@ def test_an_answer_about_a_threshold_has_the_whole_of_epsilon() -> None:
     assert_rate(yes, n, lambda e: float(np.exp(e) / (1 + np.exp(e))), epsilon)
 
 
+@pytest.mark.parametrize("votes", [[0, 0, 0, 1, 0, 0, 0, 0], [1, 1, 1, 0, 1, 1, 1, 1]])
+def test_what_is_said_about_a_classifier_has_the_whole_of_epsilon_however_it_votes(votes: list[int]) -> None:
+    n, epsilon = 300_000, 1.5
+    document: Any = registry.check(
+        {**DOCUMENT, "epsilon": epsilon, "subsets": 2, "scoring_share": 0.2, "perturbation": "krr"}
+    )
+    rows = Rows.one_each({"a": np.full(n, 3), "b": np.full(n, 0.9), "y": np.ones(n, dtype=np.int64)})
+    phase, purse = document.learning + 1, Purse()
+    ask = Ask("x", f"phase-{phase}", phase, {**PAYLOADS[0], "votes": votes})
+    source = randomness.seeded_for_simulation(5)
+    reports = registry.owner(document).contribute(document, ask, rows, purse, randomness=source).fields[plan.REPORT]
+    true = votes[3] * 2 + 1
+    assert purse.spent == Decimal("1.5")
+    assert_rate(int((reports == true).sum()), n, lambda e: float(np.exp(e) / (np.exp(e) + 3)), epsilon)
+    others = np.bincount(reports, minlength=4)[np.arange(4) != true]
+    assert np.ptp(others) < 6.2 * np.sqrt(2 * n * float(np.exp(-epsilon)))  # and each lie is as likely as another
+
+
 @pytest.mark.parametrize("perturbation", ["krr", "rappor", "pq", "subset"])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_error_of_a_histogram_is_that_of_theorem_2(perturbation: str, epsilon: float) -> None:

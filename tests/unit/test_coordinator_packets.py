@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from thebes.data.rows import Rows
 from thebes.privacy import randomness
@@ -70,12 +71,13 @@ class Peer:
         return status
 
 
-def test_thresholds_then_packets_then_a_classifier(tmp_path: Path) -> None:
-    document: Any = registry.check(DOCUMENT)
+@pytest.mark.parametrize("more", [{}, {"binning_share": 0.3, "scoring_share": 0.2}], ids=["unscored", "scored"])
+def test_thresholds_then_packets_then_a_classifier(tmp_path: Path, more: dict[str, Any]) -> None:
+    document: Any = registry.check({**DOCUMENT, **more})
     draw = np.random.default_rng(3)
     peers = [Peer(draw) for _ in range(130)]
     with Front(tmp_path) as front:
-        task_id = front.post(DOCUMENT)
+        task_id = front.post({**DOCUMENT, **more})
         for phase in range(document.phases):
             wanted = document.wanted_in(phase)
             for peer in peers:
@@ -96,6 +98,7 @@ def test_thresholds_then_packets_then_a_classifier(tmp_path: Path) -> None:
     x = np.random.default_rng(4).normal(size=(2000, 2))
     assert all(abs(at) <= 1 for (at,) in release.extra["thresholds"].values())  # the second step undoes a bad first one
     assert np.mean(release.model.predict(x) == (x.sum(axis=1) > 0)) > 0.53
+    assert ("scoring" in release.certificate.parameters) == bool(document.scoring)
     in_phases = [{part.partition(".")[0] for part in peer.sent} for peer in peers if peer.sent]
     assert all(len(phases) == 1 for phases in in_phases)  # nobody answers twice
     assert all(peer.claim.spent <= 16.0 for peer in peers)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from thebes.data.rows import Rows
 from thebes.person.home import Person
+from thebes.privacy.randomness import system
 from thebes.simulation import example
+from thebes.tasks import registry
 from thebes.tasks.packets import slot_of
 from thebes.tasks.shape import Closed
 from thebes.testing.coordinating import CoordinatorInMemory
@@ -173,6 +177,54 @@ def test_one_answer_about_a_threshold_is_the_whole_of_a_participation(me: Person
     assert answer["part"] == "phase-0"
     assert set(answer["payload"]) == {"report"}
     assert spent(me)["epsilon"] == 1.0
+    assert nothing_reserved(me)
+
+
+def test_who_scores_a_classifier_sends_nothing_else_and_pays_the_price(me: Person, server: CoordinatorInMemory) -> None:
+    task = server.post({**EXAMPLE, "min_count": 1, "scoring_share": 0.5})
+    aggregator: Any = server.aggregators[task]
+    rows = Rows.one_each({"x0": [1.0], "x1": [1.0], "y": [1]})
+    for packet in range(2):  # somebody else's packets
+        ask = aggregator.ask("somebody", packet)
+        made = registry.owner(aggregator.document).contribute(
+            aggregator.document, ask, rows, _Free(), randomness=system()
+        )
+        aggregator.accept(made)
+    aggregator.advance(datetime.now(UTC))
+    me.accept(task)
+    assert me.wait(task)["state"] in ("sent", "done")
+    (answer,) = sent(server)
+    assert (answer["part"], set(answer["payload"])) == ("phase-1", {"report"})
+    assert spent(me)["epsilon"] == 1.0
+    assert nothing_reserved(me)
+    assert aggregator.release().certificate.parameters["scoring"]["reports"] == 1
+
+
+class _Free:
+    def consume(self, *, epsilon: Any, delta: Any) -> None:
+        return None
+
+
+def test_packets_end_when_the_scores_begin_and_what_was_not_needed_goes_back(
+    me: Person, server: CoordinatorInMemory
+) -> None:
+    """Between the packets of one person others fill the phase: the second is not sent, and who sent the first scores
+    nothing."""
+    task = server.post({**EXAMPLE, "min_count": 1, "scoring_share": 0.5})
+    aggregator: Any = server.aggregators[task]
+
+    def close(what: str) -> None:
+        if what == "submit" and aggregator.phase == 0:
+            aggregator.counts = [1, 1]
+            aggregator.advance(datetime.now(UTC))
+
+    server.after = close
+    me.accept(task)
+    ended = me.wait(task)
+    assert ended["state"] == "sent"
+    assert "closed before every packet" in ended["note"]
+    assert [packet["part"] for packet in sent(server)] == ["phase-0.packet-0"]
+    assert spent(me)["epsilon"] == 0.5
     assert nothing_reserved(me)
 
 

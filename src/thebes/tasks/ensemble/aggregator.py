@@ -1,9 +1,11 @@
-"""The aggregator of an ensemble task: finds thresholds, maybe scouts, adds reports up, and learns from the sums."""
+"""The aggregator of an ensemble task: finds thresholds, maybe scouts, adds reports up, learns from the sums, and maybe
+has what it learned scored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,11 @@ from numpy.typing import NDArray
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import certifying, choosing, fitting, plan
+from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
-from thebes.tasks.ensemble.histogram import Histogram
+from thebes.tasks.ensemble.histogram import Floats, Histogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
-from thebes.tasks.ensemble.model import described
+from thebes.tasks.ensemble.model import Member, described
 from thebes.tasks.ensemble.release import EnsembleRelease
 from thebes.tasks.ensemble.searching import Search
 from thebes.tasks.gathering import Arrays, Gathering
@@ -38,6 +41,7 @@ class EnsembleAggregator(Gathering):
                 assert isinstance(bound, Range)  # noqa: S101
                 self._searches[feature] = Search(bound, bins)
         self._choice: list[Cut] | None = None  #: of the scouts
+        self._members: list[Member] = []  #: what the packets taught, while it is scored
         self._heard: dict[tuple[int, int, int], Histogram] = {}  #: by phase, packet, partition
         self._answers: dict[int, tuple[int, int]] = {}  #: to this step's questions: (how many, how many yes)
         self._contributors = 0
@@ -54,6 +58,8 @@ class EnsembleAggregator(Gathering):
             return len(self._questions())
         if phase < document.learning:
             return len(document.features)
+        if phase > document.learning:
+            return len(self._ballots[0])
         if self._choice is not None:
             return len(self._choice)
         if document.method == "odds" and document.feature_subsets is not None:
@@ -65,6 +71,8 @@ class EnsembleAggregator(Gathering):
 
     def _cells(self, phase: int, packet: int, partition: int) -> Cells:
         document = self.document
+        if phase > document.learning:
+            return outcomes(document)
         if phase < document.learning:
             cuts = [self._cuts[document.features[partition]]]
         elif self._choice is not None:
@@ -81,7 +89,10 @@ class EnsembleAggregator(Gathering):
         return self._heard[place]
 
     def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
-        """As ever, but an early phase that needs few calls few, by their slots; the others wait for theirs."""
+        """As ever, but an early phase that needs few calls few, by their slots; the others wait for theirs. A further
+        packet is no longer wanted once the phase of the packets is over."""
+        if packet and self.phase > self.document.learning:
+            return Closed()
         asked = super().ask(slot, packet)
         called = self.setting.simulated or drawn(slot, self.phase, self.document.called_in(self.phase))
         return asked if called or not isinstance(asked, Ask) else Wait(1.0)
@@ -90,6 +101,8 @@ class EnsembleAggregator(Gathering):
         if self.phase < self.document.searching:
             column, at = self._questions()[partition]
             return {"question": {"column": column, "at": at}}
+        if self.phase > self.document.learning:
+            return self._ballots[0][partition].as_json()
         cells = self._histogram(self.phase, packet, partition).cells
         return {"features": [cut.as_json() for cut in cells.cuts]}
 
@@ -127,7 +140,7 @@ class EnsembleAggregator(Gathering):
             self._histogram(phase, packet, contributions.partition).hear(reports)
 
     def conclude(self) -> EnsembleRelease | None:
-        """End a phase: move the thresholds, choose the subsets, or learn."""
+        """End a phase: move the thresholds, choose the subsets, learn, or weigh the votes."""
         self._contributors += self.accepted
         document = self.document
         if self.phase < document.searching:
@@ -137,8 +150,10 @@ class EnsembleAggregator(Gathering):
                 document.wanted_in(document.learning) if self._expected is None else self._expected * _more(document)
             )
             self._choice = choosing.chosen(self._scouted(), int(peers))
+        elif self.phase < document.phases - 1:
+            self._members = self._learned()
         else:
-            return self._learned()
+            return self._released(self._rescored() if document.scoring else self._learned())
         return None
 
     def _step(self) -> None:
@@ -161,15 +176,36 @@ class EnsembleAggregator(Gathering):
             for packet in range(self.document.packets(learning))
         ]
 
-    def _learned(self) -> EnsembleRelease:
-        document, packets = self.document, self._packets()
-        every = [histogram for histograms in packets for histogram in histograms]
-        base = fitting.base_rate(every)
+    @cached_property
+    def _base(self) -> Floats:
+        """The labels' shares, once the packets are there."""
+        return fitting.base_rate([histogram for histograms in self._packets() for histogram in histograms])
+
+    @cached_property
+    def _ballots(self) -> tuple[list[Ballot], list[int]]:
+        """What is scored once the packets are there, and which of it each member casts."""
+        return fitting.ballots(self._members, self._base)
+
+    def _learned(self) -> list[Member]:
+        """The members, as they are released."""
+        document = self.document
+        heard = [histogram for histograms in self._packets() for histogram in histograms if histogram.count]
         if document.method == "odds":
-            members = [fitting.odds(histogram, self._scouted(), base) for histogram in every if histogram.count]
+            made = [fitting.odds(histogram, self._scouted(), self._base) for histogram in heard]
         else:
-            members = [fitting.voter(document, histogram, base) for histogram in every if histogram.count]
-        value = described(document, base, members)
+            made = [fitting.voter(document, histogram, self._base) for histogram in heard]
+        return [Member.read(document, member.as_json()) for member in made]
+
+    def _rescored(self) -> list[Member]:
+        scored = self._scored()
+        return [
+            fitting.rescored(self.document, member, scored[ballot], self._base)
+            for member, ballot in zip(self._members, self._ballots[1], strict=True)
+        ]
+
+    def _released(self, members: list[Member]) -> EnsembleRelease:
+        document, packets = self.document, self._packets()
+        value = described(document, self._base, members)
         centre, bars = fitting.base_bars(
             [[h for h in hs if h.count] for hs in packets if any(h.count for h in hs)], LEVEL
         )
@@ -182,7 +218,8 @@ class EnsembleAggregator(Gathering):
             },
             "thresholds": {column: list(self._cuts[column].thresholds) for column in document.ranges},
         }
-        heard = certifying.Heard(packets, self._scouted(), self._contributors, chosen=self._choice is not None)
+        chosen, scored = self._choice is not None, self._scored() if document.scoring else []
+        heard = certifying.Heard(packets, self._scouted(), scored, self._contributors, chosen=chosen)
         return EnsembleRelease(value, certifying.certificate(document, self.setting, heard, self.notes), {}, extra)
 
     def _scouted(self) -> list[Histogram]:
@@ -190,6 +227,10 @@ class EnsembleAggregator(Gathering):
             return []
         phase = self.document.learning - 1
         return [self._histogram(phase, 0, place) for place in range(len(self.document.features))]
+
+    def _scored(self) -> list[Histogram]:
+        """What was said about each ballot."""
+        return [self._histogram(self.document.learning + 1, 0, place) for place in range(len(self._ballots[0]))]
 
     # --- what is remembered -----------------------------------------------------------------------------
 
@@ -200,6 +241,7 @@ class EnsembleAggregator(Gathering):
             "answers": [[place, *counts] for place, counts in self._answers.items()],
             "cuts": [cut.as_json() for cut in self._cuts.values()],
             "choice": None if self._choice is None else [cut.as_json() for cut in self._choice],
+            "members": [member.as_json() for member in self._members],
         }
         arrays: Arrays = {}
         for place, histogram in self._heard.items():
@@ -215,6 +257,7 @@ class EnsembleAggregator(Gathering):
         self._cuts = {cut.column: cut for cut in (Cut.asked(self.document, told) for told in facts["cuts"])}
         choice = facts["choice"]
         self._choice = None if choice is None else [Cut.asked(self.document, told) for told in choice]
+        self._members = [Member.read(self.document, told) for told in facts.get("members", [])]
         self._heard = {}
         for name, array in arrays.items():
             what, *place = name.split(".")

@@ -19,10 +19,12 @@ COLLUDING = (0.01, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What an aggregator heard: histograms by packet and peer partition, those of the scouts, from how many people."""
+    """What an aggregator heard: histograms by packet and peer partition, those of the scouts, those about each ballot,
+    from how many people."""
 
     packets: Sequence[Sequence[Histogram]]
     scouted: Sequence[Histogram]
+    scored: Sequence[Histogram]
     contributors: int
     chosen: bool  #: whether scouts chose what was asked about
 
@@ -35,8 +37,8 @@ class Heard:
 def certificate(document: EnsembleDocument, setting: Setting, heard: Heard, notes: Sequence[str]) -> Certificate:
     """The certificate of a release; `notes` are those that every certificate of such a task must hold."""
     none = document.only_simulated is not None
-    names = sorted({histogram.reporter.name for histogram in heard.sent})
-    parameters = {
+    names = sorted({histogram.reporter.name for histogram in [*heard.sent, *heard.scored]})
+    parameters: dict[str, Any] = {
         "method": document.method,
         "packets": document.packets(document.learning),
         "partitions": len(heard.packets[0]),
@@ -45,6 +47,8 @@ def certificate(document: EnsembleDocument, setting: Setting, heard: Heard, note
         "per_feature": _per_feature(document),
         "influence": _influence(document, heard),
     }
+    if document.scoring:
+        parameters["scoring"] = _scoring(document, heard.scored)
     estimated = [f"thresholds of {column}" for column in document.ranges] if document.searching else []
     if heard.chosen:
         estimated.append("which features to ask about, and which of their bins to put together")
@@ -77,9 +81,14 @@ def _notes(document: EnsembleDocument) -> list[str]:
         notes.append("Peers choose their own pseudonym and with it their partition, which the server cannot check.")
     if document.phases > 1:
         notes.append(
-            "That who answers about thresholds or as a scout is somebody else than who sends packets holds for "
-            "peers who keep to the task: one who does not can answer in every phase"
+            "That who answers about thresholds, as a scout or about a classifier is somebody else than who sends "
+            "packets holds for peers who keep to the task: one who does not can answer in every phase"
             + (", once in each." if document.anonymity == "token" else ", under as many pseudonyms as it likes.")
+        )
+    if document.scoring:
+        notes.append(
+            "How much each vote weighs was said by people who sent no packet: how a classifier votes about their own "
+            "row and what is true, changed at random."
         )
     defaults = [column for column, bound in document.bounds.items() if bound.default is not None]
     if defaults:
@@ -100,7 +109,20 @@ def _per_feature(document: EnsembleDocument) -> dict[str, Any]:
     told = {"unit": "feature", "epsilon_label": label, "epsilon_of_a_feature_in_a_packet": packet}
     if document.searching:
         told["epsilon_of_a_feature_asked_about_its_threshold"] = whole
-    return told | {"epsilon": max(label, whole if document.searching else packet)}
+    if document.scoring:
+        told["epsilon_of_a_feature_of_a_scored_classifier"] = whole
+    return told | {"epsilon": max(label, whole if document.searching or document.scoring else packet)}
+
+
+def _scoring(document: EnsembleDocument, scored: Sequence[Histogram]) -> dict[str, Any]:
+    """Who weighed the votes, and with what."""
+    return {
+        "classifiers": len(scored),
+        "reports": sum(histogram.count for histogram in scored),
+        "classifiers_without_a_report": sum(not histogram.count for histogram in scored),
+        "epsilon_of_a_report": float(plan.share(document, document.learning + 1)),
+        "mechanisms": [h.reporter.parameters() | {"mechanism": h.reporter.name} for h in _different(scored)],
+    }
 
 
 def _influence(document: EnsembleDocument, heard: Heard) -> dict[str, Any]:
@@ -118,6 +140,10 @@ def _influence(document: EnsembleDocument, heard: Heard) -> dict[str, Any]:
         reporters = [histogram.reporter for histogram in heard.scouted]
         told["scouts"] = _moved("a_cells_share_moves_by_at_most", reporters, len(heard.scouted) if freely else None)
         told["scouts"]["which_features_and_bins_are_chosen"] = "not bounded: a small shift may change the choice"
+    if heard.scored:
+        reporters = [histogram.reporter for histogram in heard.scored]
+        told["scorers"] = _moved("an_outcomes_share_moves_by_at_most", reporters, len(heard.scored) if freely else None)
+        told["scorers"]["what_a_vote_weighs"] = "from 0 to 1, whatever they say"
     return told
 
 

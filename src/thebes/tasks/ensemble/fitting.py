@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.histogram import on_simplex
+from thebes.tasks.ensemble.ballot import Ballot
 from thebes.tasks.ensemble.cells import Cells
 from thebes.tasks.ensemble.histogram import FOLDS, Floats, Histogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
@@ -71,7 +73,7 @@ def voter(document: EnsembleDocument, histogram: Histogram, base: Floats) -> Mem
         others = [other for other in range(FOLDS) if other != fold]
         if histogram.told[fold] and histogram.told[others].any():
             learned = _probabilities(document, histogram.cells, histogram.table(others), base)
-            scores.append(_score(document, learned, histogram.table([fold]), base))
+            scores.append(score(document, learned, histogram.table([fold]), base))
     return Member(histogram.cells, float(np.mean(scores)) if scores else 0.0, table)
 
 
@@ -113,7 +115,7 @@ def _one_hot(cells: Cells) -> Floats:
     return np.column_stack([index[i][:, None] == np.arange(1, size) for i, size in enumerate(sizes)]).astype(float)
 
 
-def _score(document: EnsembleDocument, table: Floats, counts: Floats, base: Floats) -> float:
+def score(document: EnsembleDocument, table: Floats, counts: Floats, base: Floats) -> float:
     """f1 of the rarer label (of several: their mean) for labels cut at the base rate, or AUC (one against the rest)."""
     wanted = [int(np.argmin(base))] if len(base) == 2 else list(range(len(base)))
     if document.score == "f1":
@@ -135,6 +137,23 @@ def _auc(score: Floats, counts: Floats, label: int) -> float:
         return 0.5
     wins = (score[:, None] > score[None, :]) + 0.5 * (score[:, None] == score[None, :])
     return float(with_ @ wins @ without / (with_.sum() * without.sum()))
+
+
+def ballots(members: Sequence[Member], base: Floats) -> tuple[list[Ballot], list[int]]:
+    """Every different ballot, and which of them each member casts: members that vote alike are scored as one."""
+    found: dict[Ballot, int] = {}
+    cast = []
+    for member in members:
+        votes = np.argmax(member.table / base, axis=1)
+        cast.append(found.setdefault(Ballot(member.cells, tuple(votes.tolist())), len(found)))
+    return list(found), cast
+
+
+def rescored(document: EnsembleDocument, member: Member, heard: Histogram, base: Floats) -> Member:
+    """A member with the score of its ballot by those who scored it; the one it had where nobody did."""
+    if not heard.count:
+        return member
+    return replace(member, weight=score(document, np.eye(heard.cells.label.known), heard.table(), base))
 
 
 # --- log-odds ---------------------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class EnsembleDocument(PeopleDocument):
     binning_share: float = Field(default=0.1, gt=0, le=0.5)  #: of the people, asked about thresholds only
     binning_steps: int = Field(default=6, ge=1, le=30)
     scouting_share: float = Field(default=0.2, gt=0, le=0.5)  #: of the people, for choosing the subsets of "odds"
+    #: of the people, who score the classifiers on their own rows; without it they are scored on the noisy histograms
+    scoring_share: float | None = Field(default=None, gt=0, le=0.5)
     perturbation: Literal["auto", "krr", "rappor", "pq", "subset", "none"] = "auto"
     method: Literal["vote", "odds"] = "vote"
     votes: Literal["hard", "probability"] = "hard"
@@ -129,6 +131,21 @@ class EnsembleDocument(PeopleDocument):
             raise rule("subset_size", f"times subsets must not exceed the {len(self.features)} features")
         return self
 
+    @model_validator(mode="after")
+    def _scores_fit(self) -> Self:
+        if self.scoring_share is None:
+            return self
+        if self.method == "odds":
+            raise rule("scoring_share", 'weighs votes, and with "odds" nobody votes: leave it out')
+        if self.max_count is not None:
+            raise rule(
+                "max_count", "must be left out with scoring_share: scores are asked for once the packets are there"
+            )
+        labels = self.bounds[self.label]
+        if isinstance(labels, Values) and len(labels.values) * (len(labels.values) + 1) > MOST_CELLS:
+            raise rule("scoring_share", "must be left out where there are so many labels")
+        return self
+
     # --- what is public about it ------------------------------------------------------------------------
 
     @property
@@ -151,37 +168,44 @@ class EnsembleDocument(PeopleDocument):
         return 1 if self.method == "odds" and self.feature_subsets is None else 0
 
     @property
+    def scoring(self) -> int:
+        """One where a last phase with people of its own scores the classifiers, else none."""
+        return 0 if self.scoring_share is None else 1
+
+    @property
     def phases(self) -> int:
-        return self.searching + self.scouting + 1
+        return self.searching + self.scouting + 1 + self.scoring
 
     @property
     def learning(self) -> int:
-        """The phase whose reports make the classifier."""
-        return self.phases - 1
+        """The phase whose packets make the classifier."""
+        return self.searching + self.scouting
 
     def packets(self, phase: int) -> int:
         return self.subsets if phase == self.learning else 1
 
     def least_in(self, phase: int) -> int:
-        """`min_count` send packets; thresholds and choice need people of their own beside them, in shares of all."""
-        if phase >= self.learning:
+        """`min_count` send packets; thresholds, choice and scores need people of their own beside them, in shares of
+        all."""
+        if phase == self.learning:
             return self.min_count
         searchers = self.binning_share if self.searching else 0.0
         scouts = self.scouting_share if self.scouting else 0.0
-        everybody = self.min_count / max(1 - searchers - scouts, 0.1)
-        share = searchers / self.searching if phase < self.searching else scouts
+        scorers = self.scoring_share or 0.0
+        everybody = self.min_count / max(1 - searchers - scouts - scorers, 0.1)
+        share = searchers / self.searching if phase < self.searching else scouts if phase < self.learning else scorers
         return max(1, math.ceil(everybody * share - 1e-9))
 
     def called_in(self, phase: int) -> float:
         """The share of the slots that may answer an early phase: three times as many as it needs and more where these
         are few. Everybody who is there at once would fill it many times over, and pay for nothing."""
-        if phase >= self.learning:
+        if phase >= self.phases - 1:
             return 1.0
         least, everybody = self.least_in(phase), sum(map(self.least_in, range(self.phases)))
         return min(1.0, max(3 * least, least + 6 * math.sqrt(least) + 2) / everybody)
 
     def wanted_in(self, phase: int) -> int:
-        return super().wanted_in(phase) if phase >= self.learning else self.least_in(phase)
+        return super().wanted_in(phase) if phase == self.learning else self.least_in(phase)
 
     @property
     def only_simulated(self) -> str | None:
@@ -216,6 +240,12 @@ def _leaves(document: EnsembleDocument) -> str:
             "noise is added and no price protects you. This form is for simulations with data of one's own; a person's "
             "machine refuses it."
         )
+    scorers = (
+        f" Some people are asked instead how one of the rules would name their {document.label}, and what it is; both "
+        "together are changed at random in the same way, and who answers that sends no packet."
+        if document.scoring
+        else ""
+    )
     packets = "one packet" if document.packets(document.learning) == 1 else f"up to {document.subsets} packets"
     coarse = (
         " Some people are asked instead on which side of a threshold one of their numbers lies, so that it is known "
@@ -227,8 +257,8 @@ def _leaves(document: EnsembleDocument) -> str:
     return (
         f"If you accept, your own machine makes {packets}. Each holds a few of {columns}, in coarse steps, together "
         f"with your {document.label}, changed at random so strongly that the price below holds against everybody, the "
-        f"server too, for all packets together.{coarse}{scouts} From many packets the server learns a rule that "
-        f"predicts {document.label}; it can believe no single one."
+        f"server too, for all packets together.{coarse}{scouts}{scorers} From many packets the server learns a rule "
+        f"that predicts {document.label}; it can believe no single one."
     )
 
 

@@ -35,6 +35,15 @@ class Member:
             "table": [[round(number, 9) for number in row] for row in self.table.tolist()],
         }
 
+    @classmethod
+    def read(cls, document: EnsembleDocument, told: Mapping[str, Any]) -> Member:
+        """A member as it was released."""
+        cells = cells_of(document, [Cut.asked(document, each) for each in told["features"]])
+        table = np.array(told["table"], dtype=np.float64)
+        if table.shape != (cells.size // cells.label.size, cells.label.known) or not np.isfinite(table).all():
+            raise Mistake("release", "has a member whose table does not fit its features")
+        return cls(cells, float(told["weight"]), table)
+
 
 class EnsembleModel:
     """Predicts from a table (DataFrame or dict of columns) or an array with the features in order.
@@ -51,7 +60,7 @@ class EnsembleModel:
         self.classes_ = np.array(value["classes"])
         self.feature_names_in_ = np.array(document.features, dtype=object)
         self.base_rate = np.array(value["base"], dtype=np.float64)
-        self.members = tuple(_member(document, told, len(self.classes_)) for told in value["members"])
+        self.members = tuple(Member.read(document, told) for told in value["members"])
 
     @property
     def n_features_in_(self) -> int:
@@ -91,14 +100,6 @@ class EnsembleModel:
         if array.ndim != 2 or array.shape[1] != len(names):
             raise Mistake("X", f"must have the {len(names)} features as columns")
         return Rows.one_each({name: array[:, place] for place, name in enumerate(names)})
-
-
-def _member(document: EnsembleDocument, told: Mapping[str, Any], classes: int) -> Member:
-    cells = cells_of(document, [Cut.asked(document, each) for each in told["features"]])
-    table = np.array(told["table"], dtype=np.float64)
-    if table.shape != (cells.size // cells.label.size, classes) or not np.isfinite(table).all():
-        raise Mistake("release", "has a member whose table does not fit its features")
-    return Member(cells, float(told["weight"]), table)
 
 
 def described(document: EnsembleDocument, base: Floats, members: Sequence[Member]) -> dict[str, Any]:

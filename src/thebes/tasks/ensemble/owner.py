@@ -1,8 +1,9 @@
-"""A person's half of an ensemble task: one cell of a small histogram, or one side of a threshold, changed at random."""
+"""A person's half of an ensemble task: one cell of a small histogram, one side of a threshold, or how a classifier
+votes and what is true; changed at random."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import plan
+from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.packets import part_of
@@ -44,6 +46,8 @@ class EnsembleOwner:
             numbers, missing = one_each.numbers(column)
             numbers = np.where(missing, bound.middle if bound.default is None else bound.default, numbers)
             cells = (numbers >= threshold).astype(np.int64)
+        elif ask.phase > document.learning:
+            cells = _ballot(document, ask).of(one_each)
         else:
             cells = _cells(document, ask).of(one_each)
         claim.consume(epsilon=epsilon, delta=0)
@@ -59,6 +63,9 @@ def _reporter(document: EnsembleDocument, ask: Ask) -> plan.Reporter:
         raise Mistake("ask", "is of a phase that this task does not have")
     if ask.phase < document.searching:
         return plan.question(plan.share(document, ask.phase))
+    if ask.phase > document.learning:
+        _ballot(document, ask)
+        return plan.mechanism(document, outcomes(document).size, ask.phase)
     return plan.mechanism(document, _cells(document, ask).size, ask.phase)
 
 
@@ -72,6 +79,10 @@ def _question(document: EnsembleDocument, ask: Ask) -> tuple[str, Range, float]:
     return str(column), bound, float(threshold)
 
 
+def _ballot(document: EnsembleDocument, ask: Ask) -> Ballot:
+    return Ballot.asked(_cells(document, ask), ask.payload)
+
+
 def _cells(document: EnsembleDocument, ask: Ask) -> Cells:
     told = ask.payload.get("features")
     if not isinstance(told, list) or not told:
@@ -81,15 +92,24 @@ def _cells(document: EnsembleDocument, ask: Ask) -> Cells:
     parts = [part_of(ask.phase, packet, packets) for packet in range(packets)]
     if ask.part not in parts:
         raise Mistake("ask", "is of a part that this task does not have")
-    packet = parts.index(ask.part)
-    allowed = plan.block(document, packet) if ask.phase == document.learning else document.features
-    if len(set(cells.columns)) != len(cells.columns) or not set(cells.columns) <= set(allowed):
+    columns = set(cells.columns)
+    allowed = [packet for packet in _packets(document, ask, parts) if columns <= set(_may(document, ask, packet))]
+    if len(columns) != len(cells.columns) or not allowed:
         raise Mistake("ask", "is about features of another packet; the server did not keep to the task")
-    if not _agreed(document, packet, cells):
+    if not any(_agreed(document, packet, cells) for packet in allowed):
         raise Mistake("ask", "is about features together that were not agreed; the server did not keep to the task")
     if not all(_coarse(document, ask.phase, cut) for cut in cells.cuts):
         raise Mistake("ask", "cuts a feature otherwise than was agreed; the server did not keep to the task")
     return cells
+
+
+def _packets(document: EnsembleDocument, ask: Ask, parts: list[str]) -> Sequence[int]:
+    """The packets an ask may be about: its own; a classifier to be scored was learned from any of them."""
+    return range(document.subsets) if ask.phase > document.learning else [parts.index(ask.part)]
+
+
+def _may(document: EnsembleDocument, ask: Ask, packet: int) -> Sequence[str]:
+    return plan.block(document, packet) if ask.phase >= document.learning else document.features
 
 
 def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:

@@ -24,6 +24,7 @@ from thebes.privacy.mechanisms.local.subset import SubsetSelection
 from thebes.privacy.mechanisms.local.unary import AsymmetricUnaryEncoding, SymmetricUnaryEncoding
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Layout, Slot
+from thebes.tasks.ensemble.ballot import outcomes
 from thebes.tasks.ensemble.cells import given
 from thebes.tasks.ensemble.kind import MOST_CELLS, EnsembleDocument
 
@@ -139,3 +140,5 @@ def affordable(document: EnsembleDocument) -> None:
         mechanism(document, size, document.learning)
     if document.searching:
         question(share(document, 0))
+    if document.scoring:
+        mechanism(document, outcomes(document).size, document.learning + 1)
