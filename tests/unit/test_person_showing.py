@@ -202,7 +202,7 @@ def test_a_whole_journal_is_whole_and_an_altered_one_is_not(world: World) -> Non
 
 
 def test_numbers_are_told_only_where_the_document_alone_says_how_many(world: World) -> None:
-    """An ensemble's packets depend on what the server asks: no number is better than a wrong one."""
+    """How large an ensemble's packets are depends on what the server asks: no number is better than a wrong one."""
     task = world.server.post(
         {
             "type": "ensemble",
@@ -214,5 +214,59 @@ def test_numbers_are_told_only_where_the_document_alone_says_how_many(world: Wor
         }
     )
     told = world.me.example(task)
-    assert (told["leaves"], told["columns"], told["numbers"]) == ("report", None, {})
+    assert (told["leaves"], told["numbers"]) == ("noised", {})
     assert sum(world.me.example(world.server.post(MEDIAN))["numbers"].values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "columns"),
+    [
+        ({}, {"x0 with y", "x1 with y"}),
+        ({"bins": 4, "subsets": 2}, {"x0 with y and x1 with y"}),
+        ({"subset_size": 2, "perturbation": "krr"}, {"x0 with x1 with y"}),
+        ({"method": "odds", "bins": {"x0": [0.0], "x1": [-1.0, 1.0]}}, {"x0 with y", "x1 with y"}),
+        ({"method": "odds", "feature_subsets": [["x0", "x1"]], "perturbation": "subset"}, {"x0 with x1 with y"}),
+        ({"scoring_share": 0.2, "perturbation": "rappor"}, {"x0 with y", "x1 with y"}),
+    ],
+)
+def test_an_example_of_packets_is_a_fresh_draw_of_what_a_server_could_ask_for(
+    world: World, more: dict[str, Any], columns: set[str]
+) -> None:
+    x = {"type": "range", "low": -3.0, "high": 3.0, "default": 0.0}
+    packets = {
+        "type": "ensemble",
+        "epsilon": 1.0,
+        "featurizer": "SELECT x0, x1, y FROM profile.example",
+        "label": "y",
+        "bounds": {"x0": x, "x1": x, "y": {"type": "set", "values": ["no", "yes"], "default": "no"}},
+        **more,
+    }
+    task = world.server.post(packets)
+    asked: list[str] = []
+    world.me.tasks()
+    world.server.before = asked.append
+    drawn = [world.me.example(task)["columns"] for _ in range(40)]
+    assert {" and ".join(one) for one in drawn} == columns
+    assert len({tuple(one.items()) for one in drawn}) > 1
+    assert any("with no" in told or "with yes" in told for one in drawn for told in one.values())
+    assert set(asked) == {"task"}
+    assert (world.server.bodies, world.me.participations()) == ([], [])
+
+
+def test_an_example_of_a_packet_says_what_its_server_would_read(world: World) -> None:
+    """At a large epsilon the noise is gone, and the example is the truth in coarse steps."""
+    world.me.register("own", {"row": {"columns": {"age": {"type": "float"}, "pay": {"type": "string"}}}})
+    world.me.insert("own", "row", [{"age": 41.0, "pay": "much"}])
+    packets = {
+        "type": "ensemble",
+        "epsilon": 40.0,
+        "featurizer": "SELECT age, pay FROM own.row",
+        "label": "pay",
+        "bounds": {
+            "age": {"type": "range", "low": 0.0, "high": 90.0},
+            "pay": {"type": "set", "values": ["little", "much"]},
+        },
+        "bins": 3,
+        "perturbation": "krr",
+    }
+    assert world.me.example(world.server.post(packets))["columns"] == {"age with pay": "30 to 60 with much"}

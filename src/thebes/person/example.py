@@ -15,7 +15,7 @@ from thebes.privacy.faults import ThebesError
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.document import Document
-from thebes.tasks.shape import Ask, Legible
+from thebes.tasks.shape import Ask, Foreseeing, Legible
 
 _PART = "example"
 
@@ -37,8 +37,10 @@ def example(document: Document, rows: Rows) -> dict[str, Any]:
         "columns": None,
     }
     if isinstance(owner, Legible):
-        made = owner.contribute(document, Ask(_PART, _PART, 0), rows, _MadeUp(), randomness=system())
-        told["columns"] = {name: values[0] for name, values in owner.legible(document, made).items()}
+        told["columns"] = {}
+        for ask in owner.foreseen(document, system()) if isinstance(owner, Foreseeing) else [Ask(_PART, _PART, 0)]:
+            made = owner.contribute(document, ask, rows, _MadeUp(), randomness=system())
+            told["columns"] |= {name: values[0] for name, values in owner.legible(document, made).items()}
     else:
         told["leaves"] = "report" if told["leaves"] == "noised" else "values"
     return told

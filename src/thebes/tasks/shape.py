@@ -225,3 +225,13 @@ class Legible(Protocol):
     def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
         """Contributions as whoever receives them reads them: one list of values for each column."""
         ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """What an owner's half adds to `Legible` where only the server's ask says what a contribution is about."""
+
+    def foreseen(self, document: Any, randomness: Randomness) -> list[Ask]:
+        """Asks that a server could make which keeps to the document, one for each packet. `legible` reads the answers
+        to these."""
+        ...

@@ -62,9 +62,7 @@ class EnsembleAggregator(Gathering):
             return len(self._ballots[0])
         if self._choice is not None:
             return len(self._choice)
-        if document.method == "odds" and document.feature_subsets is not None:
-            return len(document.feature_subsets)
-        return document.partitions
+        return plan.partitions(document)
 
     def _questions(self) -> list[tuple[str, float]]:
         return [(feature, at) for feature, search in self._searches.items() for at in search.questions()]

@@ -14,7 +14,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
-from thebes.tasks.ensemble import plan
+from thebes.tasks.ensemble import example, plan
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
@@ -56,6 +56,12 @@ class EnsembleOwner:
 
     def layout(self, document: EnsembleDocument, ask: Ask) -> Layout:
         return plan.layout(_reporter(document, ask))
+
+    def foreseen(self, document: EnsembleDocument, randomness: Randomness) -> list[Ask]:
+        return example.possible(document, randomness)
+
+    def legible(self, document: EnsembleDocument, contributions: Contributions) -> dict[str, list[Any]]:
+        return example.in_words(document, contributions)
 
 
 def _reporter(document: EnsembleDocument, ask: Ask) -> plan.Reporter:

@@ -104,6 +104,13 @@ def block(document: EnsembleDocument, packet: int) -> tuple[str, ...]:
     return document.features[start : start + each + (packet < more)]
 
 
+def partitions(document: EnsembleDocument) -> int:
+    """Into how many peer partitions those fall who send packets, unless scouts chose what is asked about."""
+    if document.method == "odds" and document.feature_subsets is not None:
+        return len(document.feature_subsets)
+    return document.partitions
+
+
 def subset(document: EnsembleDocument, packet: int, partition: int) -> tuple[str, ...]:
     """The features a peer partition is asked about in a packet: dealt out in turn from the given subsets, or from
     public shuffles of the packet's block, so that every feature is asked about equally often."""

@@ -83,6 +83,12 @@ REPORTS = {
     "gradient": "What would leave says in which direction a small network would have to change to fit you better, "
     "shortened and then changed at random."
 }
+#: what else an example must say, by kind
+EXAMPLES = {
+    "ensemble": "Which of your columns a packet is about, and where numbers are cut that the task does not cut itself, "
+    "is known only once the coordinator asks: this is one possibility. A packet often names more than one combination, "
+    "and may name none that is true."
+}
 
 
 def state(name: str) -> Standing:
