@@ -16,6 +16,7 @@ from thebes.apps.pages.asking.log import fingerprint
 from thebes.apps.pages.asking.words import kind as kind_of
 from thebes.coordinator.accounts import Role
 from thebes.testing.coordinator import AGES, PETS, Front
+from thebes.testing.forms import filled
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 PASSWORD = "correct horse battery"
@@ -652,46 +653,6 @@ def test_a_form_like_a_task_means_that_task(front: Front, document: dict[str, An
     again = write(front, "/ask", body)
     assert "hx-redirect" in again.headers, again.text
     assert front.task(again.headers["hx-redirect"].removeprefix("/task/"))["digest"] == front.task(task_id)["digest"]
-
-
-def filled(page: str) -> dict[str, Any]:
-    """What a browser would send of the form on a page."""
-    from html.parser import HTMLParser
-
-    body: dict[str, Any] = {}
-
-    class Form(HTMLParser):
-        where: str | None = None
-
-        def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-            told = dict(attributes)
-            name = told.get("name")
-            if tag == "input" and name and name not in ("viewport",):
-                if told.get("type") in ("checkbox", "radio") and "checked" not in told:
-                    return
-                value = told.get("value") or ""
-                body[name] = [*body[name], value] if isinstance(body.get(name), list) else value
-                if told.get("type") == "checkbox" and not isinstance(body[name], list):
-                    body[name] = [value]
-            elif tag == "select" and name:
-                self.where = name
-                body[name] = None
-            elif tag == "option" and self.where and (body[self.where] is None or "selected" in told):
-                body[self.where] = told.get("value") or ""
-            elif tag == "textarea" and name:
-                self.where = name
-                body[name] = ""
-
-        def handle_data(self, data: str) -> None:
-            if self.where and self.lasttag == "textarea":
-                body[self.where] += data
-
-        def handle_endtag(self, tag: str) -> None:
-            if tag in ("select", "textarea"):
-                self.where = None
-
-    Form().feed(page)
-    return body
 
 
 def test_form_and_json_change_over_without_loss(front: Front) -> None:

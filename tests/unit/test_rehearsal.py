@@ -95,3 +95,55 @@ def test_a_coordinator_with_its_pages_never_loads_an_owners_half_nor_a_simulatio
     )
     heard = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert heard.stdout.strip() == "[]"
+
+
+ENSEMBLE: dict[str, Any] = {
+    "type": "ensemble",
+    "epsilon": 4.0,
+    "min_count": 2000,
+    "partitions": 2,
+    "featurizer": "SELECT age, sex, income FROM census.person",
+    "label": "income",
+    "bounds": {
+        "age": {"type": "range", "low": 17, "high": 90},
+        "sex": {"type": "set", "values": ["Female", "Male"]},
+        "income": {"type": "set", "values": ["<=50K", ">50K"]},
+    },
+    "bins": {"age": [53.5]},
+}
+
+
+def classified(**changed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a rehearsal of an ensemble says of the labels told right, and of how frequent they are."""
+    document: Any = registry.check({**ENSEMBLE, **changed})
+    told = rehearsal.rehearse(document)
+    right, shares = told["quantities"]
+    assert right["what"] == rehearsal.RIGHT
+    assert shares["what"] == "each value's share of income"
+    return right, shares
+
+
+def test_an_ensemble_is_rehearsed_with_people_whose_columns_go_with_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of them have a column that goes with their label, the others' is chance: one column tells 3 of 4 right."""
+    monkeypatch.setattr(rehearsal, "REPEATS", 20)
+    right, shares = classified()
+    assert right["exact"] == pytest.approx(0.75, abs=0.03)
+    assert right["guessed"] == 0.5
+    assert right["exact"] - 0.05 < right["least"] <= right["exact"] + 0.05  # so many votes and so much epsilon find it
+    assert 0 < shares["within"] < 0.2
+    assert right["least"] > classified(epsilon=0.1, min_count=100)[0]["least"]
+
+
+def test_a_rehearsal_counts_the_people_who_find_thresholds_too_and_takes_no_more_than_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rehearsal, "REPEATS", 3)
+    found: Any = registry.check({**ENSEMBLE, "bins": "median", "method": "odds", "min_count": 200})
+    assert rehearsal.rehearse(found)["people"] == sum(map(found.least_in, range(found.phases))) > 200
+    crowd: Any = registry.check({**ENSEMBLE, "method": "odds", "min_count": 10**6})
+    assert rehearsal.rehearse(crowd)["people"] == rehearsal.MOST_PEERS
+
+
+def test_what_adds_no_noise_has_nothing_to_rehearse() -> None:
+    with pytest.raises(rehearsal.NotRehearsed, match="adds no noise"):
+        classified(perturbation="none")

@@ -1,8 +1,8 @@
 """A task rehearsed with made-up people, in a child process: `python -m thebes.apps.rehearsal`.
 
-The child draws people evenly within the bounds a document declares and simulates it over them again and again, so
-that a requestor sees how far noise would move the answer. What must stay true: a coordinator never loads an owner's
-half; the child has no network, hears one document, and is over within seconds; nothing in it is anybody's data.
+The child draws people within the bounds a document declares and simulates it over them again and again, so that a
+requestor sees how far noise would move the answer. What must stay true: a coordinator never loads an owner's half; the
+child has no network, hears one document, and is over within seconds; nothing in it is anybody's data.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from thebes.wire.refusals import Busy
 LENGTH = struct.Struct("<I")
 MOST_BYTES = 2**26
 MOST_PEOPLE = 100_000  #: more people than that only make the answer better
+MOST_PEERS = 20_000  #: of an ensemble, where every repeat trains classifiers
 REPEATS = 100
 SHARE = 0.95
 SECONDS = 20.0  #: after which the child is killed
 _WORK_SECONDS = 11.0  #: after which it begins no further repeat
 _MEMORY = 3 * 2**30
 _MOST_QUANTITIES = 12
-_KINDS = ("basic", "integrated", "bounded")
+_KINDS = ("basic", "integrated", "bounded", "ensemble")
+_LEANING = 0.5  #: the chance that a value goes with its person's label, where it is learned what goes with it
+RIGHT = "the share of people whose label is told right"
 _HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
 
 
@@ -46,8 +49,10 @@ _one_at_a_time = threading.Lock()
 def rehearse(document: PeopleDocument) -> dict[str, Any]:
     """How far the answer would be off: {"people", "repeats", "unanswered", "quantities": [{"what", "within"}]}.
 
-    `within` holds `SHARE` of the repeats; None where too few of them gave an answer. Blocks for up to `SECONDS`;
-    `Busy` while another rehearsal is under way.
+    `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a classifier there is also
+    {"what": RIGHT, "least", "exact", "guessed"}: `SHARE` of the repeats tell at least that share of the labels right,
+    without noise it is `exact`, and guessing tells `guessed`. Blocks for up to `SECONDS`; `Busy` while another
+    rehearsal is under way.
     """
     rehearsable(document)
     if not _one_at_a_time.acquire(blocking=False):
@@ -65,6 +70,8 @@ def rehearsable(document: PeopleDocument) -> None:
             "what this learns is how people's values hang together, and those of made-up people do not: "
             "rehearse it with thebes.simulate over rows of your own"
         )
+    if document.only_simulated is not None:
+        raise NotRehearsed("it adds no noise, so there is nothing to rehearse")
     missing = [column for column in document.gives if column not in (document.bounds or {})]
     if missing and getattr(document, "aggregator", "") != "count":
         raise NotRehearsed(f"to rehearse it, declare bounds of {missing[0]!r}: made-up people are drawn within them")
@@ -125,7 +132,8 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     from thebes.tasks import registry
 
     document: Any = registry.check(body)
-    people = min(document.min_count, MOST_PEOPLE)
+    needed = sum(document.least_in(phase) for phase in range(document.phases))
+    people = min(needed, MOST_PEERS) if document.type == "ensemble" else min(document.min_count, MOST_PEOPLE)
     rows = _made_up(document, people)
     names = ", ".join('"' + column.replace('"', '""') + '"' for column in rows)
     asked = {**document.as_json(), "featurizer": f"SELECT {names} FROM made.up"}  # noqa: S608
@@ -135,9 +143,13 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             release = simulate({**asked, **changed}, rows, seed=seed)
-        return None if release.form != "rows" and release.value is None else _measured(release)
+        return None if release.form != "rows" and release.value is None else _measured(release, rows)
 
-    truth = _true_shares(document, rows) if document.type == "bounded" else run(0, epsilon=_HARMLESS)
+    if document.type == "ensemble":
+        truth = run(0, perturbation="none")
+        truth = truth and {**truth, **_true_labels(document, rows)}
+    else:
+        truth = _true_shares(document, rows) if document.type == "bounded" else run(0, epsilon=_HARMLESS)
     if truth is None:
         return {"refused": "even without noise no answer came out; declare bounds, or ask more people"}
     end, answers, done = time.monotonic() + seconds, [], 0
@@ -147,6 +159,11 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     heard = [answer for answer in answers if answer is not None]
     quantities = []
     for what, exact in list(truth.items())[:_MOST_QUANTITIES]:
+        if what == RIGHT:
+            wrong = _reached([1.0 - np.asarray(answer[what]) for answer in heard], done)
+            least, guessed = None if wrong is None else 1.0 - wrong, 1 / len(document.bounds[document.label].values)
+            quantities.append({"what": what, "least": least, "exact": exact[0], "guessed": guessed})
+            continue
         off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
         quantities.append({"what": what, "within": _reached(off, done)})
     return {"people": people, "repeats": done, "unanswered": done - len(heard), "quantities": quantities}
@@ -164,20 +181,37 @@ def _reached(off: list[Any], repeats: int) -> float | None:
 
 
 def _made_up(document: PeopleDocument, people: int) -> dict[str, Any]:
-    """People whose values are drawn evenly within the bounds, each column by itself."""
+    """People whose values are drawn evenly within the bounds, each column by itself. Where a label is learned there
+    are as many of each; every other column has one part of its bounds for each label, and a person's value comes from
+    the part of their label as often as `_LEANING` says, else from anywhere."""
     import numpy as np
 
     draw = np.random.Generator(np.random.PCG64(1))  # made-up people, not noise
+    label = getattr(document, "label", None)
+    classes = 1 if label is None else len((document.bounds or {})[label].values)  # type: ignore[union-attr]
+    theirs = draw.permutation(np.arange(people) % classes)
     rows: dict[str, Any] = {}
     for column in document.gives:
         bound = (document.bounds or {}).get(column)
+        place = draw.random(people)
+        if label is not None:
+            leaning = (theirs + (0.5 if column == label else place)) / classes
+            place = np.where((column == label) | (draw.random(people) < _LEANING), leaning, place)
         if isinstance(bound, Range):
-            rows[column] = draw.uniform(bound.low, bound.high, people)
+            rows[column] = bound.low + (bound.high - bound.low) * place
         elif isinstance(bound, Values):
-            rows[column] = np.array(bound.values, dtype=object)[draw.integers(0, len(bound.values), people)]
+            rows[column] = np.array(bound.values, dtype=object)[(place * len(bound.values)).astype(np.int64)]
         else:
             rows[column] = np.zeros(people)
     return rows
+
+
+def _true_labels(document: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """The share of each label among these people."""
+    import numpy as np
+
+    label, told = document.label, document.bounds[document.label].values
+    return {f"each value's share of {label}": [float(np.mean(rows[label] == value)) for value in told]}
 
 
 def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,8 +227,12 @@ def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str,
     return truth
 
 
-def _measured(release: Any) -> dict[str, Any]:
+def _measured(release: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
     """The quantities of a release that a requestor would look at."""
+    if release.form == "ensemble":
+        label, shares = release.value["document"]["label"], release.extra["base_rate"]["value"]
+        right = float((release.model.predict(rows) == rows[label]).mean())
+        return {RIGHT: [right], f"each value's share of {label}": list(shares.values())}
     if release.form == "rows":
         told = release.document.bounds
         shares = {

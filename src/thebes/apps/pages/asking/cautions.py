@@ -1,4 +1,5 @@
-"""What is allowed but may not be meant: SQL over what nobody published, columns whose bounds must be found first.
+"""What is allowed but may not be meant: SQL over what nobody published, columns whose bounds must be found first, a
+group that has hardly more members than must answer.
 
 What must stay true: a caution never stands in the way, for people may have tables that nobody published here.
 """
@@ -6,7 +7,7 @@ What must stay true: a caution never stands in the way, for people may have tabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thebes.apps.pages.asking.draft import Draft, Schemas, tables_of
@@ -14,10 +15,13 @@ from thebes.data import featurizer as sql
 from thebes.tasks.document import PeopleDocument
 
 _NAMED = re.compile(r'\bAS\s+(?:"([^"]+)"|(\w+))', re.IGNORECASE)
+SPARE = 0.2  #: of a group's members; with fewer to spare an answer may never come
 _NO_NUMBERS = {"string": "words", "timestamp": "moments"}
 
 
-def cautions(document: PeopleDocument, draft: Draft, schemas: Schemas) -> list[dict[str, str]]:
+def cautions(
+    document: PeopleDocument, draft: Draft, schemas: Schemas, groups: Sequence[Mapping[str, Any]]
+) -> list[dict[str, str]]:
     """Each with the place in the form where it can be mended: {"label", "message", "anchor"}."""
     read = sql.read(document.featurizer)
     # The one who typed a name knows it; SQLite itself does not mind its capitals.
@@ -28,6 +32,7 @@ def cautions(document: PeopleDocument, draft: Draft, schemas: Schemas) -> list[d
         (f"Bounds: {column}", words, f"bound-{rows[column]}-kind" if column in rows else "bounds")
         for column, words in _undeclared(document)
     ]
+    found += [("Who may answer", words, "group") for words in _hardly_enough(document, groups)]
     return [
         {"label": label, "message": words, "anchor": "raw" if draft.written else anchor}
         for label, words, anchor in found
@@ -65,6 +70,17 @@ def _unlike(document: PeopleDocument, published: dict[str, Any]) -> Iterator[str
         kind = _NO_NUMBERS.get(str(types.get(column.lower())))
         if kind:
             yield f"{column} is published as {kind}, and a {statistic} takes numbers"
+
+
+def _hardly_enough(document: PeopleDocument, groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    needed = sum(map(document.least_in, range(document.phases))) / document.participations
+    for group in groups:
+        size = group["size"]
+        if (group["name"], group["epoch"]) == (document.group, document.epoch) and size * (1 - SPARE) < needed:
+            yield (
+                f"{needed:.0f} of the group's {size} members must answer, so there may never be an answer, and who gave "
+                "one is nearly known"
+            )
 
 
 def _undeclared(document: PeopleDocument) -> Iterator[tuple[str, str]]:

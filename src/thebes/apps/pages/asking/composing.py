@@ -17,7 +17,9 @@ from thebes.apps.pages.asking import words
 from thebes.apps.pages.asking.cautions import cautions
 from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
 from thebes.apps.pages.asking.hall import Hall, sentence
+from thebes.apps.pages.asking.packets import CUTS
 from thebes.apps.pages.asking.task import abridged
+from thebes.apps.pages.frame import plural
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument, PeopleDocument
@@ -27,6 +29,10 @@ KIND_WORDS = {
     "integrated": ("A model", "a regression or classifier, trained by this server on values it then destroys"),
     "bounded": ("Perturbed rows", "one row from each person, changed at random before it leaves them"),
     "gradient": ("A network", "trained step by step from perturbed directions; needs a model from thebes.torch"),
+    "ensemble": (
+        "An ensemble",
+        "a classifier, learned from packets of few columns each, changed at random before they leave a person",
+    ),
 }
 LABELS = {
     "type": "What comes out",
@@ -44,6 +50,20 @@ LABELS = {
     "inputs": "Inputs",
     "output": "Predicted column",
     "outputs": "Predicted column",
+    "label": "Predicted column",
+    "subsets": "Packets of one person",
+    "subset_size": "Columns in a packet",
+    "feature_subsets": "Which columns together",
+    "perturbation": "Changed at random by",
+    "method": "Put together by",
+    "partitions": "Parts of the people",
+    "votes": "Votes",
+    "classifier": "Each learns by",
+    "score": "Weighed by",
+    "scoring_share": "Share of people who weigh",
+    "group": "Who may answer",
+    "epoch": "Who may answer",
+    "anonymity": "Who may answer",
     "mechanism": "Mechanism",
     "missing": "Missing values",
     "name": "Name",
@@ -51,7 +71,15 @@ LABELS = {
     "bounds": "Bounds",
     "document": "The JSON",
 }
-_ANCHORS = {"type": "kind", "inputs": "featurizer", "outputs": "output", "document": "raw"}
+_ANCHORS = {
+    "type": "kind",
+    "inputs": "featurizer",
+    "outputs": "output",
+    "label": "output",
+    "epoch": "group",
+    "anonymity": "group",
+    "document": "raw",
+}
 
 
 def routes(hall: Hall) -> APIRouter:
@@ -65,6 +93,12 @@ def routes(hall: Hall) -> APIRouter:
             "tables": tables_of(schemas),
             "kinds": KIND_WORDS,
             "own": OWN,
+            "cuts": CUTS,
+            "published": {
+                f"{group['name']}/{group['epoch']}": f"{group['name']}, epoch {group['epoch']}: "
+                f"{plural(group['size'], 'member')}"
+                for group in await reception.published_groups()
+            },
             "statistics": await asyncio.to_thread(_statistics),
         }
 
@@ -96,7 +130,7 @@ def routes(hall: Hall) -> APIRouter:
         if not found["problems"]:
             checked: Any = await asyncio.to_thread(registry.check, found["document"])
             rehearsed = _not_rehearsed(checked)
-            careful = cautions(checked, draft, await reception.schemas())
+            careful = cautions(checked, draft, await reception.schemas(), await reception.published_groups())
         return hall.part(
             "verdict.html",
             found=found,
@@ -118,7 +152,7 @@ def routes(hall: Hall) -> APIRouter:
         except (Mistake, Refusal) as error:
             return hall.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
-        return hall.part("rehearsal.html", told=told, kept=kept, bounded=checked.type == "bounded")
+        return hall.part("rehearsal.html", told=told, kept=kept, leaning=checked.type == "ensemble")
 
     @made.post("/ask")
     async def put_up(request: Request) -> Response:
@@ -172,6 +206,9 @@ def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
     if top == "bounds" and rest and not draft.written:
         places = [place for place, bound in enumerate(draft.bounds) if f"{rest}.".startswith(f"{bound.column}.")]
         anchor = f"bound-{places[-1]}-kind" if places else "bounds"
+    if top == "bins" and draft.kind == "ensemble" and not draft.written:
+        places = [place for place, bound in enumerate(draft.bounds) if bound.column == rest]
+        anchor = f"bound-{places[-1]}-cuts" if places else "cut"
     message = re.sub(r"^(Input|String|Tuple|List|Value|Dictionary) should", "must", message)
     return {"field": name, "label": f"{label}: {rest}" if rest else label, "message": message, "anchor": anchor}
 

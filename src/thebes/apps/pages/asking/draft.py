@@ -7,28 +7,44 @@ its field, told beside those that the kind itself finds.
 from __future__ import annotations
 
 import json
-import math
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from thebes.apps.pages.asking import packets
+from thebes.apps.pages.asking.bound import MOST_COLUMNS, BoundDraft, number, text, typed
 from thebes.data import featurizer as sql
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import InvalidDocument
 
-KINDS = ("basic", "integrated", "bounded", "gradient")
+KINDS = ("basic", "integrated", "bounded", "gradient", "ensemble")
 #: which typed fields a kind has beside those of every document
 OWN: dict[str, tuple[str, ...]] = {
     "basic": ("aggregator", "quantile", "bins", "missing"),
     "integrated": ("model", "output", "missing"),
     "bounded": ("mechanism",),
     "gradient": ("model", "loss", "output", "clip", "rounds", "rounds_per_owner", "learning_rate"),
+    "ensemble": (
+        "output",
+        "subsets",
+        "subset_size",
+        "feature_subsets",
+        "cut",
+        "bins",
+        "perturbation",
+        "method",
+        "partitions",
+        "votes",
+        "classifier",
+        "score",
+        "scoring_share",
+    ),
 }
-EVERYWHERE = ("name", "purpose", "epsilon", "delta", "min_count", "max_count", "expires_at")
+EVERYWHERE = ("name", "purpose", "epsilon", "delta", "min_count", "max_count", "expires_at", "group")
 NUMBERS = frozenset(
     [
         "epsilon",
@@ -41,6 +57,10 @@ NUMBERS = frozenset(
         "rounds",
         "rounds_per_owner",
         "learning_rate",
+        "subsets",
+        "subset_size",
+        "partitions",
+        "scoring_share",
     ]
 )
 DEFAULTS = {
@@ -50,31 +70,21 @@ DEFAULTS = {
     "model": "LinearRegression",
     "mechanism": "split",
     "missing": "refuse",
+    "cut": "median",
+    "perturbation": "auto",
+    "method": "vote",
+    "votes": "hard",
+    "classifier": "logistic",
+    "score": "f1",
 }
+#: what the predicted column is called in a document; what it is predicted from are its `inputs`, or all the others
+_PREDICTED = {"integrated": "output", "gradient": "outputs", "ensemble": "label"}
 _BOUNDS_FOUND = ("basic", "integrated")  #: kinds that find bounds nobody declared, with a part of the price
-_SET_BY_KIND = ("version", "server", "anonymity")
+_SET_BY_KIND = ("version", "server")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
-MOST_COLUMNS = 200
 
 Schemas = Mapping[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundDraft:
-    """What is typed about one column's bounds. `kind` is "", "range" or "set"."""
-
-    column: str
-    kind: str = ""
-    low: str = ""
-    high: str = ""
-    values: str = ""
-    default: str = ""
-
-    @property
-    def untouched(self) -> bool:
-        """Whether nothing was typed yet: a suggested kind alone declares nothing."""
-        return not any(typed.strip() for typed in (self.low, self.high, self.values, self.default))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +125,20 @@ class Draft:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Draft:
         """What stands in the form, as a browser sent it."""
-        kind = _text(body, "kind")
+        kind = text(body, "kind")
         known = kind if kind in KINDS else "basic"
         names = (*EVERYWHERE, *OWN[known])
         return cls(
             kind=known,
-            table=_text(body, "table"),
+            table=text(body, "table"),
             ticked=tuple(_texts(body.get("column"))),
-            sql=_text(body, "featurizer"),
-            made=_text(body, "made"),
-            fields={name: _text(body, name) for name in names if name in body},
-            bounds=tuple(_bounds(body)),
-            rest=_object(_text(body, "rest")),
-            written=_text(body, "mode") == "json",
-            raw=_text(body, "raw"),
+            sql=text(body, "featurizer"),
+            made=text(body, "made"),
+            fields={name: text(body, name) for name in names if name in body},
+            bounds=tuple(BoundDraft.read(body)),
+            rest=_object(text(body, "rest")),
+            written=text(body, "mode") == "json",
+            raw=text(body, "raw"),
         )
 
     def settled(self, schemas: Schemas) -> Draft:
@@ -144,7 +154,7 @@ class Draft:
         draft = replace(draft, ticked=ticked, made=made, sql=draft.sql if by_hand else made)
         known = {bound.column: bound for bound in draft.bounds}
         wanted = draft.outputs or tuple(known)
-        bounds = tuple(known.get(column) or _first_bound(column, columns) for column in wanted)
+        bounds = tuple(known.get(column) or BoundDraft.first(column, columns) for column in wanted)
         fields = {**{n: v for n, v in DEFAULTS.items() if n in (*EVERYWHERE, *OWN[draft.kind])}, **draft.fields}
         if "output" in OWN[draft.kind] and draft.outputs and fields.get("output") not in draft.outputs:
             fields["output"] = draft.outputs[-1]
@@ -157,45 +167,57 @@ class Draft:
         if self.written:
             return _document(self.raw)
         problems: list[tuple[str, str]] = []
-        made: dict[str, Any] = {"type": self.kind}
-        for name in (*EVERYWHERE, *OWN[self.kind]):
-            typed = self.get(name).strip()
-            if not typed or name == "output":
-                continue
-            if name in NUMBERS:
-                number = _number(typed)
-                if number is None:
-                    problems.append((name, "must be a number"))
-                else:
-                    made[name] = number
-            elif name == "expires_at":
-                made[name] = (
-                    f"{typed}{'' if typed.count(':') > 1 else ':00'}+00:00" if _MOMENT.fullmatch(typed) else typed
-                )
-            else:
-                made[name] = typed
+        made: dict[str, Any] = {"type": self.kind, **self._typed(problems)}
         if made.get("missing") == "refuse":
             del made["missing"]
         if self.sql.strip():
             made["featurizer"] = self.sql.strip()
-        output = self.get("output")
-        if "output" in OWN[self.kind] and output:
-            made["inputs"] = [column for column in self.outputs if column != output]
-            made["output" if self.kind == "integrated" else "outputs"] = (
-                output if self.kind == "integrated" else [output]
-            )
+        made |= self._predicted()
         bounds: dict[str, Any] = {}
         for bound in self.bounds:
             if bound.untouched and self.kind in _BOUNDS_FOUND:
                 continue
             if bound.kind and (bound.column in self.outputs or not self.outputs):
-                bounds[bound.column] = _bound_of(bound, problems)
+                bounds[bound.column] = bound.as_json(problems)
         if bounds:
             made["bounds"] = bounds
+        if self.kind == "ensemble":
+            made |= packets.written(self.fields, self.bounds, problems)
+        group, _, epoch = self.get("group").strip().partition("/")
+        if group:
+            made |= {"anonymity": "token", "group": group, **({"epoch": epoch} if epoch else {})}
         made |= self.rest
         if problems:
             raise InvalidDocument(problems)
         return made
+
+    def _typed(self, problems: list[tuple[str, str]]) -> dict[str, Any]:
+        """The fields that a document has as they stand here."""
+        made: dict[str, Any] = {}
+        for name in (*EVERYWHERE, *OWN[self.kind]):
+            written = self.get(name).strip()
+            if not written or name in ("output", "group") or (self.kind == "ensemble" and name in packets.RESHAPED):
+                continue
+            if name in NUMBERS:
+                read = number(written)
+                if read is None:
+                    problems.append((name, "must be a number"))
+                else:
+                    made[name] = read
+            elif name == "expires_at" and _MOMENT.fullmatch(written):
+                made[name] = f"{written}{'' if written.count(':') > 1 else ':00'}+00:00"
+            else:
+                made[name] = written
+        return made
+
+    def _predicted(self) -> dict[str, Any]:
+        output, name = self.get("output"), _PREDICTED.get(self.kind)
+        if name is None or not output:
+            return {}
+        if self.kind == "ensemble":
+            return {name: output}
+        inputs = [column for column in self.outputs if column != output]
+        return {"inputs": inputs, name: [output] if self.kind == "gradient" else output}
 
     def as_far(self) -> str:
         """The document as JSON, as far as it can be read."""
@@ -203,9 +225,10 @@ class Draft:
             return json.dumps(self.document(), indent=2, ensure_ascii=False)
         except InvalidDocument as refused:
             wrong = {name.partition(".")[0] for name, _ in refused.problems}
-            typed = {name: value for name, value in self.fields.items() if name not in wrong}
+            wrong |= {"cut"} if "bins" in wrong else set()
+            read = {name: value for name, value in self.fields.items() if name not in wrong}
             kept = tuple(bound for bound in self.bounds if "bounds" not in wrong or not bound.kind)
-            return json.dumps(replace(self, fields=typed, bounds=kept).document(), indent=2, ensure_ascii=False)
+            return json.dumps(replace(self, fields=read, bounds=kept).document(), indent=2, ensure_ascii=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], schemas: Schemas) -> Draft:
@@ -216,8 +239,10 @@ class Draft:
         rest = {name: value for name, value in document.items() if name not in ("type", *_SET_BY_KIND)}
         fields: dict[str, str] = {}
         for name in (*EVERYWHERE, *OWN[kind]):
-            if name in rest and isinstance(rest[name], (str, int, float)) and name != "output":
-                fields[name] = _typed(rest.pop(name))
+            known = name in rest and isinstance(rest[name], (str, int, float))
+            if known and name not in ("output", "group") and not (kind == "ensemble" and name in packets.RESHAPED):
+                fields[name] = typed(rest.pop(name))
+        fields |= _group(rest)
         if fields.get("expires_at", "").endswith("+00:00"):
             fields["expires_at"] = fields["expires_at"].removesuffix("+00:00")
         asked = rest.pop("featurizer", "")
@@ -227,17 +252,21 @@ class Draft:
         except Mistake:
             read = None
         outputs = read.outputs if read else ()
-        name = "output" if kind == "integrated" else "outputs"
+        name = _PREDICTED.get(kind, "")
         output = rest.get(name)
         only = output[0] if isinstance(output, list) and len(output) == 1 else output
-        if isinstance(only, str) and rest.get("inputs") == [c for c in outputs if c != only]:
+        inputs = [column for column in outputs if column != only]
+        if isinstance(only, str) and (only in outputs if kind == "ensemble" else rest.get("inputs") == inputs):
             fields["output"] = only
-            del rest[name], rest["inputs"]
+            rest = {field: value for field, value in rest.items() if field not in (name, "inputs")}
         bounds = []
         declared = rest.get("bounds")
         if isinstance(declared, Mapping) and all(isinstance(bound, Mapping) for bound in declared.values()):
-            bounds = [_drafted(str(column), bound) for column, bound in rest.pop("bounds").items()]
+            bounds = [BoundDraft.of(str(column), bound) for column, bound in rest.pop("bounds").items()]
         bounds += [BoundDraft(column) for column in outputs if column not in {bound.column for bound in bounds}]
+        if kind == "ensemble":
+            reshaped, bounds = packets.drafted(rest, bounds)
+            fields |= reshaped
         table = next(iter(read.tables), "") if read and len(read.tables) == 1 else ""
         ticked = tuple(c for c in outputs if c in tables_of(schemas).get(table, {}).get("columns", {}))
         made = _select(table, ticked)
@@ -282,14 +311,21 @@ def _document(raw: str) -> dict[str, Any]:
 # --- pieces -------------------------------------------------------------------------------------------------
 
 
-def _text(body: Mapping[str, Any], name: str) -> str:
-    value = body.get(name, "")
-    return value.replace("\r\n", "\n") if isinstance(value, str) else ""
-
-
 def _texts(value: object) -> list[str]:
     listed = value if isinstance(value, list) else [value]
     return [each for each in listed if isinstance(each, str)]
+
+
+def _group(rest: dict[str, Any]) -> dict[str, str]:
+    """The field that says who may answer; takes out of `rest` what it says."""
+    anonymity, group, epoch = rest.get("anonymity"), rest.get("group"), rest.get("epoch", "")
+    if anonymity == "none":
+        del rest["anonymity"]
+    if anonymity != "token" or not isinstance(group, str) or not isinstance(epoch, str) or "/" in group:
+        return {}
+    for name in ("anonymity", "group", "epoch"):
+        rest.pop(name, None)
+    return {"group": f"{group}/{epoch}" if epoch else group}
 
 
 def _object(words: str) -> dict[str, Any]:
@@ -298,24 +334,6 @@ def _object(words: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
-
-
-def _bounds(body: Mapping[str, Any]) -> Iterator[BoundDraft]:
-    for place in range(MOST_COLUMNS):
-        column = body.get(f"bound-{place}-column")
-        if not isinstance(column, str):
-            return
-        kind = _text(body, f"bound-{place}-kind")
-        parts = {part: _text(body, f"bound-{place}-{part}") for part in ("low", "high", "values", "default")}
-        yield BoundDraft(column, kind if kind in ("range", "set") else "", **parts)
-
-
-def _first_bound(column: str, columns: Mapping[str, Any]) -> BoundDraft:
-    """What a column's published type suggests. Never numbers: those are for the requestor to know."""
-    type_ = columns.get(column, {}).get("type", "")
-    if type_ == "boolean":
-        return BoundDraft(column, "set", values="true, false")
-    return BoundDraft(column, {"float": "range", "integer": "range", "string": "set"}.get(type_, ""))
 
 
 def _select(table: str, columns: Sequence[str]) -> str:
@@ -337,67 +355,3 @@ def _named(name: str) -> str:
         except sqlite3.Error:
             return quoted
     return name
-
-
-def _number(typed: str) -> int | float | None:
-    try:
-        return int(typed) if re.fullmatch(r"[+-]?\d{1,18}", typed) else _finite(float(typed))
-    except ValueError:
-        return None
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def _value(typed: str) -> Any:
-    """One member of a set: a number or a truth value where it reads as one, else the words. Quotes keep words."""
-    if len(typed) > 1 and typed[0] == typed[-1] == '"':
-        return typed[1:-1]
-    if typed in ("true", "false"):
-        return typed == "true"
-    number = _number(typed)
-    return typed if number is None else number
-
-
-def _typed(value: Any) -> str:
-    """A member of a set, or a number, as it is typed so that it reads back the same."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value)
-
-
-def _bound_of(bound: BoundDraft, problems: list[tuple[str, str]]) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": bound.kind}
-    if bound.kind == "set":
-        members = [_value(part.strip()) for part in re.split(r"[,\n]", bound.values) if part.strip()]
-        made["values"] = members
-        if bound.default.strip():
-            made["default"] = _value(bound.default.strip())
-        return made
-    for name in ("low", "high", "default"):
-        typed = getattr(bound, name).strip()
-        number = _number(typed)
-        if typed and number is None:
-            problems.append((f"bounds.{bound.column}.{name}", "must be a number"))
-        elif number is not None:
-            made[name] = number
-    return made
-
-
-def _drafted(column: str, bound: Mapping[str, Any]) -> BoundDraft:
-    kind = bound.get("type")
-    if kind == "set":
-        values = bound.get("values")
-        listed = values if isinstance(values, (list, tuple)) else []
-        default = bound.get("default")
-        return BoundDraft(
-            column, "set", values=", ".join(map(_member, listed)), default="" if default is None else _member(default)
-        )
-    ends = {n: _typed(bound[n]) if bound.get(n) is not None else "" for n in ("low", "high", "default")}
-    return BoundDraft(column, "range" if kind == "range" else "", **ends)
-
-
-def _member(value: Any) -> str:
-    typed = _typed(value)
-    return f'"{typed}"' if isinstance(value, str) and _value(typed) != value else typed
