@@ -78,8 +78,8 @@ def _hardly_enough(document: PeopleDocument, groups: Sequence[Mapping[str, Any]]
         size = group["size"]
         if (group["name"], group["epoch"]) == (document.group, document.epoch) and size * (1 - SPARE) < needed:
             yield (
-                f"{needed:.0f} of the group's {size} members must answer, so there may never be an answer, and who gave "
-                "one is nearly known"
+                f"{needed:.0f} of the group's {size} members must answer, so there may never be an answer, and who "
+                "gave one is nearly known"
             )
 
 
