@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ BAD: dict[str, bytes] = {
     "pickle": b"\x80\x04\x95" + b"\x00" * 40,
     "npy": b"\x93NUMPY\x01\x00" + b"\x00" * 40,
     "another magic": build({"body": {}, "fields": []}, magic=b"THBFRAMF"),
-    "another version": build({"body": {}, "fields": []}, version=2),
+    "another version": build({"body": {}, "fields": []}, version=3),
     "set reserved bits": build({"body": {}, "fields": []}, zero=1),
     "header longer than the frame": build({"body": {}, "fields": []}, length=1000),
     "header of four gigabytes": build({"body": {}, "fields": []}, length=2**32 - 1),
@@ -158,6 +159,130 @@ def test_anything_else_is_refused(fault: str) -> None:
     with pytest.raises(Malformed) as refused:
         frames.read(BAD[fault])
     assert refused.value.argument == "frame"
+
+
+# --- compressed arrays ----------------------------------------------------------------------------------
+
+
+def deflated(block: bytes, **changed: Any) -> tuple[dict[str, Any], bytes]:
+    packed = zlib.compress(block, 9, -15)
+    return {**field(block), "deflated": len(packed), **changed}, packed
+
+
+def test_what_is_public_and_shrinks_is_compressed_and_comes_back() -> None:
+    even, noise = [0.25] * 20_000, np.random.default_rng(1).normal(size=20_000).tolist()
+    for values, shrinks in ((even, True), (noise, False)):
+        sent = message(weights=values)
+        content, _ = frames.encode(sent, public=True)
+        assert (len(content) < 20_000) == shrinks
+        assert content[8] == (frames.DEFLATED if shrinks else frames.VERSION)
+        assert frames.decode(content) == sent
+        assert frames.encode(sent, public=True)[0] == content
+
+
+def test_a_contribution_is_never_compressed_so_that_its_length_says_nothing() -> None:
+    even, noise = [0.25] * 20_000, np.random.default_rng(1).normal(size=20_000).tolist()
+    lengths = {len(frames.encode(message(weights=values))[0]) for values in (even, noise)}
+    assert len(lengths) == 1
+
+
+def test_a_bomb_is_refused_before_it_goes_off() -> None:
+    told, packed = deflated(bytes(2**26))
+    with pytest.raises(Malformed, match="larger than 1000000 bytes once it is opened"):
+        frames.read(build({"body": {}, "fields": [told]}, packed, version=2), most_bytes=1_000_000)
+    small = {**told, "shape": [2]}  # it says it were small
+    with pytest.raises(Malformed, match="another length"):
+        frames.read(build({"body": {}, "fields": [small]}, packed, version=2), most_bytes=1_000_000)
+    half, packed = deflated(bytes(800_000))
+    several = [{**half, "name": name} for name in "xy"]
+    with pytest.raises(Malformed, match="larger than 1000000 bytes once it is opened"):
+        frames.read(build({"body": {}, "fields": several}, packed * 2, version=2), most_bytes=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "blocks", "version"),
+    [
+        ({}, "good", 1),  # a frame of version 1 has none
+        ({"deflated": -1}, "good", 2),
+        ({"deflated": True}, "good", 2),
+        ({"deflated": None}, "good", 2),
+        ({"deflated": "9"}, "good", 2),
+        ({"deflated": 2**50}, "good", 2),
+        ({"shape": [1]}, "good", 2),
+        ({"shape": [3]}, "good", 2),
+        ({"sha256": "0" * 64}, "good", 2),
+        ({}, "cut", 2),
+        ({}, "noise", 2),
+        ({}, "more", 2),
+    ],
+)
+def test_a_compressed_array_that_is_not_what_it_says_is_refused(
+    change: dict[str, Any], blocks: str, version: int
+) -> None:
+    told, packed = deflated(TWO)
+    assert frames.decode(build({"body": {}, "fields": [told]}, packed, version=2)) == {"payload": {"x": [1.0, 2.0]}}
+    other = {"good": packed, "cut": packed[:-1], "noise": bytes(len(packed)), "more": packed + packed}[blocks]
+    if blocks in ("cut", "more"):
+        change = {"deflated": len(other)}
+    with pytest.raises(Malformed):
+        frames.read(build({"body": {}, "fields": [{**told, **change}]}, other, version=version))
+
+
+# --- arrays as arrays -----------------------------------------------------------------------------------
+
+
+def test_arrays_may_stay_arrays_and_are_written_as_the_lists_and_texts_they_stand_for() -> None:
+    sent = message(report=list(range(300)), gradient=[i / 7 for i in range(300)], weights=PACKED, short=[1.5, 2.5])
+    kept = frames.read(frames.write(frames.split(sent))).message(arrays=True)
+    assert {name for name, value in kept["payload"].items() if isinstance(value, np.ndarray)} == {
+        "report",
+        "gradient",
+        "weights",
+    }
+    assert frames.plain(kept["payload"]) == sent["payload"]
+    assert frames.write(frames.split(kept)) == frames.write(frames.split(sent))
+    assert frames.encode(kept) == frames.encode(sent)
+    assert json.loads(frames.encode(kept, worth=10**9)[0]) == sent
+
+
+def test_a_layout_hears_an_array_exactly_like_the_list_or_text_it_stands_for() -> None:
+    slots = {
+        "weights": Slot("number", length=len(WEIGHTS), packed=True),
+        "report": Slot("integer", -9, 9, length=100),
+        "model": Slot("number", -1e6, 1e6, length=100),
+    }
+    good = {"weights": PACKED, "report": [3] * 100, "model": [0.1 * i for i in range(100)]}
+    bad: dict[str, dict[str, Any]] = {
+        "too few": {"model": [0.5] * 99},
+        "text for numbers": {"model": base64.b64encode(bytes(75)).decode()},
+        "numbers for text": {"weights": [0.5] * 100},
+        "fractions": {"report": [0.5] * 100},
+        "whole numbers as floats": {"report": [3.0] * 100},
+        "outside": {"report": [10] * 100},
+        "far outside": {"report": [2**60] * 100},
+        "too large": {"model": [1e300] * 100},
+        "another length of text": {"weights": base64.b64encode(WEIGHTS[1:].tobytes()).decode()},
+    }
+
+    def heard(changed: dict[str, Any], *, framed: bool) -> Any:
+        sent = message(**{**good, **changed})
+        if framed:
+            sent = frames.read(frames.write(frames.split(sent))).message(arrays=True)
+        try:
+            return {n: a.tolist() for n, a in checked_fields(slots, sent["payload"]).items()}
+        except Mistake as refused:
+            return refused.argument, refused.message
+
+    assert isinstance(heard({}, framed=False), dict)
+    assert heard({}, framed=False) == heard({}, framed=True)
+    for fault, changed in bad.items():
+        told = heard(changed, framed=False)
+        assert isinstance(told, tuple), fault
+        assert heard(changed, framed=True) == told, fault
+
+
+def checked_fields(layout: dict[str, Slot], payload: dict[str, Any]) -> Any:
+    return read_payloads(layout, "phase-0", [payload]).fields
 
 
 def test_a_frame_larger_than_the_reader_takes_is_refused_before_it_is_read() -> None:

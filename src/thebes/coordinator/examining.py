@@ -17,7 +17,8 @@ from thebes.coordinator.records import at_once, pack
 from thebes.coordinator.store import Delivery, Standing
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.contributions import Layout, read_payloads
-from thebes.tasks.shape import Aggregator, Ask
+from thebes.tasks.shape import Aggregator
+from thebes.wire import frames
 from thebes.wire.groups import report_of
 
 
@@ -75,8 +76,11 @@ class Submission:
     payload: Mapping[str, Any]
 
     def body(self) -> bytes:
-        """The same for the same content, however it was spelled and framed."""
-        return json.dumps([self.ask_id, self.payload], sort_keys=True, separators=(",", ":")).encode()
+        """The same for the same content, however it was spelled and framed. Long fields count by their numbers."""
+        frame = frames.split({"payload": self.payload})
+        short = json.dumps([self.ask_id, frame.body["payload"]], sort_keys=True, separators=(",", ":")).encode()
+        long = sorted((name, array.dtype.str, array) for name, (_, array) in frame.arrays.items())
+        return b"".join([short, *(piece for n, kind, a in long for piece in (f"\0{n}\0{kind}".encode(), a.tobytes()))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +135,7 @@ def _packed(arrivals: Sequence[Arrival]) -> list[bytes]:
     assert phase.aggregator is not None  # noqa: S101
     packet, partition = phase.standing.parts.index(part), phase.partition(arrivals[0].sent.contributor)
     for arrival in arrivals:
-        wanted = phase.aggregator.ask(arrival.sent.contributor, packet)
-        if not isinstance(wanted, Ask) or wanted.ask_id != arrival.sent.ask_id:
+        if not phase.aggregator.asked(arrival.sent.ask_id, arrival.sent.contributor, packet):
             raise Mistake("ask_id", "is not what this task asks now; get a new ask")
     layout = phase.layout(part, partition)
     batch = read_payloads(layout, part, [arrival.sent.payload for arrival in arrivals], partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from thebes.coordinator import messages as m
 from thebes.coordinator.examining import Sent
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
+from thebes.coordinator.straight import Straight
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.shape import Wait
@@ -116,37 +118,39 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
 def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:
     taken = Counter("thebes_submissions_total", "Submissions that were given a receipt.", registry=metrics)
 
-    @app.post(
-        "/api/task/{task_id}/submit",
-        status_code=202,
-        responses=_says(403, 404, 409, 410, 413, 415, 429),
-        openapi_extra=_SUBMISSION,
-    )
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
-        """Send a contribution. It is on the disk when this answers."""
-        body = await _body(request, await reception.largest_submission(task_id))
-        sent = _submission(request.headers.get("content-type", ""), body)
+        """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
+        process alone runs the coordinator, within a second."""
+        longest = await reception.largest_submission(task_id)
+        sent = _submission(request.headers.get("content-type", ""), await _body(request, longest), longest)
         receipt = await reception.submit(task_id, sent)
         taken.inc()
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
-    @app.get("/api/task/{task_id}/ask", responses=_says(404, 410))
     async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
         """What the task wants from this slot now, as its contributor's packet of that number."""
         wanted = await reception.ask(task_id, slot, packet)
         if isinstance(wanted, Wait):
-            return m.Later(wait=wanted.seconds)
+            return JSONResponse({"wait": wanted.seconds})  # type: ignore[return-value]
         body = {
             "ask_id": wanted.ask_id,
             "part": wanted.part,
             "phase": wanted.phase,
             "expires_at": None if wanted.expires_at is None else wanted.expires_at.isoformat(),
-            "payload": dict(wanted.payload),
+            "payload": wanted.payload,
         }
-        if frames.MEDIA_TYPE in request.headers.get("accept", ""):
-            content, kind = frames.encode(body)
-            return Response(content, media_type=kind)  # type: ignore[return-value]
-        return JSONResponse(body)  # type: ignore[return-value]
+        framed = frames.MEDIA_TYPE in request.headers.get("accept", "")
+        worth = frames.WORTH_FRAMING if framed else sys.maxsize
+        content, kind = frames.encode(body, worth=worth, public=True)
+        return Response(content, media_type=kind)  # type: ignore[return-value]
+
+    refused = _says(403, 404, 409, 410, 413, 415, 429)
+    more: dict[str, Any] = {"status_code": 202, "responses": refused, "openapi_extra": _SUBMISSION}
+    for path, endpoint, method, told in (
+        ("/api/task/{task_id}/submit", submit, "POST", more),
+        ("/api/task/{task_id}/ask", ask, "GET", {"responses": _says(404, 410)}),
+    ):
+        app.router.add_api_route(path, endpoint, methods=[method], route_class_override=Straight, **told)
 
     @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
@@ -227,13 +231,13 @@ async def _body(request: Request, longest: int) -> bytes:
     return b"".join(pieces)
 
 
-def _submission(content_type: str, body: bytes) -> Sent:
+def _submission(content_type: str, body: bytes, longest: int) -> Sent:
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == frames.JSON:
             read = m.Submitted.model_validate_json(body)
         elif kind == frames.MEDIA_TYPE:
-            read = m.Submitted.model_validate(frames.decode(body))
+            read = m.Submitted.model_validate(frames.read(body, most_bytes=longest).message(arrays=True))
         else:
             raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
     except ValidationError as error:

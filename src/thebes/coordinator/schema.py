@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     Float,
@@ -28,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0004",  # the last file in migrations/versions
+    newest="0005",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -54,7 +55,7 @@ TASK = Table(
     Column("leftovers", Integer, nullable=False),  # contributions of closed phases are still to be removed
     Column("holder", Text),  # the worker that computes
     Column("held_until", Float(53)),
-    Column("counts", Text),  # JSON list: how many each part of this phase has, one for each packet
+    Column("counts", Text),  # JSON list: how many each part of this phase has, one for each packet of each turn
     CheckConstraint("accepted >= 0 AND accepted <= wanted", name="accepted"),
     Index("ix_coordinator_task_status", "status"),
     Index("ix_coordinator_task_leftovers", "leftovers"),
@@ -72,6 +73,23 @@ CONTRIBUTION = Table(
     Column("withdrawn", Integer, nullable=False),
     # By pseudonym, so that the table does not remember who came when.
     sqlite_with_rowid=False,
+)
+
+#: Of a task that is trained without end: its models, and what else its aggregator remembers.
+INSTANCE = Table(
+    "coordinator_instance",
+    METADATA,
+    Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("updates", BigInteger, nullable=False),  # how often it was replaced
+    Column("model", LargeBinary, nullable=False),
+)
+
+TRAINING = Table(
+    "coordinator_training",
+    METADATA,
+    Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+    Column("facts", Text, nullable=False),  # JSON
 )
 
 RELEASE = Table(

@@ -50,6 +50,11 @@ class Slot:
     def _one(self, name: str, value: Any) -> Any:
         if self.packed:
             return _unpack(name, value, self.length)
+        quick = self._at_once(value) if self.length else None
+        if quick is not None:
+            return quick
+        if isinstance(value, np.ndarray) and value.dtype != np.uint8:  # those stand for a text
+            value = value.tolist()
         items = value if self.length else [value]
         if not isinstance(items, list) or len(items) != (self.length or 1):
             raise Mistake(name, f"must be a list of {self.length} numbers")
@@ -66,6 +71,24 @@ class Slot:
         if any(math.isnan(n) for n, item in zip(numbers, items, strict=True) if item is not None):
             raise Mistake(name, "must be a number")
         return numbers if self.length else numbers[0]
+
+    def _at_once(self, value: Any) -> NDArray[np.float64] | None:
+        """Numbers of the right length without a look at each; None where each is to be looked at."""
+        if not isinstance(value, (list, np.ndarray)) or len(value) != self.length:
+            return None
+        if isinstance(value, list):
+            kinds = set(map(type, value))
+            if not (kinds == {int} if self.kind == "integer" else kinds <= {float, int}):
+                return None
+            try:
+                value = np.array(value, dtype=np.int64 if self.kind == "integer" else np.float64)
+            except OverflowError:
+                return None
+        if value.ndim != 1 or value.dtype.kind not in ("i" if self.kind == "integer" else "if"):
+            return None
+        array = value.astype(np.float64)
+        largest = 2**53 if self.kind == "integer" else 2.0**1000
+        return array if (np.abs(array) < largest).all() else None
 
     def checked(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
         """Refuse values outside the limits; give integers back as integers."""
@@ -138,7 +161,10 @@ def _plain(slot: Slot, value: Any) -> Any:
     if slot.packed:
         return base64.b64encode(np.asarray(value, dtype="<f4").tobytes()).decode("ascii")
     if slot.length:
-        return [_scalar(slot, v) for v in np.asarray(value).tolist()]
+        several = np.asarray(value)
+        if several.dtype.kind in "iu" or not np.isnan(several).any():
+            return several.astype(np.int64 if slot.kind == "integer" else np.float64).tolist()
+        return [_scalar(slot, v) for v in several.tolist()]
     return _scalar(slot, value.item() if hasattr(value, "item") else value)
 
 
@@ -149,12 +175,15 @@ def _scalar(slot: Slot, value: float) -> float | int | None:
 
 
 def _unpack(name: str, value: object, length: int) -> NDArray[np.float64]:
-    if not isinstance(value, str):
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8:  # from a frame: the bytes themselves
+        raw = value.tobytes()
+    elif not isinstance(value, str):
         raise Mistake(name, "must be base64 text")
-    try:
-        raw = base64.b64decode(value, validate=True)
-    except ValueError:
-        raise Mistake(name, "must be base64 text") from None
+    else:
+        try:
+            raw = base64.b64decode(value, validate=True)
+        except ValueError:
+            raise Mistake(name, "must be base64 text") from None
     if len(raw) != 4 * length:
         raise Mistake(name, f"must hold {length} float32 numbers")
     return np.frombuffer(raw, dtype="<f4").astype(np.float64)

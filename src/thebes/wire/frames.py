@@ -3,6 +3,9 @@
 Layout: magic, version, length of the header, JSON header, then every array's bytes. A frame says exactly what the
 same message says as JSON: long lists of numbers and long base64 texts in its `payload` become arrays and come back
 as they were. The reader trusts nothing: types, shapes, lengths and SHA-256 are checked before a number is used.
+
+Version 2 has arrays that are deflated; a frame without any is one of version 1. Only what is public is compressed:
+how far a contribution shrinks would say something of it to whoever sees only its length.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import hashlib
 import json
 import math
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from thebes.wire.refusals import Malformed
 
@@ -25,11 +30,15 @@ MEDIA_TYPE = "application/vnd.thebes.frame"
 JSON = "application/json"
 MAGIC = b"THBFRAME"
 VERSION = 1
+DEFLATED = 2  #: the version of a frame with a deflated array
 WORTH_FRAMING = 10_000  #: numbers (or base64 bytes) in one field from which a message is sent as a frame
 SHORTEST = 64  #: fields shorter than this stay in the header
 MOST_BYTES = 2**26
 MOST_HEADER = 2**20
 MOST_FIELDS = 256
+_WORTH_DEFLATING = 65_536  #: bytes of an array
+_PROBE_BYTES = 4096
+_SHRINKS = 0.9  #: what does not become that much smaller stays as it is: noise, above all
 
 _HEAD = struct.Struct("<8sHHI")  # magic, version, zero, length of the header
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -50,27 +59,46 @@ class Frame:
     body: Mapping[str, Any]
     arrays: Mapping[str, tuple[Form, Array]]
 
-    def message(self) -> dict[str, Any]:
-        """The message as its JSON form would be read."""
+    def message(self, *, arrays: bool = False) -> dict[str, Any]:
+        """The message as its JSON form would be read; or with its `arrays` as they are, for who counts with them."""
         message = dict(self.body)
         if self.arrays:
-            payload = dict(message.get("payload") or {})
-            message["payload"] = payload | {name: _as_json(*kept) for name, kept in self.arrays.items()}
+            found = {name: array if arrays else _as_json(form, array) for name, (form, array) in self.arrays.items()}
+            message["payload"] = {**(message.get("payload") or {}), **found}
         return message
 
 
-def encode(message: Mapping[str, Any], *, worth: int = WORTH_FRAMING) -> tuple[bytes, str]:
-    """(bytes, media type): JSON for a small message, a frame where one field has at least `worth` numbers."""
+def encode(message: Mapping[str, Any], *, worth: int = WORTH_FRAMING, public: bool = False) -> tuple[bytes, str]:
+    """(bytes, media type): JSON for a small message, a frame where one field has at least `worth` numbers. Arrays of
+    the payload are written like the lists and texts they stand for. What is `public` may be compressed."""
     payload = message.get("payload")
-    sizes = [len(v) for v in payload.values() if isinstance(v, (list, str))] if isinstance(payload, Mapping) else []
-    if max(sizes, default=0) < worth:
-        return json.dumps(message, allow_nan=False).encode(), JSON
-    return write(split(message)), MEDIA_TYPE
+    values = payload.values() if isinstance(payload, Mapping) else ()
+    if max((len(v) for v in values if isinstance(v, (list, str, np.ndarray))), default=0) < worth:
+        return _as_text(message), JSON
+    return write(split(message), public=public), MEDIA_TYPE
 
 
 def decode(content: bytes, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """The message in a frame, as if it had come as JSON."""
     return read(content, most_bytes=most_bytes).message()
+
+
+def _as_text(message: Mapping[str, Any]) -> bytes:
+    """A message as JSON. Arrays are numbers and finite, or are looked at one by one: writing them is most of the work
+    of a short answer, and the quick writer writes what is not a number, too."""
+    payload = message.get("payload")
+    arrays = [v for v in payload.values() if isinstance(v, np.ndarray)] if isinstance(payload, Mapping) else []
+    if not arrays or not isinstance(payload, Mapping):
+        return json.dumps(message, allow_nan=False).encode()
+    body = {**message, "payload": plain(payload)}
+    if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in arrays):
+        return to_json(body)
+    return json.dumps(body, allow_nan=False).encode()
+
+
+def plain(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload with every array as JSON writes it."""
+    return {name: _written(value) if isinstance(value, np.ndarray) else value for name, value in payload.items()}
 
 
 def split(message: Mapping[str, Any]) -> Frame:
@@ -83,25 +111,24 @@ def split(message: Mapping[str, Any]) -> Frame:
         found = _as_array(value)
         if found is not None and len(arrays) < MOST_FIELDS:
             arrays[name] = found
-    rest = {name: value for name, value in payload.items() if name not in arrays}
+    rest = plain({name: value for name, value in payload.items() if name not in arrays})
     return Frame({**message, "payload": rest}, arrays)
 
 
-def write(frame: Frame) -> bytes:
-    """A frame as bytes; the same frame gives the same bytes."""
-    blocks = [array.tobytes() for _, array in frame.arrays.values()]
-    fields = [
-        {
-            "name": name,
-            "form": form,
-            "dtype": array.dtype.str,
-            "shape": list(array.shape),
-            "sha256": hashlib.sha256(block).hexdigest(),
-        }
-        for (name, (form, array)), block in zip(frame.arrays.items(), blocks, strict=True)
-    ]
+def write(frame: Frame, *, public: bool = False) -> bytes:
+    """A frame as bytes; the same frame gives the same bytes. What is `public` is compressed where that is worth it."""
+    blocks, fields, version = [], [], VERSION
+    for name, (form, array) in frame.arrays.items():
+        block = array.tobytes()
+        told: dict[str, Any] = {"name": name, "form": form, "dtype": array.dtype.str, "shape": list(array.shape)}
+        told["sha256"] = hashlib.sha256(block).hexdigest()
+        if public and _shrinks(block):
+            block = _deflated(block)
+            told["deflated"], version = len(block), DEFLATED
+        blocks.append(block)
+        fields.append(told)
     header = json.dumps({"body": frame.body, "fields": fields}, allow_nan=False, separators=(",", ":")).encode()
-    return b"".join([_HEAD.pack(MAGIC, VERSION, 0, len(header)), header, *blocks])
+    return b"".join([_HEAD.pack(MAGIC, version, 0, len(header)), header, *blocks])
 
 
 def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
@@ -113,22 +140,27 @@ def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
     magic, version, zero, length = _HEAD.unpack_from(content)
     if magic != MAGIC or zero != 0:
         _refuse("does not start like a frame")
-    if version != VERSION:
-        _refuse(f"has another version than {VERSION}")
+    if version not in (VERSION, DEFLATED):
+        _refuse(f"has another version than {VERSION} and {DEFLATED}")
     start = _HEAD.size + length
     if length > MOST_HEADER or start > len(content):
         _refuse("has a header that is too long")
     body, fields = _header(content[_HEAD.size : start])
     payload = body.get("payload")
     arrays: dict[str, tuple[Form, Array]] = {}
+    opened = 0
     for told in fields:
-        name, form, dtype, shape = _field(told)
+        name, form, dtype, shape, deflated = _field(told, version)
         if name in arrays or (isinstance(payload, dict) and name in payload):
             _refuse("names a field twice")
-        end = start + math.prod(shape) * dtype.itemsize
+        size = math.prod(shape) * dtype.itemsize
+        opened += size
+        end = start + (size if deflated is None else deflated)
         if end > len(content):
             _refuse("is cut off")
-        block = content[start:end]
+        if opened > most_bytes:
+            _refuse(f"is larger than {most_bytes} bytes once it is opened")
+        block = content[start:end] if deflated is None else _inflated(content[start:end], size)
         if hashlib.sha256(block).hexdigest() != told["sha256"]:
             _refuse("has an array that does not match its SHA-256")
         array = np.frombuffer(block, dtype=dtype).reshape(shape)
@@ -158,8 +190,9 @@ def _header(raw: bytes) -> tuple[dict[str, Any], list[Any]]:
     return body, fields
 
 
-def _field(told: Any) -> tuple[str, Form, np.dtype[Any], tuple[int, ...]]:
-    if not isinstance(told, dict) or set(told) != {"name", "form", "dtype", "shape", "sha256"}:
+def _field(told: Any, version: int) -> tuple[str, Form, np.dtype[Any], tuple[int, ...], int | None]:
+    allowed = {"deflated"} if version == DEFLATED else set()
+    if not isinstance(told, dict) or set(told) - allowed != {"name", "form", "dtype", "shape", "sha256"}:
         _refuse("has a field without name, form, dtype, shape and sha256")
     name, form, dtype, shape = told["name"], told["form"], told["dtype"], told["shape"]
     if not isinstance(name, str) or not 0 < len(name) <= 200:
@@ -170,7 +203,34 @@ def _field(told: Any) -> tuple[str, Form, np.dtype[Any], tuple[int, ...]]:
         _refuse("has a field whose type does not fit its form")
     if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int or not 0 <= shape[0] <= 2**40:
         _refuse("has a field of an unknown shape")
-    return name, form, _DTYPES[dtype], tuple(shape)
+    deflated = told.get("deflated")
+    if "deflated" in told and (type(deflated) is not int or not 0 <= deflated <= 2**40):
+        _refuse("has a field of an unknown length")
+    return name, form, _DTYPES[dtype], tuple(shape), deflated
+
+
+def _shrinks(block: bytes) -> bool:
+    """Whether compressing is worth it, by a look at a piece from the middle."""
+    if len(block) < _WORTH_DEFLATING:
+        return False
+    middle = len(block) // 2
+    return len(_deflated(block[middle : middle + _PROBE_BYTES])) < _SHRINKS * _PROBE_BYTES
+
+
+def _deflated(block: bytes) -> bytes:
+    return zlib.compress(block, 1, -zlib.MAX_WBITS)
+
+
+def _inflated(block: bytes, size: int) -> bytes:
+    """Exactly `size` bytes, whatever the block claims to hold: no more than one beyond it is ever made."""
+    opening = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        opened = opening.decompress(block, size + 1)
+    except zlib.error:
+        _refuse("has an array that cannot be opened")
+    if len(opened) != size or not opening.eof or opening.unused_data:
+        _refuse("has an array of another length than it says")
+    return opened
 
 
 def _as_array(value: object) -> tuple[Form, Array] | None:
@@ -183,16 +243,27 @@ def _as_array(value: object) -> tuple[Form, Array] | None:
         if base64.b64encode(raw).decode("ascii") != value:
             return None
         return "base64", np.frombuffer(raw, dtype="|u1")
+    if isinstance(value, np.ndarray):
+        form: Form = "base64" if value.dtype == np.uint8 else "list"
+        known = value.ndim == 1 and value.dtype.str in _DTYPES and (value.dtype.kind != "f" or np.isfinite(value).all())
+        long = (len(value) + 2) // 3 * 4 if form == "base64" else len(value)
+        return (form, value) if known and long >= SHORTEST else None
     if isinstance(value, list) and len(value) >= SHORTEST:
-        if all(type(item) is int and -(2**63) <= item < 2**63 for item in value):
+        kinds = set(map(type, value))
+        if kinds == {int} and min(value) >= -(2**63) and max(value) < 2**63:
             return "list", np.array(value, dtype="<i8")
-        if all(type(item) is float and math.isfinite(item) for item in value):
-            return "list", np.array(value, dtype="<f8")
+        if kinds == {float}:
+            array = np.array(value, dtype="<f8")
+            return ("list", array) if np.isfinite(array).all() else None
     return None
 
 
 def _as_json(form: Form, array: Array) -> Any:
     return base64.b64encode(array.tobytes()).decode("ascii") if form == "base64" else array.tolist()
+
+
+def _written(array: Array) -> Any:
+    return _as_json("base64" if array.dtype == np.uint8 else "list", array)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from thebes.privacy.faults import Mistake
 from thebes.tokens import Parameters, encoding
 from thebes.tokens.parameters import PUBLIC
+from thebes.wire import frames
 
 MOST_MEMBERS = 1_000_000
 _FIELDS = {"name", "epoch", "frozen", "minimum", "size", "digest", "parameters", "members", "names", "record"}
@@ -115,6 +116,6 @@ def report_of(ask_id: str, payload: Mapping[str, Any]) -> bytes:
     import rfc8785
 
     try:
-        return rfc8785.dumps({"ask_id": ask_id, "payload": dict(payload)})
+        return rfc8785.dumps({"ask_id": ask_id, "payload": frames.plain(payload)})
     except (ValueError, TypeError, RecursionError, OverflowError):
         raise Mistake("payload", "has a number or text without a canonical JSON form") from None
