@@ -70,6 +70,17 @@ class Additive:
         draw = randomness.laplace if self.kind == "laplace" else randomness.gaussian
         return draw(fine, scale=self.drawn_scale).astype(np.float64) / self.finer
 
+    def drawn(self, shape: tuple[int, ...], randomness: Randomness) -> Integers:
+        """Noise alone, in steps of its own grid, for `joined`: many draws at once, before there are totals."""
+        draw = randomness.laplace if self.kind == "laplace" else randomness.gaussian
+        return draw(np.zeros(shape, dtype=np.int64), scale=self.drawn_scale)
+
+    def joined(self, totals: Integers, drawn: Integers) -> Floats:
+        """What `add` gives, with noise that was drawn before and serves once. (Samplers stop at 2^61; of scales they
+        take, noise gets there less than once in e^2000.)"""
+        room = LARGEST_TOTAL // self.finer
+        return (np.clip(totals, -room, room) * self.finer + drawn).astype(np.float64) / self.finer
+
 
 @dataclass(frozen=True, slots=True)
 class Laplace:

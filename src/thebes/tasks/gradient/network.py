@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,64 +22,17 @@ from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.mechanisms.additive import Additive, Gaussian
 from thebes.privacy.mechanisms.local.privunit import MOST_DIMENSIONS, STEPS, PrivUnit
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
-from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import Sensitivity
+from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector
 from thebes.tasks.contributions import Slot
-from thebes.tasks.document import FAILURE, Range, Values
+from thebes.tasks.document import FAILURE, Bounds, Range, Values
 from thebes.tasks.gradient.kind import GradientDocument
 
 REPORT = "report"
-BITS = 16  #: a gradient's coordinate is rounded to clip / 2^BITS
 _LARGEST = float(2**30)  #: no report of a coordinate, in multiples of clip, may be larger
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class LocalGaussianVector:
-    """A gradient of length at most `clip`, on a grid, with Gaussian noise for two gradients 2 clip apart.
-
-    Each coordinate is rounded to `step`; rounding moves a vector by at most sqrt(d)/2 steps, so two rounded ones differ
-    by at most 2 clip/step + sqrt(d). The analytic ratio for (epsilon, delta) and the discrete noise's slack are those
-    of `mechanisms.additive` (Balle & Wang 2018). The seed's noise for distance `clip` would promise half as much.
-    """
-
-    dimension: int
-    epsilon: Decimal
-    delta: Decimal
-    clip: float
-    noise: Additive
-    name: str = "local-gaussian"
-
-    @classmethod
-    def calibrated(cls, dimension: int, epsilon: Decimal, delta: Decimal, clip: float) -> LocalGaussianVector:
-        reach = math.ceil((2 * 2**BITS + math.sqrt(dimension)) ** 2 * (1 + 1e-12))
-        sensitivity = Sensitivity(math.ceil(math.sqrt(reach * dimension)), reach, dimension)
-        return cls(dimension, epsilon, delta, clip, Gaussian(epsilon, delta).noise(sensitivity))
-
-    @property
-    def step(self) -> float:
-        return self.clip / (1 << BITS)
-
-    def perturb(self, gradients: Floats, randomness: Randomness) -> Floats:
-        """Noised gradients in units of clip, each row with its own noise."""
-        steps = np.rint(gradients / self.step).astype(np.int64)
-        noised = self.noise.add(steps, randomness) / 2**BITS
-        return np.asarray(np.clip(noised, -_LARGEST, _LARGEST))
-
-    def decode(self, reports: NDArray[Any]) -> Floats:
-        return np.asarray(reports, dtype=np.float64) * self.clip
-
-    def expected_error(self) -> float:
-        """Expected squared distance of one report."""
-        scale = self.noise.drawn_scale / self.noise.finer * self.step
-        return float(self.dimension * scale**2)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"scale": self.noise.drawn_scale / self.noise.finer * self.step, "clip": self.clip, "bits": BITS}
 
 
 Mechanism = LocalGaussianVector | PrivUnit
@@ -188,7 +141,20 @@ def _mechanism(document: GradientDocument, dimension: int, epsilon: Decimal, del
 # --- rows as the numbers the network takes ----------------------------------------------------------------
 
 
-def tables(document: GradientDocument, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+class Tabular(Protocol):
+    """A document that says which columns are inputs and outputs of a network."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def bounds(self) -> Bounds | None: ...
+
+
+def tables(document: Tabular, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """(inputs, targets, usable): one line for each row; a row without a target is not usable."""
     inputs = [_encoded(document, rows, column)[0] for column in document.inputs]
     usable = np.ones(len(rows.person), dtype=np.bool_)
@@ -206,7 +172,7 @@ def tables(document: GradientDocument, rows: Rows) -> tuple[Floats, Floats, NDAr
     return np.concatenate(inputs, axis=1), np.concatenate(targets, axis=1), usable
 
 
-def _encoded(document: GradientDocument, rows: Rows, column: str) -> tuple[Floats, NDArray[np.bool_]]:
+def _encoded(document: Tabular, rows: Rows, column: str) -> tuple[Floats, NDArray[np.bool_]]:
     bound = (document.bounds or {}).get(column)
     if isinstance(bound, Values):
         index, missing = rows.categories(column, bound.values)

@@ -1,0 +1,245 @@
+"""The aggregator of a draw-discard task: k instances for each learning rate, drawn for an ask, replaced by an answer.
+
+It never ends by itself, keeps no contribution (but for the last outliers in quarantine), and can answer at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.faults import Fault, Mistake
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import FAILURE
+from thebes.tasks.draw_discard.instances import Floats, Instances
+from thebes.tasks.draw_discard.kind import DrawDiscardDocument
+from thebes.tasks.draw_discard.outliers import Outliers
+from thebes.tasks.draw_discard.plan import LANE, VERSION, WEIGHTS, plan
+from thebes.tasks.draw_discard.release import Standing, released
+from thebes.tasks.gathering import Arrays, Gathering
+from thebes.tasks.release import Release
+from thebes.tasks.shape import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed, Wait
+
+MOST_QUARANTINED = 20  #: of the latest outliers are kept to be looked at
+
+
+class DrawDiscardAggregator(Gathering):
+    document: DrawDiscardDocument
+
+    def __init__(self, document: Any, setting: Setting) -> None:
+        super().__init__(document, setting)
+        self._plan = plan(document)
+        self.outliers = Outliers(document.instances, self._plan.weights, document.false_positives)
+        self.quarantine: list[tuple[int, Floats]] = []  #: (lane, model) of the latest outliers
+        self._failures = np.zeros(0 if self._plan.failures is None else self._plan.failures.size, dtype=np.int64)
+        self._checked: list[tuple[int, Floats]] = []  # by lane: (updates, average) when the target was last looked at
+        self._settled = False
+        self._shown: tuple[tuple[int, ...], Release] | None = None
+
+    @cached_property
+    def lanes(self) -> tuple[Instances, ...]:
+        """The instances of each learning rate; drawn when first needed, so that a restored aggregator draws none."""
+        made, count = self._plan, self.document.instances
+        randomness = self.setting.randomness
+        return tuple(
+            Instances.around(made.start, count, made.first_deviation * rate, randomness) for rate in self.document.rates
+        )
+
+    # --- the shape --------------------------------------------------------------------------------------
+
+    @property
+    def together(self) -> int | None:
+        return 1
+
+    @property
+    def endless(self) -> bool:
+        return True
+
+    @property
+    def accepted(self) -> int:
+        """How many contributions it has, over every turn."""
+        return sum(self.counts)
+
+    @property
+    def updates(self) -> int:
+        """How many of them were mixed in."""
+        return sum(lane.updates for lane in self.lanes)
+
+    def layout(self, part: str, partition: int = 0) -> Layout:
+        return self._plan.layout()
+
+    def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
+        """Draw an instance of any lane. `weights` is an array; how it travels is the wire's business."""
+        if self.state is not State.OPEN:
+            return Closed()
+        if packet >= len(self.counts) or self.accepted >= self.wanted:
+            return Wait(1.0)
+        several, randomness = len(self.lanes), self.setting.randomness
+        lane = 0 if several == 1 else int(randomness.below(several, 1)[0])
+        drawn = self.lanes[lane].draw(randomness)
+        payload = {"weights": drawn.weights, "version": drawn.version, "lane": lane}
+        ask_id = f"{self._digest[:16]}.{lane}.{drawn.version}"
+        return Ask(ask_id, self.parts[packet], self.phase, payload, self.document.deadline)
+
+    def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
+        """Whether a model of such a lane and version was ever there to be drawn."""
+        digest, _, rest = ask_id.partition(".")
+        lane, _, version = rest.partition(".")
+        if self.state is not State.OPEN or digest != self._digest[:16] or packet >= len(self.counts):
+            return False
+        if not all(text.isascii() and text.isdigit() and len(text) <= 16 for text in (lane, version)):
+            return False
+        if int(lane) >= len(self.lanes) or int(version) > self.lanes[int(lane)].updates:
+            return False
+        self._fresh(int(lane), int(version))
+        return True
+
+    def examine(self, contributions: Contributions) -> Contributions:
+        """Refuse what no honest owner could have sent now; whether it is an outlier is judged when it is heard."""
+        examined = super().examine(contributions)
+        for lane, version in zip(examined.fields[LANE], examined.fields[VERSION], strict=True):
+            if int(version) > self.lanes[int(lane)].updates:
+                raise Mistake(f"payload.{VERSION}", "is of a model that does not exist yet")
+            self._fresh(int(lane), int(version))
+        return examined
+
+    def accept(self, contributions: Contributions) -> None:
+        if self.state is not State.OPEN or contributions.part not in self.parts:
+            raise TaskClosed("this part of the task is closed; nothing was taken")
+        if contributions.partition != 0:
+            raise Mistake("partition", "is not one of this part's")
+        if self.accepted + contributions.count > self.wanted:
+            raise TaskClosed("this task has all the contributions it wants; nothing was taken")
+        if contributions.count > 1:
+            raise Fault("every contribution answers an ask of its own; hear them one by one")
+        self.hear(self.examine(contributions))
+        self.counts[self.parts.index(contributions.part)] += contributions.count
+
+    def hear(self, contributions: Contributions) -> None:
+        """Discard an instance for the one that came, unless that is an outlier."""
+        for row in range(contributions.count):
+            lane = int(contributions.fields[LANE][row])
+            weights = np.asarray(contributions.fields[WEIGHTS][row], dtype=np.float64)
+            if self._outlying(lane, int(contributions.fields[VERSION][row]), weights):
+                self._set_aside(lane, weights)
+            else:
+                self.lanes[lane].discard(weights, self.setting.randomness)
+                self._look_at_target(lane)
+            if self._plan.failures is not None:
+                self._failures += np.bincount([int(contributions.fields[FAILURE][row])], minlength=len(self._failures))
+
+    def advance(self, now: datetime, absent: int = 0) -> None:
+        """End it when it is full, has met its target, or its time is over."""
+        if self.state is not State.OPEN:
+            return
+        deadline = self.document.deadline
+        late = deadline is not None and now >= deadline
+        if late or self.accepted >= self.wanted or (self._settled and self._enough):
+            self.close()
+
+    def close(self) -> None:
+        """End it. What was learned stays as it is; too little of it is nothing."""
+        if self.state is State.OPEN:
+            self.state = State.DONE if self._enough else State.EXPIRED
+
+    def conclude(self) -> Release | None:
+        return self.release()
+
+    def release(self) -> Release | None:
+        """The average as it stands, once enough was mixed in."""
+        if not self._enough or self.state is State.EXPIRED:
+            return None
+        of = (*(lane.updates for lane in self.lanes), self.accepted)
+        if self._shown is None or self._shown[0] != of:
+            self._shown = of, released(self.document, self.setting, self._stand(), self.notes)
+        return self._shown[1]
+
+    @property
+    def _enough(self) -> bool:
+        return self.updates >= (1 if self.setting.simulated else self.document.min_count)
+
+    # --- who is heard -----------------------------------------------------------------------------------
+
+    def _fresh(self, lane: int, version: int) -> None:
+        if self.lanes[lane].updates - version > self.document.stalest:
+            self.lanes[lane].stale += 1
+            raise StaleContribution(
+                f"the model this was made from is more than {self.document.stalest} updates old; it was not taken"
+            )
+
+    def allowed(self, lane: int, version: int) -> Floats:
+        """How far from a lane's average the weights of an update of that version may lie."""
+        rate = self.document.rate(lane, version)
+        deviation = rate * self._plan.hiding.variance**0.5
+        return self.outliers.allowed(self.lanes[lane].variance(), deviation, rate * self.document.clip)
+
+    def _outlying(self, lane: int, version: int, weights: Floats) -> bool:
+        if not self.outliers.active:
+            return False
+        return bool((np.abs(weights - self.lanes[lane].mean()) > self.allowed(lane, version)).any())
+
+    def _set_aside(self, lane: int, weights: Floats) -> None:
+        if self.document.outliers == "refuse":
+            self.lanes[lane].refused += 1
+            raise OutlyingContribution("this model lies too far from the others to be mixed in; it was not taken")
+        self.lanes[lane].quarantined += 1
+        self.quarantine = [*self.quarantine, (lane, weights)][-MOST_QUARANTINED:]
+
+    def _look_at_target(self, lane: int) -> None:
+        target, instances = self.document.target, self.lanes[lane]
+        if target is None or lane != self.document.kept or instances.updates % target.over:
+            return
+        average = instances.mean()
+        if self._checked:
+            self._settled = bool(np.abs(average - self._checked[0][1]).max() < target.moved)
+        self._checked = [(instances.updates, average)]
+
+    # --- keeping ----------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """Everything beside the instances, as JSON: small, so that it can be written with every batch."""
+        return {
+            "lanes": [lane.facts() for lane in self.lanes],
+            "failures": self._failures.tolist(),
+            "settled": self._settled,
+            "checked": [(updates, average.tolist()) for updates, average in self._checked],
+        }
+
+    def recall(self, facts: Mapping[str, Any]) -> None:
+        """The inverse of `facts`."""
+        for lane, told in zip(self.lanes, facts["lanes"], strict=True):
+            lane.recall(told)
+        self._failures = np.asarray(facts["failures"], dtype=np.int64)
+        self._settled = bool(facts["settled"])
+        self._checked = [(int(updates), np.asarray(average)) for updates, average in facts["checked"]]
+        self._shown = None
+
+    def memory(self) -> tuple[dict[str, Any], Arrays]:
+        for lane in self.lanes:  # so that whoever goes on here and whoever restores this go on from the same sums
+            lane.settle()
+        arrays: dict[str, NDArray[np.generic]] = {f"lane-{i}": lane.models for i, lane in enumerate(self.lanes)}
+        if self.quarantine:
+            arrays["quarantine"] = np.array([weights for _, weights in self.quarantine])
+        return {**self.facts(), "quarantined": [lane for lane, _ in self.quarantine]}, arrays
+
+    def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        rates = range(len(self.document.rates))
+        self.__dict__["lanes"] = tuple(Instances(np.asarray(arrays[f"lane-{i}"])) for i in rates)
+        self.recall(facts)
+        kept = zip(facts["quarantined"], arrays.get("quarantine", ()), strict=True)
+        self.quarantine = [(int(lane), np.asarray(weights, dtype=np.float64)) for lane, weights in kept]
+
+    def _stand(self) -> Standing:
+        failures = None
+        if self._plan.failures is not None:
+            counted = np.repeat(np.arange(len(self._failures)), self._failures)
+            failures = self._plan.failures.estimate(counted) if len(counted) else None
+        return Standing(self.lanes, self.accepted, failures, self.outliers, self.allowed)
+
+
+AGGREGATOR = DrawDiscardAggregator

@@ -1,0 +1,85 @@
+"""What the certificate of a draw-discard task says: what is proved against everybody, and, labelled as estimates, what
+weaker adversaries would learn and what one contribution can move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.promise import Adjacency
+from thebes.tasks.draw_discard.kind import DrawDiscardDocument
+from thebes.tasks.draw_discard.plan import facts, plan
+from thebes.tasks.shape import Setting
+
+LATER = (100, 10_000)  #: updates after which an occasional onlooker is taken to look
+_SMALL = 1e-8  #: the delta of that estimate, as in the seed
+ESTIMATE = "estimate, not a guarantee; nothing is charged by it"
+
+
+def certificate(
+    document: DrawDiscardDocument,
+    setting: Setting,
+    contributors: int,
+    filtering: dict[str, Any],
+    notes: Sequence[str],
+) -> Certificate:
+    """The certificate of a release; `notes` are those that every certificate of such a task must hold."""
+    made = plan(document)
+    none = document.only_simulated is not None
+    said = [*notes]
+    if none:
+        said.append("NOT PRIVATE: the gradients of this simulation were not perturbed at all.")
+    if document.max_participations > 1:
+        said.append(
+            f"Contributions are counted, not contributors: one may have taken part {document.max_participations} times."
+        )
+    if not filtering["active"]:
+        said.append("Outliers were not looked for: too few instances say nothing about what is usual.")
+    said.append("The spread says how much the instances differ; it is no error bar of the weights.")
+    delta = 0.0 if made.hiding.pure else document.delta
+    return Certificate(
+        unit=setting.unit,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=document.epsilon,
+        delta=delta,
+        guarantee="none" if none else "approximate" if delta else "pure",
+        mechanism=f"{made.hiding.name} on each owner's clipped gradient",
+        parameters={**facts(document), "filter": filtering, "estimates": {} if none else estimates(document)},
+        bounds={c: b.model_dump(mode="json", exclude_none=True) for c, b in document.bounds.items()},
+        contributors=contributors,
+        trust="none",
+        notes=tuple(said),
+        simulated=setting.simulated,
+    )
+
+
+def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
+    """What one participation is expected to tell adversaries who see less than the channel.
+
+    internal: sees all instances right after the update, but not which one it was made from: (k - 1) / k of epsilon / 2
+    (the seed's lemma 1, an expectation over the server's coins). opportunistic: sees one instance T updates to it
+    later, which this owner's is in (in the end with a chance of 1 / k, lemma 2): the noise of T updates, taken as
+    normal with T times the variance, hides two gradients as far apart as clipping allows. That is lemma 3 with its
+    distance put right (2 clip by weight, 2 clip sqrt(p) for p weights) and its inequality solved as it stands.
+    """
+    made, k = plan(document), document.instances
+    epsilon = float(made.epsilon)
+    found: dict[str, Any] = {"says": ESTIMATE}
+    if k > 1:
+        found["internal"] = {"expected_epsilon": (k - 1) / k * epsilon / 2}
+    found["opportunistic"] = {
+        "delta": _SMALL,
+        "chance_to_be_there": 1 / k,
+        "epsilon": {
+            str(later): min(epsilon, _after(later, made.hiding.variance, made.hiding.distance)) for later in LATER
+        },
+    }
+    return found
+
+
+def _after(updates: int, variance: float, distance: float) -> float:
+    """The epsilon at which sqrt(updates * variance) = distance * sqrt(2 (ln(1 / (2 delta)) + epsilon)) / epsilon."""
+    squared = updates * variance / distance**2
+    return (1 + math.sqrt(1 + 2 * squared * math.log(1 / (2 * _SMALL)))) / squared

@@ -1,0 +1,125 @@
+"""A person's half of a draw-discard task: the drawn model, one noisy step further.
+
+Algorithm 1: B' = B - rate * M(G), G the mean or sum of the gradients over the person's rows at the drawn model B. M(G)
+is drawn on a public grid; what follows is a function of it and of what the server knows, so floats leak nothing more.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.learning.graph import GradientWorker, finite
+from thebes.learning.graph.weights import pack_flat, unpack_flat
+from thebes.privacy.faults import Mistake
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import FAILURE
+from thebes.tasks.draw_discard import families
+from thebes.tasks.draw_discard.features import Encoded
+from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
+from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
+from thebes.tasks.gradient.network import tables
+from thebes.tasks.shape import Ask, Claim
+
+#: for all that data can slow down in a network, after which what is missing counts as zero; no answer leaves earlier
+GRADIENT_SECONDS = 20.0
+_AT_ONCE = 2**22  #: numbers of designs or gradients held at a time
+
+
+class DrawDiscardOwner:
+    """`trusted` computes networks in this process: for simulations of one's own models only."""
+
+    def __init__(self, *, trusted: bool = False) -> None:
+        self._trusted = trusted
+
+    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+        """Everybody: who has no row sends the noise around nothing."""
+        return np.ones(rows.people, dtype=np.bool_)
+
+    def contribute(
+        self, document: DrawDiscardDocument, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+    ) -> Contributions:
+        """The drawn model changed by each of these people; one participation's share of epsilon is spent before."""
+        made = plan(document)
+        drawn, version, lane = _drawn(document, ask)
+        claim.consume(epsilon=made.epsilon, delta=made.delta)
+        if made.network is not None:
+            gradients = self._of_network(document, drawn, rows, claim)
+        else:
+            gradients = _of_family(document, drawn, rows)
+        rate = document.rate(lane, version)
+        fields: dict[str, NDArray[np.generic]] = {
+            WEIGHTS: stepped(drawn, rate, made.hiding.hide(gradients, randomness)),
+            VERSION: np.full(rows.people, version, dtype=np.int64),
+            LANE: np.full(rows.people, lane, dtype=np.int64),
+        }
+        if made.failures is not None:
+            fields[FAILURE] = made.failures.perturb(rows.failures.astype(np.int64), randomness)
+        return Contributions(ask.part, rows.people, fields)
+
+    def layout(self, document: DrawDiscardDocument, ask: Ask) -> Layout:
+        return plan(document).layout()
+
+    def _of_network(self, document: DrawDiscardDocument, drawn: Floats, rows: Rows, claim: Claim) -> Floats:
+        made = plan(document)
+        assert made.network is not None  # noqa: S101
+        kept = rows.at_most(MOST_ROWS)
+        inputs, targets, usable = tables(document, kept)
+        person, graph = kept.person[usable], made.network.model.graph
+        weights = unpack_flat(graph, pack_flat(graph, np.clip(drawn, -3e38, 3e38)))
+        gradients = np.zeros((rows.people, made.weights))
+        size = max(1, _AT_ONCE // made.weights)
+        with GradientWorker(str(document.model), str(document.loss), trusted=self._trusted) as worker:
+            if not self._trusted:  # from here on the rows decide how long it takes
+                worker.finish_by(time.monotonic() + GRADIENT_SECONDS)
+                hold = getattr(claim, "hold", None)
+                if hold is not None:
+                    hold(time.monotonic() + GRADIENT_SECONDS)
+            for start in range(0, len(person), size):
+                span = slice(start, start + size)
+                each = finite(worker.gradients(weights, inputs[usable][span], targets[usable][span]))
+                np.add.at(gradients, person[span], each)
+        if document.reduce == "mean":
+            gradients /= np.maximum(np.bincount(person, minlength=rows.people), 1)[:, None]
+        return gradients
+
+
+def _of_family(document: DrawDiscardDocument, drawn: Floats, rows: Rows) -> Floats:
+    features = plan(document).features
+    people, read = np.arange(rows.people), Encoded(features, rows)
+    gradients = np.zeros((rows.people, plan(document).weights))
+    deepest = read.rows_of(people)
+    step = max(1, _AT_ONCE // (features.count * max(1, rows.people)))
+    for start in range(0, deepest, step):
+        batch = read.batch(people, start, min(start + step, deepest))
+        gradients += families.gradients(str(document.family), drawn[None, :], batch)
+    return gradients
+
+
+def stepped(drawn: Floats, rate: float | Floats, perturbed: Floats) -> Floats:
+    """One step down the perturbed gradient, within what a contribution may hold."""
+    return np.asarray(np.clip(drawn - rate * perturbed, -FARTHEST, FARTHEST))
+
+
+def _drawn(document: DrawDiscardDocument, ask: Ask) -> tuple[Floats, int, int]:
+    """What the ask drew: a model of the consented size, its version, its lane."""
+    version, lane = ask.payload.get("version"), ask.payload.get("lane")
+    for field, value, below in (("version", version, 2**53), ("lane", lane, len(document.rates))):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
+            raise Mistake(field, "of the model that was sent is none of this task's; the server did not keep to it")
+    try:
+        weights = np.asarray(ask.payload.get("weights"), dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape != (plan(document).weights,) or not (np.abs(weights) <= FARTHEST).all():
+        raise Mistake("weights", "of the model that was sent are not this task's; the server did not keep to it")
+    return weights, int(version or 0), int(lane or 0)
+
+
+OWNER = DrawDiscardOwner()
+SIMULATED = DrawDiscardOwner(trusted=True)
