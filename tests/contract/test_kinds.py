@@ -123,6 +123,7 @@ SAMPLES = [
     ensemble("given-bins", bins={"age": [30.0, 60.0], "x0": [0.0], "x1": [0.5]}, subsets=3, votes="probability"),
     ensemble("scored", subsets=2, scoring_share=0.3, score="auc"),
     ensemble("odds", method="odds", bins=4, binning_steps=3),
+    ensemble("odds-scouted", method="odds", scouting_share=0.2, binning_steps=3),
     ensemble("odds-given", method="odds", feature_subsets=[["town", "age"], ["x0"]], perturbation="subset"),
     gradient("privunit"),
     gradient("gaussian", delta=1e-5, mechanism="gaussian", rounds=3, rounds_per_owner=2, diagnostics=0.1),

@@ -77,6 +77,8 @@ def auc(model: Any, people: dict[str, Any]) -> float:
         ({"groups": {"x0": [["a"], ["b"]]}}, "groups"),
         ({"subsets": 2, "subset_size": 3}, "subset_size"),
         ({"method": "odds", "subsets": 2}, "subsets"),
+        ({"scouting_share": 0.2}, "scouting_share"),
+        ({"method": "odds", "scouting_share": 0.2, "feature_subsets": [["x0"]]}, "scouting_share"),
         ({"feature_subsets": [["x0", "y"]]}, "feature_subsets"),
         ({"feature_subsets": [["x0"], ["x0", "x1"]], "subsets": 2}, "feature_subsets"),
         ({"diagnostics": 0.1}, "diagnostics"),
@@ -91,7 +93,7 @@ def test_what_cannot_work_is_refused_by_name(more: dict[str, Any], field: str) -
 
 
 def test_thresholds_and_scouts_have_phases_and_people_of_their_own() -> None:
-    document = checked(method="odds", bins=4, binning_steps=3, min_count=750)
+    document = checked(method="odds", scouting_share=0.2, bins=4, binning_steps=3, min_count=750)
     assert document.phases == 5
     assert [document.least_in(phase) for phase in range(5)] == [36, 36, 36, 215, 750]  # 10 % and 20 % of 1,072
     assert [document.packets(phase) for phase in range(5)] == [1] * 5
@@ -204,7 +206,7 @@ def test_an_ask_that_does_not_keep_to_the_document_is_not_answered(
 TOWNS = {"column": "town", "groups": [[0], [1], [2]]}
 TWO = {"groups": {"town": [["a", "b"], ["c"]]}}
 PAIRS = {"feature_subsets": [["x0", "x1"], ["x2", "town"]], "bins": GIVEN}
-CHOSEN = {"method": "odds", "bins": {**GIVEN, "x0": [-1.0, 1.0]}}
+CHOSEN = {"method": "odds", "scouting_share": 0.2, "bins": {**GIVEN, "x0": [-1.0, 1.0]}}
 
 
 def cut_at(column: str, *thresholds: float) -> dict[str, Any]:
@@ -237,8 +239,8 @@ def cut_at(column: str, *thresholds: float) -> dict[str, Any]:
         (CHOSEN, 1, [cut_at("x0", 0.5)], "cuts"),
         ({**CHOSEN, **TWO}, 1, [{"column": "town", "groups": [[0, 2], [1]]}], "cuts"),
         ({**CHOSEN, "subset_size": 2}, 1, [cut_at("x0", 1.0), TOWNS], "together"),
-        ({"method": "odds", "bins": 3}, 7, [cut_at("x0", 1.0, 2.0)], None),
-        ({"method": "odds", "bins": 3}, 7, [cut_at("x0", 1.0, 2.0, 3.0)], "cuts"),
+        ({**CHOSEN, "bins": 3}, 7, [cut_at("x0", 1.0, 2.0)], None),
+        ({**CHOSEN, "bins": 3}, 7, [cut_at("x0", 1.0, 2.0, 3.0)], "cuts"),
     ],
 )
 def test_an_ask_for_more_than_the_document_says_is_not_answered(
@@ -373,6 +375,7 @@ def test_bins_that_tell_the_same_are_put_together_and_telling_features_come_firs
         {"votes": "probability", "classifier": "tree", "score": "auc"},
         {"training": "sampled", "bins": GIVEN},
         {"method": "odds"},
+        {"method": "odds", "scouting_share": 0.2},
         {"method": "odds", "feature_subsets": [["x0", "town"], ["x1"]], "bins": GIVEN},
     ],
     ids=lambda more: more.get("method", "vote") + str(len(more)),
@@ -512,7 +515,7 @@ def test_the_certificate_says_what_bending_peers_can_do_in_every_phase(people: d
         "in_one_partition_they_all_choose",
     }
     assert "in every phase" not in alone.text
-    told = thebes.simulate({**DOCUMENT, "method": "odds", "bins": 3}, people, seed=1).certificate
+    told = thebes.simulate({**DOCUMENT, "method": "odds", "scouting_share": 0.2, "bins": 3}, people, seed=1).certificate
     influence = told.parameters["influence"]
     coin = plan.question(plan.share(checked(method="odds", bins=3), 0))
     each = 1 / float(coin.hold - coin.stray)

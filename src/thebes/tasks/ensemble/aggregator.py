@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
-from thebes.tasks.ensemble import certifying, choosing, fitting, plan
+from thebes.tasks.ensemble import certifying, choosing, fitting, odds, plan
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.histogram import Floats, Histogram
@@ -189,7 +189,7 @@ class EnsembleAggregator(Gathering):
         document = self.document
         heard = [histogram for histograms in self._packets() for histogram in histograms if histogram.count]
         if document.method == "odds":
-            made = [fitting.odds(histogram, self._scouted(), self._base) for histogram in heard]
+            made = [odds.member(histogram, self._scouted(), self._base) for histogram in heard]
         else:
             made = [fitting.voter(document, histogram, self._base) for histogram in heard]
         return [Member.read(document, member.as_json()) for member in made]

@@ -1,4 +1,4 @@
-"""From noisy histograms to members: partition classifiers with their weights in the vote, or log-odds that add up.
+"""From noisy histograms to members that vote: partition classifiers and their weights; and the labels' shares.
 
 All of it is post-processing of what owners already perturbed, and costs nobody anything.
 """
@@ -22,7 +22,6 @@ from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.ensemble.model import Member
 
 RARE = 1e-3  #: no base rate is taken to be lower, so that cutting at it stays possible
-PSEUDO = 1.5  #: standard deviations of a cell's noise that are added to every cell before its odds are taken
 
 
 def base_rate(histograms: Sequence[Histogram]) -> Floats:
@@ -154,27 +153,3 @@ def rescored(document: EnsembleDocument, member: Member, heard: Histogram, base:
     if not heard.count:
         return member
     return replace(member, weight=score(document, np.eye(heard.cells.label.known), heard.table(), base))
-
-
-# --- log-odds ---------------------------------------------------------------------------------------------------
-
-
-def odds(histogram: Histogram, scouted: Sequence[Histogram], base: Floats) -> Member:
-    """What each combination of bins adds to the log-odds of each label. Noise is met by pseudo-counts in the labels'
-    base rate, so that a cell about which nothing is known adds nothing.
-
-    What scouts said about the same feature in finer bins counts too: of honest peers, they were others.
-    """
-    counts = histogram.table()
-    variance = np.full(len(counts), histogram.noise() ** 2)
-    for other in scouted:
-        cut, mine = other.cells.cuts[0], histogram.cells.cuts
-        places = cut.within(mine[0]) if len(mine) == 1 else None
-        if places is not None:
-            np.add.at(counts, places, other.table())
-            np.add.at(variance, places, other.noise() ** 2)
-    added = PSEUDO * np.sqrt(variance)[:, None] + 0.5
-    smoothed = counts + added * len(base) * base
-    by_label = smoothed / smoothed.sum(axis=0)
-    table = np.log(by_label / (smoothed.sum(axis=1, keepdims=True) / smoothed.sum()))
-    return Member(histogram.cells, 1.0, np.asarray(table))

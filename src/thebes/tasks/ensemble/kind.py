@@ -47,7 +47,8 @@ class EnsembleDocument(PeopleDocument):
     groups: dict[str, tuple[tuple[Scalar, ...], ...]] | None = None  #: categories that count as one
     binning_share: float = Field(default=0.1, gt=0, le=0.5)  #: of the people, asked about thresholds only
     binning_steps: int = Field(default=6, ge=1, le=30)
-    scouting_share: float = Field(default=0.2, gt=0, le=0.5)  #: of the people, for choosing the subsets of "odds"
+    #: of the people, asked first about single features to choose among them; none: "odds" joins them by public rule
+    scouting_share: float | None = Field(default=None, gt=0, le=0.5)
     #: of the people, who score the classifiers on their own rows; without it they are scored on the noisy histograms
     scoring_share: float | None = Field(default=None, gt=0, le=0.5)
     perturbation: Literal["auto", "krr", "rappor", "pq", "subset", "none"] = "auto"
@@ -118,6 +119,8 @@ class EnsembleDocument(PeopleDocument):
     def _subsets_fit(self) -> Self:
         if self.method == "odds" and self.subsets > 1:
             raise rule("subsets", 'must be 1 with "odds": each peer spends all of epsilon on one report')
+        if self.scouting_share is not None and (self.method == "vote" or self.feature_subsets is not None):
+            raise rule("scouting_share", 'chooses features for "odds" where no feature_subsets are given: leave it out')
         for subset in self.feature_subsets or ():
             if not subset or len(set(subset)) != len(subset) or not set(subset) <= set(self.features):
                 raise rule("feature_subsets", "must be lists of different features")
@@ -165,7 +168,7 @@ class EnsembleDocument(PeopleDocument):
     @property
     def scouting(self) -> int:
         """One where a phase with people of its own measures the features one by one to choose among them, else none."""
-        return 1 if self.method == "odds" and self.feature_subsets is None else 0
+        return 0 if self.scouting_share is None else 1
 
     @property
     def scoring(self) -> int:
@@ -190,7 +193,7 @@ class EnsembleDocument(PeopleDocument):
         if phase == self.learning:
             return self.min_count
         searchers = self.binning_share if self.searching else 0.0
-        scouts = self.scouting_share if self.scouting else 0.0
+        scouts = self.scouting_share or 0.0
         scorers = self.scoring_share or 0.0
         everybody = self.min_count / max(1 - searchers - scouts - scorers, 0.1)
         share = searchers / self.searching if phase < self.searching else scouts if phase < self.learning else scorers

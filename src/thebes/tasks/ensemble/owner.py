@@ -120,12 +120,12 @@ def _may(document: EnsembleDocument, ask: Ask, packet: int) -> Sequence[str]:
 
 def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:
     """Whether the document lets a packet be about these features together: scouts, and who answers where they chose,
-    are asked about one; else it is one of the given subsets, or as many as a packet holds."""
+    are asked about one; else it is one of the fixed subsets, or as many as a packet holds."""
     if document.scouting:
         return len(cells.columns) == 1
-    if document.feature_subsets is not None:
-        pool = document.feature_subsets[packet :: document.subsets]
-        return set(cells.columns) in [set(subset) for subset in pool]
+    fixed = plan.pool(document, packet)
+    if fixed is not None:
+        return set(cells.columns) in [set(subset) for subset in fixed]
     return len(cells.columns) <= document.subset_size
 
 

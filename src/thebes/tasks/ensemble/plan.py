@@ -26,6 +26,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.ensemble.ballot import outcomes
 from thebes.tasks.ensemble.cells import given
+from thebes.tasks.ensemble.joining import joints
 from thebes.tasks.ensemble.kind import MOST_CELLS, EnsembleDocument
 
 REPORT = "report"  #: the one field of every contribution
@@ -104,19 +105,52 @@ def block(document: EnsembleDocument, packet: int) -> tuple[str, ...]:
     return document.features[start : start + each + (packet < more)]
 
 
+def pool(document: EnsembleDocument, packet: int) -> tuple[tuple[str, ...], ...] | None:
+    """The subsets a packet may be about: the given ones, or with "odds" what public rule joins; None where they are
+    drawn, or scouts choose."""
+    if document.feature_subsets is not None:
+        return document.feature_subsets[packet :: document.subsets]
+    if document.method == "vote" or document.scouting:
+        return None
+    name = "auto" if document.perturbation == "none" else document.perturbation  # the same questions, without noise
+    labels, epsilon = given(document, document.label).size, share(document, document.learning)
+    found = _joined(tuple(_sizes(document).values()), labels, name, epsilon)
+    return tuple(tuple(document.features[place] for place in joint) for joint in found)
+
+
+@lru_cache(maxsize=256)
+def _joined(sizes: tuple[int, ...], labels: int, name: str, epsilon: Decimal) -> tuple[tuple[int, ...], ...]:
+    def noise(cells: int) -> float:
+        try:
+            return _mechanism(name, cells, epsilon).variance(1, 0.0)
+        except Mistake:  # epsilon is too small for so many cells
+            return math.inf
+
+    return joints(sizes, labels, noise, most_cells=MOST_CELLS)
+
+
+def _sizes(document: EnsembleDocument) -> dict[str, int]:
+    """Each feature's bins, as far as the document tells: of a range that is still to be cut, at most so many."""
+    looked_for = document.bins if isinstance(document.bins, int) else 2
+    sizes = {}
+    for feature in document.features:
+        cut = given(document, feature)
+        sizes[feature] = cut.size if cut.thresholds or cut.groups else looked_for + cut.size - 1
+    return sizes
+
+
 def partitions(document: EnsembleDocument) -> int:
     """Into how many peer partitions those fall who send packets, unless scouts chose what is asked about."""
-    if document.method == "odds" and document.feature_subsets is not None:
-        return len(document.feature_subsets)
-    return document.partitions
+    subsets = pool(document, 0) if document.method == "odds" else None
+    return document.partitions if subsets is None else len(subsets)
 
 
 def subset(document: EnsembleDocument, packet: int, partition: int) -> tuple[str, ...]:
-    """The features a peer partition is asked about in a packet: dealt out in turn from the given subsets, or from
+    """The features a peer partition is asked about in a packet: dealt out in turn from the fixed subsets, or from
     public shuffles of the packet's block, so that every feature is asked about equally often."""
-    if document.feature_subsets is not None:
-        pool = document.feature_subsets[packet :: document.subsets]
-        return pool[partition % len(pool)]
+    fixed = pool(document, packet)
+    if fixed is not None:
+        return fixed[partition % len(fixed)]
     features, size = block(document, packet), document.subset_size
     turn, place = divmod(partition, len(features) // size)
     seed = f"{document.digest} {packet} {turn}"
@@ -127,14 +161,9 @@ def subset(document: EnsembleDocument, packet: int, partition: int) -> tuple[str
 
 def affordable(document: EnsembleDocument) -> None:
     """Refuse a document whose histograms are too large, or whose epsilon is too small for them."""
-    looked_for = document.bins if isinstance(document.bins, int) else 2
-    sizes = {}
-    for feature in document.features:
-        cut = given(document, feature)
-        sizes[feature] = cut.size if cut.thresholds or cut.groups else looked_for + cut.size - 1
-    labels = given(document, document.label).size
+    sizes, labels = _sizes(document), given(document, document.label).size
     pieces = document.feature_subsets
-    if pieces is None and document.scouting:
+    if pieces is None and document.method == "odds":  # what is joined has no more cells than one histogram may have
         pieces = tuple((feature,) for feature in document.features)
     elif pieces is None:
         blocks = (block(document, packet) for packet in range(document.subsets))
