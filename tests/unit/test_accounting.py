@@ -527,9 +527,13 @@ def test_the_best_guess_is_reached_by_randomised_response():
 
 
 def test_a_meaning_is_a_sentence_with_its_numbers():
-    assert "73.1%" in meaning(1).sentence
-    assert "except with probability 1e-06" in meaning(1, 1e-6).sentence
-    assert "almost every time" in meaning(50).sentence
+    assert meaning(1).how_often == "at most 73.2 % of the time"  # 73.106: never told smaller than it is
+    assert meaning(1, 0.1).how_often == "at most 75.8 % of the time"  # 75.795: delta is in it
+    assert meaning(1e-9).how_often == "at most 50.1 % of the time"
+    assert meaning(50).how_often == "almost always"
+    assert meaning(1).sentence(which="which it was", seen="it") == (
+        "Somebody who has to guess, fifty-fifty, which it was is right at most 73.2 % of the time after seeing it."
+    )
 
 
 def test_a_curve_over_a_long_history_is_a_sum_like_any_other():

@@ -200,7 +200,7 @@ def test_the_price_stands_as_a_number_a_sentence_and_a_share(world: World) -> No
 def test_odds_are_never_told_smaller_than_they_are() -> None:
     assert words.guess(0.0000001) == "right at most 50.1 % of the time"
     assert words.guess(1.0) == "right at most 73.2 % of the time"  # 73.106
-    assert words.guess(20.0) == "right almost every time"
+    assert words.guess(20.0) == "right almost always"
 
 
 @pytest.mark.parametrize("state", State)

@@ -63,11 +63,11 @@ def test_the_printed_examples_are_accepted_verbatim(document) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "odds"), [(1.0, "be right at most 73.2 % of the time"), (20.0, "right almost always")]
+    ("epsilon", "odds"), [(1.0, "right at most 73.2 % of the time"), (20.0, "right almost always")]
 )
 def test_the_price_is_told_as_how_often_a_guess_is_right(epsilon: float, odds: str) -> None:
     told = registry.kind("bounded").explain(registry.check({**PETS, "epsilon": epsilon}))
-    assert f"{odds} after seeing what this task reveals" in told
+    assert f"{odds} after seeing everything you send" in told
 
 
 def test_the_printed_name_of_min_count_is_another_spelling() -> None:

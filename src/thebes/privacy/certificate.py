@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
 
@@ -60,12 +61,22 @@ class Certificate:
             "server": "This holds if the server that collected the answers keeps its promise.",
             "site": "This holds if the institution that holds the rows keeps its promise.",
         }[self.trust]
-        pieces = [promise, trust if self.guarantee != "none" else ""]
+        pieces = [promise, self._guess, trust if self.guarantee != "none" else ""]
         if self.estimated:
             pieces.append(f"Estimated from the data inside the same budget: {', '.join(self.estimated)}.")
         if self.simulated:
             pieces.append("Simulated: made with declared people or repeatable noise, so it protects nobody.")
         return " ".join(p for p in (*pieces, *self.notes) if p)
+
+    @property
+    def _guess(self) -> str:
+        """What somebody could learn at most; nothing where the figures are none that a guarantee can have: anybody may
+        have written them."""
+        try:
+            told = meaning(self.epsilon, self.delta)
+        except Mistake:
+            return ""
+        return "" if self.guarantee == "none" else told.sentence(which="which of the two it was", seen="that outcome")
 
     def as_json(self) -> dict[str, Any]:
         """The keys every reader may rely on."""

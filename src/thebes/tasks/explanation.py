@@ -1,9 +1,9 @@
-"""Plain words that every kind's explanation shares: what is read, what leaves, what the price means."""
+"""Plain words that every kind shares, wherever a person reads them: what is read, what leaves, what it costs, and what
+somebody could learn from it."""
 
 from __future__ import annotations
 
-import math
-
+from thebes.privacy.accounting.meaning import meaning
 from thebes.tasks.document import PeopleDocument
 
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
@@ -21,16 +21,54 @@ def what_is_read(document: PeopleDocument) -> str:
     return f"This task would like to read {'; '.join(pieces)}{BY_RUNNING}{document.featurizer.strip()}"
 
 
-def what_the_price_means(document: PeopleDocument) -> str:
-    """The price as odds: what somebody who already suspects something about you could learn at most."""
-    epsilon, delta = document.epsilon, document.delta
-    sure = math.exp(epsilon) / (1 + math.exp(epsilon)) if epsilon < 700 else 1.0
-    slack = f", except with a chance of {delta:g}" if delta else ""
+def what_leaves(*, trusted: bool) -> str:
+    """What leaves and who has to be trusted, in short; the same for every kind."""
+    if trusted:
+        return (
+            "Your values would leave as they are. You would have to trust the server: it promises to combine them with "
+            "other people's, to release the result with noise only, and to destroy them."
+        )
     return (
-        f"Price: epsilon {epsilon:g}{f', delta {delta:g}' if delta else ''}. Somebody who had to guess, fifty-fifty, "
-        f"which of two answers you gave would be right {_how_often(sure)} after seeing what this "
-        f"task reveals{slack}. This is all it may ever cost you, over every part of the task."
+        "Only what was changed at random on your own machine would leave. Nobody has to be trusted: the price holds "
+        "against everybody, the server too."
     )
+
+
+def sent_as_is(document: PeopleDocument, *, what: str, made: str) -> str:
+    """What leaves in a kind that trusts the server: `what` is sent, and everybody's becomes what is `made`."""
+    return (
+        f"If you accept, your machine sends {what} to the server, unchanged. You would have to trust the server: it "
+        f"promises to keep that only until at least {document.min_count} people have sent theirs, to turn these into "
+        f"{made} with random noise added, to let nothing else out, and to destroy what you sent."
+    )
+
+
+def changed_here(*, does: str, changes: str, then: str) -> str:
+    """What leaves in a kind that trusts nobody: what the machine `does` first, what it then `changes` at random, and
+    what becomes of it."""
+    return (
+        f"If you accept, your own machine {does}changes {changes} at random, so strongly that the price below holds "
+        f"against everybody, the server too. Only what was changed leaves. {then}"
+    )
+
+
+def what_somebody_could_learn(*, trusted: bool, epsilon: float, delta: float = 0.0) -> str:
+    """The price as odds, the same for every kind. Who holds the values as they are needs no guess: a trusted server is
+    not among those this is about."""
+    seen = "the answer" if trusted else "everything you send"
+    return meaning(epsilon, delta).sentence(which="which of two answers you gave", seen=seen)
+
+
+PRICE = "Price: "  #: begins the line of the price, so that a page which shows it elsewhere can leave it out
+#: what every price is
+IN_ALL = "This is all it may ever cost you, over every part of the task."
+
+
+def what_the_price_means(document: PeopleDocument) -> str:
+    """The price, and what somebody who already suspects something about you could learn for it at most."""
+    epsilon, delta = document.epsilon, document.delta
+    learned = what_somebody_could_learn(trusted=document.server == "trusted", epsilon=epsilon, delta=delta)
+    return f"{PRICE}epsilon {epsilon:g}{f', delta {delta:g}' if delta else ''}. {learned} {IN_ALL}"
 
 
 def how_many(document: PeopleDocument) -> str:
@@ -81,8 +119,3 @@ def together(document: PeopleDocument, *, leaves: str) -> str:
         "Nothing leaves before you agree.",
     ]
     return "\n".join(s for s in sentences if s)
-
-
-def _how_often(share: float) -> str:
-    # Rounded up: a risk is never told smaller than it is.
-    return "almost always" if share > 0.999 else f"at most {math.ceil(1000 * share) / 10:.3g} % of the time"

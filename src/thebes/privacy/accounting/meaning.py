@@ -22,15 +22,16 @@ class Meaning:
     fails: float  #: the probability with which `odds_factor` may not hold
 
     @property
-    def sentence(self) -> str:
-        guess = (
-            f"Someone who knows all the rest and sees the result guesses right at most {self.best_guess:.1%} of times"
-            if self.best_guess < 0.9995
-            else "Someone who knows all the rest and sees the result may guess right almost every time"
-        )
-        odds = f"it changes the odds of any belief about one contributor by a factor of at most {self.odds_factor:.3g}"
-        fails = f", except with probability {self.fails:.1g}" if self.fails else ""
-        return f"{guess} (a blind guess: 50.0%); {odds}{fails}."
+    def how_often(self) -> str:
+        """`best_guess` as it is told everywhere. Rounded up: a risk is never told smaller than it is."""
+        if self.best_guess > 0.999:
+            return "almost always"
+        return f"at most {math.ceil(round(1000 * self.best_guess, 9)) / 10:g} % of the time"
+
+    def sentence(self, *, which: str, seen: str) -> str:
+        """What somebody learns at most who knows all the rest, in the words that everybody is told. `best_guess` holds
+        for every outcome: delta is in it."""
+        return f"Somebody who has to guess, fifty-fifty, {which} is right {self.how_often} after seeing {seen}."
 
 
 def meaning(epsilon: exact.Number, delta: exact.Number = 0) -> Meaning:

@@ -96,12 +96,7 @@ class BasicKind:
         }.get(document.aggregator, f"the {document.aggregator}")
         return explanation.together(
             document,
-            leaves=(
-                "If you accept, that one value is sent to the server, which you would have to trust: it is kept "
-                f"only until there are at least {document.min_count} people's values, which are then combined into "
-                f"one result, {what}, with random noise added. Only that noisy result leaves the server; your "
-                "value is then destroyed."
-            ),
+            leaves=explanation.sent_as_is(document, what="that one value", made=f"one result ({what})"),
         )
 
 

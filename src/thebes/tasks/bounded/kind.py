@@ -57,14 +57,13 @@ class BoundedKind:
         return Price(document.epsilon, document.delta, unit)
 
     def explain(self, document: BoundedDocument) -> str:
-        columns = ", ".join(document.gives)
         return explanation.together(
             document,
-            leaves=(
-                f"If you accept, your {columns} are changed at random on your own machine, so strongly that the price "
-                "below holds against everybody, the server too. Only the changed values leave; the requestor sees "
-                "them one by one, and can trust no single one of them. A value you do not have is answered at random "
-                "as well."
+            leaves=explanation.changed_here(
+                does="",
+                changes=f"your {', '.join(document.gives)}",
+                then="The requestor sees the changed values one by one, and can trust no single one of them. A value "
+                "you do not have is answered at random as well.",
             ),
         )
 

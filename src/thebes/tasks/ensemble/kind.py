@@ -249,7 +249,6 @@ def _leaves(document: EnsembleDocument) -> str:
         if document.scoring
         else ""
     )
-    packets = "one packet" if document.packets(document.learning) == 1 else f"up to {document.subsets} packets"
     coarse = (
         " Some people are asked instead on which side of a threshold one of their numbers lies, so that it is known "
         "where to cut; who answers that sends no packet."
@@ -257,11 +256,14 @@ def _leaves(document: EnsembleDocument) -> str:
         else ""
     )
     scouts = " Some are asked early, to find out which of these columns matter." if document.scouting else ""
-    return (
-        f"If you accept, your own machine makes {packets}. Each holds a few of {columns}, in coarse steps, together "
-        f"with your {document.label}, changed at random so strongly that the price below holds against everybody, the "
-        f"server too, for all packets together.{coarse}{scouts}{scorers} From many packets the server learns a rule "
-        f"that predicts {document.label}; it can believe no single one."
+    packets = "one packet" if document.packets(document.learning) == 1 else f"up to {document.subsets} packets"
+    return explanation.changed_here(
+        does=f"makes {packets} of a few of {columns}, in coarse steps, together with your {document.label}, and ",
+        changes="all of it",
+        then=f"From many packets the server learns a rule that predicts {document.label}; it can believe no single one."
+        + coarse
+        + scouts
+        + scorers,
     )
 
 

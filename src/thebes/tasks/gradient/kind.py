@@ -106,12 +106,12 @@ class GradientKind:
         )
         return explanation.together(
             document,
-            leaves=(
-                f"If you accept, your own machine computes from your {columns} how a small network would have to "
-                "change to fit you better, shortens that direction and changes it at random, so strongly that the "
-                f"price below holds against everybody, the server too. You take part in {rounds} of "
-                f"{document.rounds}; only the changed directions leave. The network is data: no program of the "
-                "requestor runs on your machine."
+            leaves=explanation.changed_here(
+                does=f"computes from your {columns} in which direction a small network would have to change to fit you "
+                "better, shortens that direction, and ",
+                changes="it",
+                then=f"You take part in {rounds} of {document.rounds}. The network is data: no program of the "
+                "requestor runs on your machine.",
             ),
         )
 

@@ -81,11 +81,10 @@ class IntegratedKind:
     def explain(self, document: IntegratedDocument) -> str:
         return explanation.together(
             document,
-            leaves=(
-                f"If you accept, your {', '.join(document.columns)} are sent to the server, which you would have to "
-                f"trust: they are kept only until there are at least {document.min_count} people's, and then used to "
-                f"train one model ({document.model}, predicting {document.output}) with random noise added. Only "
-                "that noisy model leaves the server; your values are then destroyed."
+            leaves=explanation.sent_as_is(
+                document,
+                what=f"your {', '.join(document.columns)}",
+                made=f"one model ({document.model}, predicting {document.output})",
             ),
         )
 

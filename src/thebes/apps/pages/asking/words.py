@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from thebes.privacy.accounting.meaning import meaning
 
 KINDS = {
     "basic": "One statistic",
@@ -73,8 +74,5 @@ def trust(document: Mapping[str, Any]) -> str:
 
 
 def guess(price: Mapping[str, Any]) -> str:
-    """How often a fifty-fifty guess between two answers would be right, (e^epsilon + delta) / (e^epsilon + 1) of the
-    time, rounded up."""
-    epsilon, delta = price["epsilon"], price["delta"]
-    share = (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)) if epsilon < 700 else 1.0
-    return "almost always" if share > 0.999 else f"at most {math.ceil(1000 * share) / 10:g} % of the time"
+    """How often a fifty-fifty guess between two answers would be right."""
+    return meaning(price["epsilon"], price["delta"]).how_often

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from thebes.person.board import plain_text
 from thebes.person.participation import State
 from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
-from thebes.tasks.explanation import BY_RUNNING
+from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
 from thebes.wire.refusals import Unreachable
 
 
@@ -113,19 +112,14 @@ def purse(trust: str) -> str:
 
 def guess(epsilon: float, delta: float = 0.0) -> str:
     """How often somebody guesses right; rounded up."""
-    best = meaning(epsilon, delta).best_guess
-    if best > 0.999:
-        return "right almost every time"
-    return f"right at most {math.ceil(round(1000 * best, 6)) / 10:g} % of the time"
+    return f"right {meaning(epsilon, delta).how_often}"
 
 
-def odds(epsilon: float, delta: float = 0.0) -> str:
-    """The price as a plain sentence."""
-    slack = f", except with a chance of {figure(delta)}" if delta else ""
-    return (
-        f"Somebody who has to guess, fifty-fifty, which of two answers you gave is {guess(epsilon, delta)} "
-        f"after seeing what this reveals{slack}."
-    )
+def odds(task: Mapping[str, Any]) -> str:
+    """The price as plain sentences."""
+    price, trusted = task["price"], task["trust"] == "server"
+    learned = what_somebody_could_learn(trusted=trusted, epsilon=price["epsilon"], delta=price["delta"])
+    return f"{learned} {IN_ALL}"
 
 
 def strength(epsilon: float) -> str:
@@ -137,22 +131,15 @@ def strength(epsilon: float) -> str:
 
 
 def leaves(task: Mapping[str, Any]) -> str:
-    """What leaves and to whom, in one sentence."""
-    if task["trust"] == "server":
-        return (
-            "Your values would leave as they are. The coordinator promises to combine them with other people's, to "
-            "release the result with noise only, and to destroy them."
-        )
-    return (
-        "Only what was changed at random on this machine would leave. Nobody has to be trusted: the price holds "
-        "against the coordinator too."
-    )
+    """What leaves and who has to be trusted, in short."""
+    return what_leaves(trusted=task["trust"] == "server")
 
 
 def in_plain_words(task: Mapping[str, Any]) -> list[str]:
-    """The explanation without its SQL, which stands under Inspect."""
+    """The explanation without its SQL, which stands under Inspect, and without its price, which stands beside it."""
     running = BY_RUNNING + plain_text(str(task["document"].get("featurizer", "")).strip())
-    return str(task["explanation"]).replace(running, ".").splitlines()
+    told = str(task["explanation"]).replace(running, ".").splitlines()
+    return [line for line in told if not line.startswith(PRICE)]
 
 
 def leading(seen: Mapping[str, Any]) -> str:

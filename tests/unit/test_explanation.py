@@ -1,0 +1,78 @@
+"""What people are told of a task: the same sentences for every kind and in every place."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.apps.pages.asking import words as asking
+from thebes.apps.pages.own import words as own
+from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.tasks import explanation, registry
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+from test_kinds import SAMPLES
+
+ONE_OF_EACH = list(
+    {sample.document["type"]: sample for sample in SAMPLES if sample.document["type"] != "tally"}.values()
+)
+
+
+@pytest.fixture(params=ONE_OF_EACH, ids=lambda sample: sample.document["type"])
+def document(request: pytest.FixtureRequest) -> Any:
+    return registry.check(request.param.document)
+
+
+def told(document: Any) -> str:
+    return registry.kind(document.type).explain(document)
+
+
+def test_every_kind_says_what_leaves_in_one_of_two_ways(document: Any) -> None:
+    trusting = "You would have to trust the server: it promises to keep that only until at least "
+    changing = "at random, so strongly that the price below holds against everybody, the server too. Only what was "
+    assert (trusting in told(document)) == (document.server == "trusted")
+    assert (changing in told(document)) == (document.server == "untrusted")
+
+
+def test_every_kind_says_what_it_costs_and_what_somebody_could_learn_in_the_same_words(document: Any) -> None:
+    seen = "the answer" if document.server == "trusted" else "everything you send"
+    guess = meaning(document.epsilon, document.delta).how_often
+    assert (
+        f"Somebody who has to guess, fifty-fifty, which of two answers you gave is right {guess} after seeing {seen}. "
+        "This is all it may ever cost you, over every part of the task."
+    ) in told(document)
+
+
+def test_a_persons_page_says_what_the_explanation_says(document: Any) -> None:
+    trusted = document.server == "trusted"
+    task = {
+        "price": {"epsilon": document.epsilon, "delta": document.delta},
+        "trust": "server" if trusted else "none",
+    }
+    assert own.odds(task) in told(document)
+    beside = own.in_plain_words({"document": document.as_json(), "explanation": told(document)})
+    assert not [line for line in beside if "guess" in line]  # it stands in the card of the price, and only there
+    assert own.leaves(task) == explanation.what_leaves(trusted=trusted)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-6, 0.0), (0.5, 0.0), (1.0, 0.1), (2.0, 1e-6), (20.0, 0.0), (800.0, 0.0)]
+)
+def test_pages_and_certificate_tell_one_guess(epsilon: float, delta: float) -> None:
+    guess = meaning(epsilon, delta).how_often
+    certificate = Certificate(
+        Unit.DEVICE, Adjacency.REPLACE_ONE, epsilon, delta, "approximate" if delta else "pure", "test"
+    )
+    assert f"is right {guess} after seeing that outcome" in certificate.text
+    assert own.guess(epsilon, delta) == f"right {guess}"
+    assert asking.guess({"epsilon": epsilon, "delta": delta}) == guess
+
+
+def test_what_was_released_without_noise_names_no_guess() -> None:
+    bare = Certificate(Unit.DEVICE, Adjacency.REPLACE_ONE, 1.0, 0.0, "none", "none")
+    assert "guess" not in bare.text
