@@ -15,11 +15,12 @@ from thebes.data.store import Store
 from thebes.person.board import Board, NotListed, Offer
 from thebes.person.book import Book
 from thebes.person.membership import Memberships
+from thebes.person.packets import takes_tokens
 from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import Rule, in_force
 from thebes.person.settings import Settings
-from thebes.person.work import COMPUTING_SECONDS, Work, takes_tokens
+from thebes.person.work import COMPUTING_SECONDS, Work
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
 from thebes.tasks.shape import TaskClosed

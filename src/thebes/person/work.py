@@ -7,11 +7,10 @@ that happens to the data after consent shows outside.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from thebes.person.book import Book
 from thebes.person.length import filled
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing, Packet
+from thebes.person.packets import Packets, takes_tokens
 from thebes.person.participation import Participation, Sending, State, share
 from thebes.person.purse import Purse, Waiting
 from thebes.person.seal import Seal
@@ -29,7 +29,6 @@ from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import Document, PeopleDocument
-from thebes.tasks.packets import part_of, phase_of, slot_of
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
@@ -73,7 +72,7 @@ class Work:
         steady: bool = True,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
-        self._clock, self._steady, self._memberships = clock, steady, memberships
+        self._clock, self._steady, self._packets = clock, steady, Packets(book, memberships)
         self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
@@ -192,7 +191,7 @@ class Work:
                 participation, State.FAILED, "the task is not the one that was agreed to; nothing was sent"
             )
         ask = self._ask(participation, framed=True)
-        if self._passed(participation, ask):
+        if self._packets.passed(participation, ask):
             self._enough(participation)
             return None
         if isinstance(ask, Closed):
@@ -219,11 +218,11 @@ class Work:
     def _ask(self, participation: Participation, *, framed: bool = False) -> Ask | Wait | Closed:
         """What the server wants now; one that knows nothing of the task (any more) wants nothing."""
         try:
-            slot, packet = self._packet(participation)
-            asked = self._through(participation).ask(participation.task_id, slot, packet=packet, framed=framed)
+            slot, number = self._packets.slot(participation), self._packets.number(participation)
             document = participation.document
+            asked = self._through(participation).ask(participation.task_id, slot, packet=number, framed=framed)
             if framed and isinstance(asked, Ask) and takes_tokens(document) and document.phases > 1:
-                return self._as_its_slot(participation, document, asked, packet)
+                return self._as_its_slot(participation, document, asked, number)
             return asked
         except _LATER:
             raise
@@ -234,60 +233,22 @@ class Work:
         self, participation: Participation, document: PeopleDocument, asked: Ask, packet: int
     ) -> Ask | Wait | Closed:
         """The same again under the pseudonym of the part that a stranger was asked for; no other part's is shown."""
-        if not self._has(document, asked, participation):
+        if not self._packets.has(document, asked, participation):
             return asked  # refused when it is to be answered
-        slot = self._own(document).pseudonym(participation.task_id, document, asked.part)
+        slot = self._packets.pseudonym(participation, document, asked.part)
         again = self._through(participation).ask(participation.task_id, slot, packet=packet, framed=True)
         return Wait(1.0) if isinstance(again, Ask) and again.part != asked.part else again
-
-    def _packet(self, participation: Participation) -> tuple[str, int]:
-        """The slot of the packet that is to be sent now, and its number. Of a task with tokens it is the pseudonym of
-        the packet's part; where the phase is not known yet, nobody's."""
-        number = len(self._book.receipts(participation))
-        document = participation.document
-        if not takes_tokens(document):
-            return _slot(participation, number), number
-        if document.phases > 1 or number >= document.packets(0):
-            return secrets.token_hex(16), number
-        part = part_of(0, number, document.packets(0))
-        return self._own(document).pseudonym(participation.task_id, document, part), number
-
-    def _whose(self, participation: Participation, ask: Ask, payload: dict[str, Any]) -> dict[str, str]:
-        """Whose a message is: a pseudonym's, or with a token some member's."""
-        document = participation.document
-        if not takes_tokens(document):
-            return {"contributor": self._packet(participation)[0]}
-        return {"token": self._own(document).token(participation.task_id, document, ask.part, ask.ask_id, payload)}
-
-    def _own(self, document: PeopleDocument) -> Memberships:
-        if self._memberships is None:
-            raise Fault("a task with tokens was agreed to by a home that has no groups")
-        return self._memberships
-
-    def _has(self, document: PeopleDocument, ask: Ask, participation: Participation) -> bool:
-        """Whether the task has the part that is asked for, as this packet."""
-        packet = self._packet(participation)[1]
-        if not 0 <= ask.phase < document.phases or packet >= document.packets(ask.phase):
-            return False
-        return ask.part == part_of(ask.phase, packet, document.packets(ask.phase))
-
-    def _passed(self, participation: Participation, ask: Ask | Wait | Closed) -> bool:
-        """Whether the phase that has earlier packets of this participation ended before this one left."""
-        sent = [sending.part for sending in self._book.sendings(participation) if sending.receipt is not None]
-        if not sent or isinstance(ask, Wait):
-            return False
-        return isinstance(ask, Closed) or phase_of(ask.part) != phase_of(sent[0])
 
     def _computed(self, participation: Participation, ask: Ask) -> tuple[Sending, float]:
         """The bytes to send, and the moment before which how long they took may be the data's doing."""
         document = participation.document
         owner = registry.owner(document)
-        if isinstance(document, PeopleDocument) and not self._has(document, ask, participation):
+        if isinstance(document, PeopleDocument) and not self._packets.has(document, ask, participation):
             raise Refusal("the server asks for a part that this task does not have")
         made, paid = self._contribution(participation, ask)
         layout = owner.layout(document, ask)
         payload = next(iter(made.payloads(layout)))
-        whose = self._whose(participation, ask, payload)
+        whose = self._packets.whose(participation, ask, payload)
         message = {"ask_id": ask.ask_id, "part": ask.part, **whose, "payload": payload}
         body, media_type = frames.encode(message, worth=_WORTH_FRAMING)
         if media_type == frames.JSON:
@@ -328,7 +289,7 @@ class Work:
             self._pause(participation, participation.due_at - self._clock())
             return None
         ask = self._ask(participation)
-        if self._passed(participation, ask):
+        if self._packets.passed(participation, ask):
             self._enough(participation)
             return None
         if isinstance(ask, Closed):
@@ -362,7 +323,7 @@ class Work:
         except _LATER:
             raise
         except TaskClosed:
-            if self._packet(participation)[1]:
+            if self._packets.number(participation):
                 self._enough(participation)
                 return None
             note = "the task closed while it was on its way; whether it was counted is not known, its cost stays spent"
@@ -373,11 +334,8 @@ class Work:
 
     def _further(self, participation: Participation) -> Participation | None:
         """After a receipt: a further packet if the phase has one, else give back what was not needed."""
-        sendings, document = self._book.sendings(participation), participation.document
-        if isinstance(document, PeopleDocument) and all(sending.receipt is not None for sending in sendings):
-            phase = int(phase_of(sendings[0].part).removeprefix("phase-"))
-            if len(sendings) < document.packets(phase):
-                return self._book.move(participation, State.RESERVED)
+        if self._packets.further(participation):
+            return self._book.move(participation, State.RESERVED)
         self._purse.release(participation.claim_key)
         return None
 
@@ -441,18 +399,7 @@ class Work:
         return seconds > 0
 
     def _numbered(self, participation: Participation) -> Packet:
-        return participation.id, len(self._book.receipts(participation))
-
-
-def _slot(participation: Participation, number: int) -> str:
-    """The slot of a packet. Where there may be several none is the pseudonym itself, from which all others follow."""
-    document = participation.document
-    several = isinstance(document, PeopleDocument) and max(map(document.packets, range(document.phases))) > 1
-    return slot_of(participation.slot, number + 1) if several else participation.slot
-
-
-def takes_tokens(document: Document) -> TypeGuard[PeopleDocument]:
-    return isinstance(document, PeopleDocument) and document.anonymity == "token"
+        return participation.id, self._packets.number(participation)
 
 
 def _deadline(participation: Participation) -> float | None:
