@@ -1,21 +1,30 @@
 """Ensembles on Adult and OULAD: the paper's vote and log-odds from joint histograms, at equal person-level epsilon.
 
 Test-set AUC beside floors and goals; what colluding peers can do; seconds for 50,000 peers. `THEBES_DATA` holds the
-data. The thresholds, groups and subsets given here are what somebody who knows such data would write down before
-asking; where a document gives none, they are found privately inside the same epsilon.
+data; what is asked of them is in `thebes.experiments.anonml.asking`.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from thebes.experiments import datasets
+from thebes.experiments.anonml.asking import (
+    as_printed,
+    auc,
+    aucs,
+    automatic,
+    cut_by_hand,
+    joint,
+    one_by_one,
+    paper,
+    released,
+    scouted,
+)
 from thebes.experiments.datasets import People
 
 SEEDS = 3
@@ -46,144 +55,7 @@ def run() -> dict[str, Any]:
     return found
 
 
-# --- what is asked ------------------------------------------------------------------------------------------
-
-
-def paper(people: People, epsilon: float, **more: Any) -> dict[str, Any]:
-    """The paper's ensemble: medians found privately, one feature and the label in each of two packets."""
-    asked = {"subset_size": 1, "subsets": 2, "partitions": 20, **more}
-    groups = {"groups": _groups(people, epsilon, fine=True)} if people.name == "adult" else {}
-    return _document(people, epsilon, **asked, **groups)
-
-
-def automatic(people: People, epsilon: float) -> dict[str, Any]:
-    """Log-odds of single features: scouts measure privately which of them to ask about and which bins to merge."""
-    groups = {"groups": _groups(people, epsilon, fine=True)} if people.name == "adult" else {}
-    return _document(people, epsilon, method="odds", bins=_bins(people, epsilon), **groups)
-
-
-def joint(people: People, epsilon: float) -> dict[str, Any]:
-    """Log-odds of small joints of features, chosen by hand."""
-    return _document(
-        people,
-        epsilon,
-        method="odds",
-        bins=_bins(people, epsilon, for_joints=True),
-        groups=_groups(people, epsilon),
-        feature_subsets=_subsets(people, epsilon),
-    )
-
-
-def _document(people: People, epsilon: float, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "ensemble",
-        "epsilon": epsilon,
-        "min_count": 1000,
-        "featurizer": f"SELECT {', '.join(people.bounds)} FROM p.t",
-        "label": people.label,
-        "bounds": people.bounds,
-        **more,
-    }
-
-
-def _bins(people: People, epsilon: float, *, for_joints: bool = False) -> dict[str, list[float]]:
-    if people.name == "oulad":
-        if epsilon < 2 and for_joints:
-            return {"attempts": [1], "credits": [61], "registered": [-60], "score": [60], "submitted": [1]}
-        return {
-            "attempts": [1],
-            "credits": [61, 91],
-            "registered": [-100, -30],
-            "score": [1, 60, 75],
-            "submitted": [1, 2],
-        }
-    coarse: dict[str, list[float]] = {
-        "age": [34.5], "education": [12.5], "gain": [5000], "loss": [1500], "hours": [42]
-    }  # fmt: skip
-    fine: dict[str, list[float]] = {
-        "age": [25, 30, 35, 45, 60],
-        "education": [9, 10, 13, 14],
-        "gain": [1, 3000, 5000, 7000],
-        "loss": [1, 1500, 2000],
-        "hours": [35, 41, 50],
-    }
-    if not for_joints:
-        return fine if epsilon >= 2 else coarse
-    education = fine["education"] if epsilon >= 4 else [9, 13] if epsilon >= 2 else coarse["education"]
-    gain = fine["gain"] if epsilon >= 2 else coarse["gain"]
-    return {"age": [27, 35], "education": education, "gain": gain, "loss": fine["loss"], "hours": coarse["hours"]}
-
-
-def _groups(people: People, epsilon: float, *, fine: bool = False) -> dict[str, list[list[Any]]]:
-    values = {column: bound.get("values") for column, bound in people.bounds.items()}
-    if people.name == "oulad":
-        modules = ["BBB", "EEE"], ["DDD", "FFF"], ["CCC"]
-        return {
-            "module": _parted(values["module"], *modules)
-            if epsilon >= 2
-            else _parted(values["module"], ["CCC", "DDD", "FFF"]),
-            "education": _parted(values["education"], values["education"][:2]),
-            "deprivation": _parted(values["deprivation"], values["deprivation"][:5]),
-        }
-    country = {"country": _parted(values["country"], ["United-States"])}
-    if fine:
-        return country
-    white_collar = ["Exec-managerial", "Prof-specialty"], ["Tech-support", "Protective-serv", "Sales"]
-    manual = ["Craft-repair", "Transport-moving", "Adm-clerical"]
-    occupations = (*white_collar, manual) if epsilon >= 2 else (white_collar[0] + white_collar[1],)
-    return {
-        **country,
-        "married": _parted(values["married"], ["Married-civ-spouse", "Married-AF-spouse"]),
-        "occupation": _parted(values["occupation"], *occupations),
-    }
-
-
-def _parted(values: Sequence[Any], *groups: Sequence[Any]) -> list[list[Any]]:
-    named = {value for group in groups for value in group}
-    return [*(list(group) for group in groups), [value for value in values if value not in named]]
-
-
-def _subsets(people: People, epsilon: float) -> list[list[str]]:
-    if people.name == "oulad":
-        if epsilon < 2 or epsilon == 4:
-            return [["module"], ["score"], ["credits"]]
-        if epsilon < 4:
-            return [["module"], ["score"], ["credits", "submitted"], ["education"], ["attempts"], ["deprivation"]]
-        return [["module", "score"], ["credits", "submitted"], ["education", "attempts", "deprivation"]]
-    if epsilon < 2:
-        return [["married", "education"], ["gain", "age"], ["occupation", "hours"]]
-    return [["married", "education", "hours"], ["gain", "age"], ["occupation"], *([["loss"]] if epsilon >= 4 else [])]
-
-
 # --- what comes out -----------------------------------------------------------------------------------------
-
-
-def released(document: dict[str, Any], people: People, seed: int) -> Any:
-    """One simulated release."""
-    import thebes
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return thebes.simulate(document, people.train, seed=seed)
-
-
-def auc(people: People, model: Any) -> float:
-    """On the test set, of the label's second value."""
-    return _auc(people, model.predict_proba(people.test)[:, 1])
-
-
-def aucs(document: dict[str, Any], people: People, seeds: Iterable[int] = range(SEEDS)) -> list[float]:
-    return [auc(people, released(document, people, seed).model) for seed in seeds]
-
-
-def as_printed(people: People, release: Any) -> float:
-    """AUC of equation 2 to the letter: the same members, their labels cut at one half instead of the base rate."""
-    from thebes.data.rows import Rows
-
-    rows = Rows.one_each({feature: people.test[feature] for feature in people.features})
-    members = release.model.members
-    votes = sum(member.weight * (member.table[member.cells.places(rows), 1] >= 0.5) for member in members)
-    return _auc(people, votes)
 
 
 def compared(people: People, epsilon: float) -> dict[str, str]:
@@ -194,14 +66,17 @@ def compared(people: People, epsilon: float) -> dict[str, str]:
         "vote, cut at the base rate": [auc(people, release.model) for release in voted],
         "vote by probability": aucs(paper(people, epsilon, votes="probability"), people),
         "odds, automatic": aucs(automatic(people, epsilon), people),
+        "odds, chosen by scouts": aucs(scouted(people, epsilon), people),
+        "odds, automatic on bins by hand": aucs(cut_by_hand(people, epsilon), people),
         "odds, joints by hand": aucs(joint(people, epsilon), people),
+        "odds, their features one by one": aucs(one_by_one(people, epsilon), people),
     }
     told = {method: f"{np.mean(scores):.3f} +- {np.std(scores):.3f}" for method, scores in by_method.items()}
-    best = max(np.mean(by_method["odds, automatic"]), np.mean(by_method["odds, joints by hand"]))
     for word, targets in (("floor", FLOORS), ("goal", GOALS)):
         wanted = targets[people.name].get(epsilon)
-        if wanted is not None:
-            told[word] = f"{wanted:g} {'met' if best >= wanted else 'MISSED'}"
+        for method in () if wanted is None else ("odds, automatic", "odds, joints by hand"):
+            met = np.mean(by_method[method]) >= wanted
+            told[f"{word}, {method.removeprefix('odds, ')}"] = f"{wanted:g} {'met' if met else 'MISSED'}"
     return told
 
 
@@ -217,12 +92,6 @@ def _ceilings(people: People) -> dict[str, str]:
         "odds, joints by hand": {**joint(people, most), "perturbation": "none"},
     }
     return {name: f"{np.mean(aucs(document, people, [0])):.3f}" for name, document in asked.items()}
-
-
-def _auc(people: People, score: Any) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(people.test[people.label] == people.bounds[people.label]["values"][1], score))
 
 
 # --- poisoning ----------------------------------------------------------------------------------------------

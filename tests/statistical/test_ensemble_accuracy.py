@@ -43,7 +43,16 @@ def test_log_odds_of_joint_histograms_reach_the_floor(name: str, epsilon: float)
 @pytest.mark.parametrize(("epsilon", "floor"), [(2.0, 0.85), (8.0, 0.885)])
 def test_subsets_chosen_by_scouts_reach_nearly_as_far(epsilon: float, floor: float) -> None:
     table = people("adult")
-    assert np.mean(ensemble.aucs(ensemble.automatic(table, epsilon), table)) >= floor
+    assert np.mean(ensemble.aucs(ensemble.scouted(table, epsilon), table)) >= floor
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon"), [(name, epsilon) for name, floors in ensemble.FLOORS.items() for epsilon in floors]
+)
+def test_joints_by_public_rule_reach_the_floor(name: str, epsilon: float) -> None:
+    table = people(name)
+    asked = ensemble.automatic if name == "adult" else ensemble.cut_by_hand
+    assert np.mean(ensemble.aucs(asked(table, epsilon), table)) >= ensemble.FLOORS[name][epsilon]
 
 
 def test_log_odds_beat_the_papers_vote_at_equal_epsilon() -> None:

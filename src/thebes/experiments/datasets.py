@@ -1,5 +1,5 @@
-"""Real data sets with public bounds, for tests and benchmarks: wine, cancer, diabetes (from scikit-learn), housing,
-and two tables of people, Adult and OULAD.
+"""Real data sets with public bounds: wine, cancer, diabetes (from scikit-learn), housing, and two tables of people,
+Adult and OULAD; and made-up people who stand in for them where they are absent.
 
 Bounds are constants: the documented least and greatest value of a column, rounded outward to two digits.
 All but scikit-learn's are read from the folder named by THEBES_DATA and are absent where that folder is.
@@ -87,10 +87,44 @@ class People:
     test: dict[str, NDArray[Any]]
     label: str
     bounds: dict[str, dict[str, Any]]
+    made_up: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
         return tuple(column for column in self.bounds if column != self.label)
+
+
+def people(name: str) -> People:
+    """`adult` or `oulad`; where it is absent, made-up people with the same columns, who say that they are."""
+    found = {"adult": adult, "oulad": oulad}[name]()
+    return found if found is not None else made_up(name)
+
+
+def made_up(name: str) -> People:
+    """9,000 people with the columns of a table: every second value is the usual one, and the label follows from four
+    of the columns. Nothing that is learned from them says anything about anybody."""
+    label, bounds = {"adult": ("income", _ADULT), "oulad": ("withdrawn", _OULAD)}[name]
+    draw, size = np.random.default_rng(0), 9000  # made-up people, not noise
+    table: dict[str, NDArray[Any]] = {}
+    logit = np.full(size, -1.6)
+    features = [column for column in bounds if column != label]
+    for place, column in enumerate(features):
+        bound = bounds[column]
+        usual = draw.random(size) < 0.5
+        if bound["type"] == "set":
+            chosen = np.where(
+                usual, bound["values"].index(bound["default"]), draw.integers(len(bound["values"]), size=size)
+            )
+            table[column], share = np.array(bound["values"])[chosen], chosen / (len(bound["values"]) - 1)
+        else:
+            drawn = np.rint(draw.uniform(bound["low"], bound["high"], size))
+            table[column] = np.where(usual, bound["default"], drawn)
+            share = (table[column] - bound["low"]) / (bound["high"] - bound["low"])
+        logit += 2.0 * (share - share.mean()) if place % 3 == 0 else 0.0
+    yes = draw.random(size) < 1 / (1 + np.exp(-logit))
+    table[label] = np.where(yes, bounds[label]["values"][1], bounds[label]["values"][0])
+    train, test = ({c: values[part] for c, values in table.items()} for part in (slice(0, 6000), slice(6000, None)))
+    return People(name, train, test, label, bounds, made_up=True)
 
 
 def adult() -> People | None:
