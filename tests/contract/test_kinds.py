@@ -118,7 +118,44 @@ def ensemble(name: str, **more: object) -> Sample:
     return Sample(f"ensemble-{name}", document, PROFILE)
 
 
+FEW = {column: values[:60] for column, values in PROFILE.items()}  # one ask for each of them
+
+
+def draw_discard(name: str, **more: object) -> Sample:
+    document = {
+        "type": "draw-discard",
+        "epsilon": 8.0,
+        "min_count": 20,
+        "featurizer": "SELECT town, age, x0, x1, y, z FROM profile.example",
+        "family": "logistic",
+        "inputs": ["town", "x0", "x1"],
+        "output": "y",
+        "bounds": {
+            "town": {"type": "set", "values": ["Aachen", "Thebes"], "default": "Thebes"},
+            **X_BOUNDS,
+            "y": {"type": "set", "values": [0, 1]},
+            "z": {"type": "range", "low": -10.0, "high": 10.0},
+        },
+        "instances": 5,
+        **more,
+    }
+    return Sample(f"draw-discard-{name}", {k: v for k, v in document.items() if v is not None}, FEW)
+
+
+def draw_discard_network() -> Sample:
+    made = gradient("for-its-network").document
+    return draw_discard(
+        "network", family=None, model=made["model"], loss=made["loss"], inputs=["x0", "x1"], output="z", instances=3
+    )
+
+
 SAMPLES = [
+    draw_discard("privunit", crosses="pairwise", max_participations=2, outliers="quarantine"),
+    draw_discard("laplace", mechanism="laplace", epsilon=None, epsilon_per_weight=1.1, crosses=[["town", "x0"]]),
+    draw_discard("l1", mechanism="laplace-l1", learning_rate=[0.1, 0.01], keep=0.01, decay=100.0, diagnostics=0.1),
+    draw_discard("gaussian", mechanism="gaussian", delta=1e-6, family="multinomial", output="town", inputs=["x0", "y"]),
+    draw_discard("linear", family="linear", output="z", reduce="sum", average="predictions", start=[0.1, 0, 0, 0]),
+    draw_discard_network(),
     ensemble("vote", subsets=2, subset_size=2),
     ensemble("given-bins", bins={"age": [30.0, 60.0], "x0": [0.0], "x1": [0.5]}, subsets=3, votes="probability"),
     ensemble("scored", subsets=2, scoring_share=0.3, score="auc"),

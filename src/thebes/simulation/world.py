@@ -32,11 +32,14 @@ _NUMBERS = 2**25  #: and at most so many numbers in their contributions, to boun
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
 
 
-def simulate(document: Mapping[str, Any] | Document, rows: Any, seed: int | None = None) -> Release:
+def simulate(
+    document: Mapping[str, Any] | Document, rows: Any, seed: int | None = None, *, in_flight: int = 1
+) -> Release:
     """Run one task over `rows` (a DataFrame, a dict of columns, or a dict of "collector.table" tables).
 
     With a `seed` every draw is repeatable, which protects nobody; without one, chance comes from the
     operating system. Either way the certificate says `simulated`, because the people were declared.
+    `in_flight` is for tasks that are trained without end: so many people hold a drawn model at any time.
     """
     checked = registry.check(document)
     if not isinstance(checked, PeopleDocument):
@@ -65,6 +68,13 @@ def simulate(document: Mapping[str, Any] | Document, rows: Any, seed: int | None
     purses = Purses(everybody.people, registry.kind(checked.type).price(checked, unit=Unit.PERSON))
     setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None)
     aggregator = registry.aggregator(checked, setting)
+    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or not 1 <= in_flight <= 10_000:
+        raise Mistake("in_flight", "must be a whole number from 1 to 10000")
+    if aggregator.endless:
+        from thebes.simulation.training import train
+
+        train(checked, aggregator, owner, everybody, willing, purses, source, in_flight=in_flight)
+        turns = []
     for phase, turn in enumerate(turns):
         people = willing[turn]
         aggregator.expect(len(people))

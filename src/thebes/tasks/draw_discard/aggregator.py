@@ -126,10 +126,10 @@ class DrawDiscardAggregator(Gathering):
             lane = int(contributions.fields[LANE][row])
             weights = np.asarray(contributions.fields[WEIGHTS][row], dtype=np.float64)
             if self._outlying(lane, int(contributions.fields[VERSION][row]), weights):
-                self._set_aside(lane, weights)
+                self.set_aside(lane, weights)
             else:
                 self.lanes[lane].discard(weights, self.setting.randomness)
-                self._look_at_target(lane)
+                self.look_at_target(lane)
             if self._plan.failures is not None:
                 self._failures += np.bincount([int(contributions.fields[FAILURE][row])], minlength=len(self._failures))
 
@@ -139,13 +139,18 @@ class DrawDiscardAggregator(Gathering):
             return
         deadline = self.document.deadline
         late = deadline is not None and now >= deadline
-        if late or self.accepted >= self.wanted or (self._settled and self._enough):
+        if late or self.accepted >= self.wanted or self.settled:
             self.close()
 
     def close(self) -> None:
         """End it. What was learned stays as it is; too little of it is nothing."""
         if self.state is State.OPEN:
             self.state = State.DONE if self._enough else State.EXPIRED
+
+    @property
+    def settled(self) -> bool:
+        """Whether the document's target was met: `advance` then ends it."""
+        return self._settled and self._enough
 
     def conclude(self) -> Release | None:
         return self.release()
@@ -183,14 +188,16 @@ class DrawDiscardAggregator(Gathering):
             return False
         return bool((np.abs(weights - self.lanes[lane].mean()) > self.allowed(lane, version)).any())
 
-    def _set_aside(self, lane: int, weights: Floats) -> None:
+    def set_aside(self, lane: int, weights: Floats) -> None:
+        """Refuse an outlier, or keep it apart, as the document says."""
         if self.document.outliers == "refuse":
             self.lanes[lane].refused += 1
             raise OutlyingContribution("this model lies too far from the others to be mixed in; it was not taken")
         self.lanes[lane].quarantined += 1
         self.quarantine = [*self.quarantine, (lane, weights)][-MOST_QUARANTINED:]
 
-    def _look_at_target(self, lane: int) -> None:
+    def look_at_target(self, lane: int) -> None:
+        """After an update: whether the average has come to rest."""
         target, instances = self.document.target, self.lanes[lane]
         if target is None or lane != self.document.kept or instances.updates % target.over:
             return
@@ -220,9 +227,9 @@ class DrawDiscardAggregator(Gathering):
         self._shown = None
 
     def memory(self) -> tuple[dict[str, Any], Arrays]:
-        for lane in self.lanes:  # so that whoever goes on here and whoever restores this go on from the same sums
-            lane.settle()
-        arrays: dict[str, NDArray[np.generic]] = {f"lane-{i}": lane.models for i, lane in enumerate(self.lanes)}
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for i, lane in enumerate(self.lanes):
+            arrays[f"lane-{i}"], arrays[f"sums-{i}"] = lane.models, lane.sums()
         if self.quarantine:
             arrays["quarantine"] = np.array([weights for _, weights in self.quarantine])
         return {**self.facts(), "quarantined": [lane for lane, _ in self.quarantine]}, arrays
@@ -231,6 +238,8 @@ class DrawDiscardAggregator(Gathering):
         rates = range(len(self.document.rates))
         self.__dict__["lanes"] = tuple(Instances(np.asarray(arrays[f"lane-{i}"])) for i in rates)
         self.recall(facts)
+        for i, lane in enumerate(self.lanes):
+            lane.go_on_from(np.asarray(arrays[f"sums-{i}"]))
         kept = zip(facts["quarantined"], arrays.get("quarantine", ()), strict=True)
         self.quarantine = [(int(lane), np.asarray(weights, dtype=np.float64)) for lane, weights in kept]
 

@@ -84,6 +84,9 @@ class Batch:
     y: Floats
     share: Floats
 
+    def some(self, span: slice) -> Batch:
+        return Batch(self.x[span], self.y[span], self.share[span])
+
 
 class Encoded:
     """Many people's rows, read once: only the design, which is wide, is made again for whoever is wanted."""

@@ -82,6 +82,15 @@ class Instances:
         if self.updates % self._stride == 0:
             self.note()
 
+    def jump(self, models: Floats, updates: int) -> None:
+        """Stand where so many further updates led, which somebody simulated together."""
+        self.models = np.array(models, dtype=np.float64)
+        self.updates += updates
+        self.changed.update(range(self.count))
+        self.settle()
+        if updates and self.updates % self._stride == 0:
+            self.note()
+
     # --- what everybody may see -------------------------------------------------------------------------
 
     def mean(self) -> Floats:
@@ -116,16 +125,25 @@ class Instances:
         self._put(place, np.frombuffer(saved, dtype="<f8"))
 
     def facts(self) -> dict[str, Any]:
-        """Everything beside the models, as JSON."""
+        """Everything beside the models and their sums, as JSON."""
         counters = {name: getattr(self, name) for name in _COUNTERS}
-        return {**counters, "history": [list(point) for point in self.history], "stride": self._stride}
+        history = [list(point) for point in self.history]
+        return {**counters, "history": history, "stride": self._stride, "settled": self._settled}
 
     def recall(self, facts: Mapping[str, Any]) -> None:
         """The inverse of `facts`."""
         for name in _COUNTERS:
             setattr(self, name, int(facts[name]))
         self.history = [(int(updates), float(spread)) for updates, spread in facts["history"]]
-        self._stride, self._settled = int(facts["stride"]), self.updates
+        self._stride, self._settled = int(facts["stride"]), int(facts["settled"])
+
+    def sums(self) -> Floats:
+        """What mean and variance are made of, in three lines; without them a copy would round differently."""
+        return np.stack([self._origin, self._sum, self._squares])
+
+    def go_on_from(self, sums: Floats) -> None:
+        """The inverse of `sums`."""
+        self._origin, self._sum, self._squares = np.array(sums, dtype=np.float64)
 
     def settle(self) -> None:
         """Compute the sums anew, so that rounding errors of many updates never add up."""

@@ -161,8 +161,8 @@ class DrawDiscardDocument(PeopleDocument):
         """The lane whose average is the answer."""
         return 0 if self.keep is None else self.rates.index(self.keep)
 
-    def rate(self, lane: int, version: int) -> float:
-        """The learning rate of a lane after so many updates."""
+    def rate(self, lane: int, version: Any) -> Any:
+        """The learning rate of a lane after so many updates; of an array of them, one for each if it decays."""
         rate = self.rates[lane]
         return rate if self.decay is None else rate / (1 + version / self.decay)
 

@@ -20,7 +20,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
 from thebes.tasks.draw_discard import families
-from thebes.tasks.draw_discard.features import Encoded
+from thebes.tasks.draw_discard.features import Batch, Encoded, Integers
 from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
 from thebes.tasks.gradient.network import tables
@@ -65,6 +65,11 @@ class DrawDiscardOwner:
     def layout(self, document: DrawDiscardDocument, ask: Ask) -> Layout:
         return plan(document).layout()
 
+    def prepared(self, document: DrawDiscardDocument, rows: Rows) -> Prepared | None:
+        """The same for a simulated crowd that answers one after another: rows read once, noise drawn ahead. None where
+        a network computes the gradients."""
+        return None if plan(document).network is not None else Prepared(document, rows)
+
     def _of_network(self, document: DrawDiscardDocument, drawn: Floats, rows: Rows, claim: Claim) -> Floats:
         made = plan(document)
         assert made.network is not None  # noqa: S101
@@ -87,6 +92,36 @@ class DrawDiscardOwner:
         if document.reduce == "mean":
             gradients /= np.maximum(np.bincount(person, minlength=rows.people), 1)[:, None]
         return gradients
+
+
+class Prepared:
+    """The owner's half over a whole population. What it computes is what `contribute` computes; charging is the
+    caller's, before noise is drawn."""
+
+    def __init__(self, document: DrawDiscardDocument, rows: Rows) -> None:
+        self._plan = plan(document)
+        self._family = str(document.family)
+        self._read = Encoded(self._plan.features, rows)
+
+    def numbers(self, people: Integers) -> int:
+        """How many numbers a person's rows and model take, at most."""
+        return self._plan.weights + self._read.rows_of(people) * self._plan.features.count
+
+    def batch(self, people: Integers) -> Batch:
+        """All rows of these people."""
+        return self._read.batch(people)
+
+    def ahead(self, count: int, randomness: Randomness) -> Integers | None:
+        """Noise for so many contributions to come, where it does not depend on what they are."""
+        return self._plan.hiding.ahead(count, randomness)
+
+    def changed(
+        self, drawn: Floats, rates: Floats, batch: Batch, ahead: Integers | None, randomness: Randomness
+    ) -> Floats:
+        """Each drawn model (a line) one noisy step further, by the person in the same line of the batch."""
+        gradients, hiding = families.gradients(self._family, drawn, batch), self._plan.hiding
+        hidden = hiding.hide(gradients, randomness) if ahead is None else hiding.joined(gradients, ahead)
+        return stepped(drawn, rates[:, None], hidden)
 
 
 def _of_family(document: DrawDiscardDocument, drawn: Floats, rows: Rows) -> Floats:
