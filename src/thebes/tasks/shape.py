@@ -7,7 +7,7 @@ person, for a simulated million and over a network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -199,6 +199,53 @@ class Aggregator(Protocol):
     def snapshot(self) -> bytes: ...
 
     def restore(self, snapshot: bytes) -> None: ...
+
+
+class Lane(Protocol):
+    """Models of one task that are trained side by side, one drawn and one replaced at a time. `changed` names the
+    places that were replaced since somebody last emptied it, so that only these are stored again."""
+
+    models: NDArray[np.float64]  #: one in each row
+    changed: set[int]
+    updates: int  #: so many were mixed in
+    refused: int
+    quarantined: int
+    stale: int
+    history: list[tuple[int, float]]  #: (updates, spread)
+
+    @property
+    def count(self) -> int: ...
+
+    def mean(self) -> NDArray[np.float64]: ...
+
+    def saved(self, place: int) -> bytes: ...
+
+    def load(self, place: int, saved: bytes) -> None:
+        """The inverse of `saved`; counts nothing."""
+        ...
+
+    def settle(self) -> None:
+        """Compute anew what is kept up to date with every update."""
+        ...
+
+
+class Trained(Aggregator, Protocol):
+    """What an `endless` aggregator has besides: models that can be stored one by one, and all else as `facts`."""
+
+    counts: list[int]
+
+    @property
+    def lanes(self) -> Sequence[Lane]: ...
+
+    def facts(self) -> dict[str, Any]: ...
+
+    def recall(self, facts: Mapping[str, Any]) -> None:
+        """The inverse of `facts`."""
+        ...
+
+    def joined(self, theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+        """`theirs` and everything that came to `mine` since it was `before`: what several processes know together."""
+        ...
 
 
 class Owner(Protocol):

@@ -199,7 +199,8 @@ class DrawDiscardAggregator(Gathering):
     def look_at_target(self, lane: int) -> None:
         """After an update: whether the average has come to rest."""
         target, instances = self.document.target, self.lanes[lane]
-        if target is None or lane != self.document.kept or instances.updates % target.over:
+        looked = self._checked[0][0] if self._checked else 0
+        if target is None or lane != self.document.kept or instances.updates - looked < target.over:
             return
         average = instances.mean()
         if self._checked:
@@ -225,6 +226,17 @@ class DrawDiscardAggregator(Gathering):
         self._settled = bool(facts["settled"])
         self._checked = [(int(updates), np.asarray(average)) for updates, average in facts["checked"]]
         self._shown = None
+
+    def joined(self, theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+        """`theirs` and what came to `mine` since it was `before`: what several processes know together."""
+        lanes = zip(theirs["lanes"], before["lanes"], mine["lanes"], strict=True)
+        failures = zip(theirs["failures"], before["failures"], mine["failures"], strict=True)
+        return {
+            "lanes": [Instances.joined(*lane) for lane in lanes],
+            "failures": [their + own - known for their, known, own in failures],
+            "settled": bool(theirs["settled"] or mine["settled"]),
+            "checked": max(theirs["checked"], mine["checked"], key=lambda points: [point[0] for point in points]),
+        }
 
     def memory(self) -> tuple[dict[str, Any], Arrays]:
         arrays: dict[str, NDArray[np.generic]] = {}

@@ -137,6 +137,23 @@ class Instances:
         self.history = [(int(updates), float(spread)) for updates, spread in facts["history"]]
         self._stride, self._settled = int(facts["stride"]), int(facts["settled"])
 
+    @staticmethod
+    def joined(theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+        """`theirs` and what came to `mine` since it was `before`. Updates are counted by their models, so each knows
+        of all; of two histories every point counts, as far apart as the longer one has them."""
+        added = {name: int(theirs[name] + mine[name] - before[name]) for name in ("refused", "quarantined", "stale")}
+        stride = max(int(theirs["stride"]), int(mine["stride"]))
+        points = {int(updates): spread for updates, spread in [*theirs["history"], *mine["history"]]}
+        while len(points) >= MOST_POINTS:
+            points, stride = dict(sorted(points.items())[1::2]), stride * 2
+        return {
+            **mine,
+            **added,
+            "updates": max(int(theirs["updates"]), int(mine["updates"])),
+            "history": [[updates, points[updates]] for updates in sorted(points)],
+            "stride": stride,
+        }
+
     def sums(self) -> Floats:
         """What mean and variance are made of, in three lines; without them a copy would round differently."""
         return np.stack([self._origin, self._sum, self._squares])

@@ -185,6 +185,10 @@ class DrawDiscardDocument(PeopleDocument):
         return 100 * self.instances if self.stale_after is None else self.stale_after
 
     @property
+    def endless(self) -> bool:
+        return True
+
+    @property
     def participations(self) -> int:
         return self.max_participations
 
