@@ -23,6 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import coordinator
 
 from thebes.coordinator.accounts import SHORTEST_PASSWORD
+from thebes.coordinator.clock import SystemClock
+from thebes.coordinator.database import Database
+from thebes.coordinator.groups import Groups
+from thebes.coordinator.home import Home
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.testing.browser import PHONE, Visitor
@@ -40,6 +44,14 @@ SCHEMA = {
                 "age": {"type": "float", "description": "in years"},
                 "income": {"type": "float", "description": "thousands a year"},
                 "gender": {"type": "string", "description": ""},
+            },
+        },
+        "example": {
+            "description": "Two numbers and a side",
+            "columns": {
+                "x0": {"type": "float", "description": ""},
+                "x1": {"type": "float", "description": ""},
+                "y": {"type": "integer", "description": "0 or 1"},
             },
         },
         "pets": {"description": "", "columns": {"species": {"type": "string", "description": "of the first pet"}}},
@@ -70,6 +82,21 @@ BARS = {
 }
 
 
+PACKETS: dict[str, Any] = {
+    "type": "ensemble",
+    "epsilon": 20.0,
+    "name": "Which side, from packets",
+    "featurizer": "SELECT x0, x1, y FROM profile.example",
+    "label": "y",
+    "bounds": CLASSES["bounds"],
+    "bins": {"x0": [-0.5, 0.5], "x1": [0]},
+    "partitions": 1,
+    "group": "town",
+    "anonymity": "token",
+    "min_count": PEOPLE,
+}
+
+
 class Town:
     """A coordinator process, its operator's token, and people who answer over HTTP."""
 
@@ -84,12 +111,25 @@ class Town:
         headers = {"Authorization": f"Bearer {self.token}"}
         assert httpx.post(f"{self.url}/api/schema", json=SCHEMA, headers=headers).status_code == 201
         self.people = [self._person(folder / f"person-{number}", number) for number in range(PEOPLE)]
+        self._gather(Home(folder / "coordinator"))
 
     def _person(self, home: Path, number: int) -> Person:
         person = Person(home, coordinator=self.url, delay=False)
         example.fill(person, seed=number)
         person.set_settings({trust: {"epsilon": 200.0, "overall_epsilon": 1000.0} for trust in ("local", "trusted")})
         return person
+
+    def _gather(self, home: Home) -> None:
+        """A published group of all of them."""
+        database = Database(home.store)
+        register = Groups(database, home, SystemClock())
+        register.create("town", minimum=10, epoch="one")
+        names = [f"citizen {number}" for number in range(PEOPLE)]
+        codes = register.admit("town", names)
+        for person, name in zip(self.people, names, strict=True):
+            person.enrol("town", codes[name])
+        register.publish("town")
+        database.close()
 
     def answer(self, task_id: str, first: int = 0, end: int = PEOPLE) -> None:
         """Some of the people contribute."""
@@ -355,6 +395,105 @@ def test_what_is_typed_while_an_answer_is_on_its_way_stays(town: Town, visit: Ca
     assert json.loads(page.locator("#raw").input_value())["epsilon"] == 0.25
 
 
+def tab_to(page: Any, where: str) -> None:
+    """Go there with the keyboard, which shows where one is."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate(f"document.activeElement.matches({json.dumps(where)})"):
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+            return
+    raise AssertionError(f"the keyboard does not reach {where}")
+
+
+def test_an_ensemble_is_composed_for_a_group_rehearsed_and_answered_with_tokens(
+    town: Town, visit: Callable[..., Visitor]
+) -> None:
+    me = signed_in(town, visit)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    page.select_option("#kind", "ensemble")
+    page.get_by_text("learned from packets of few columns each").wait_for()
+    page.select_option("#table", "profile.example")
+    for column in ("x0", "x1", "y"):
+        page.get_by_role("checkbox", name=column).check()
+        page.get_by_role("group", name=f"Bounds of {column}").wait_for()
+    page.select_option("#output", "y")
+    for place in "01":
+        page.fill(f"#bound-{place}-low", "-3")
+        page.fill(f"#bound-{place}-high", "3")
+    page.select_option("#bound-2-kind", "set")
+    page.fill("#bound-2-values", "0, 1")
+    page.get_by_text("This can be put up").wait_for()
+    page.select_option("#cut", "given")
+    page.locator("#bound-0-cuts").fill("-0.5, a half")
+    page.fill("#bound-1-cuts", "0")
+    page.get_by_text("must be numbers with commas between them").wait_for()
+    page.locator("#verdict .problems a").click()
+    assert page.evaluate("document.activeElement.id || location.hash.slice(1)") == "bound-0-cuts"
+    me.picture("coordinator-ensemble-problem")
+    page.fill("#bound-0-cuts", "-0.5, 0.5")
+    page.fill("#epsilon", "20")
+    page.select_option("#method", "odds")
+    page.locator("#partitions:not([type=hidden])").wait_for(state="detached")
+    page.fill("#feature_subsets", "x0, x1")
+    page.fill("#min_count", str(PEOPLE - 3))
+    page.fill("#name", "Which side we are on")
+    page.select_option("#group", "town/one")
+    page.get_by_text("token of the group town").wait_for()
+    page.get_by_role("button", name="Rehearse").click()
+    told = page.locator(".rehearsal strong")
+    told.nth(1).wait_for(timeout=30_000)
+    assert 40 <= float(told.nth(1).inner_text().removesuffix(" %")) <= 100
+    assert "guessing tells 50 %" in page.inner_text(".rehearsal")
+    me.picture("coordinator-ensemble")
+    page.get_by_role("button", name="Put it up").click()
+    page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
+    task_id = page.url.rsplit("/", 1)[1]
+    asked = town.server.task(task_id).document
+    assert (asked["group"], asked["epoch"], asked["anonymity"]) == ("town", "one", "token")
+    assert (asked["bins"], asked["feature_subsets"]) == ({"x0": [-0.5, 0.5], "x1": [0.0]}, [["x0", "x1"]])
+    town.answer(task_id, end=PEOPLE - 3)
+    page.get_by_role("heading", name="Certificate").wait_for(timeout=40_000)
+    expect(page.locator("#result")).to_contain_text(f"hidden among the {PEOPLE} members of the group town")
+    me.picture("coordinator-ensemble-result")
+
+
+def test_the_keyboard_composes_an_ensemble_on_a_telephone(town: Town, visit: Callable[..., Visitor]) -> None:
+    me = signed_in(town, visit, viewport=PHONE)
+    page = me.page
+    me.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+
+    def choose(where: str, letters: str) -> None:
+        tab_to(page, where)
+        page.keyboard.type(letters)
+
+    choose("#kind", "An e")
+    page.locator("#feature_subsets").wait_for()
+    assert page.evaluate("document.activeElement.id") == "kind"  # the focus stays where it was
+    choose("#cut", "into")
+    page.locator("#bins:not([type=hidden])").wait_for()
+    choose("#bins", "4")
+    choose("#feature_subsets", "age")
+    for column in ("age", "gender"):
+        tab_to(page, f"[value={column}]")
+        page.keyboard.press("Space")
+        page.get_by_role("group", name=f"Bounds of {column}").wait_for()
+    choose("#output", "gender")
+    choose("#bound-0-low", "0")
+    choose("#bound-0-high", "120")
+    choose("#bound-1-values", "Female, Male")
+    choose("#min_count", "11")  # which replaces what stood there
+    choose("#group", "town")
+    page.get_by_text("This can be put up").wait_for()
+    assert page.input_value("#group") == "town/one"
+    tab_to(page, "#put-up")
+    assert me.fits(), me.wide()
+    assert me.sweep() == []
+    me.picture("coordinator-ensemble-phone")
+
+
 def test_the_keyboard_composes_a_question(town: Town, visit: Callable[..., Visitor]) -> None:
     me = signed_in(town, visit)
     page = me.page
@@ -362,12 +501,7 @@ def test_the_keyboard_composes_a_question(town: Town, visit: Callable[..., Visit
     page.locator("#verdict .problems").wait_for()
 
     def go_to(where: str) -> None:
-        for _ in range(80):
-            page.keyboard.press("Tab")
-            if page.evaluate(f"document.activeElement.matches({json.dumps(where)})"):
-                assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-                return
-        raise AssertionError(f"the keyboard does not reach {where}")
+        tab_to(page, where)
 
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
@@ -401,7 +535,8 @@ def test_the_keyboard_composes_a_question(town: Town, visit: Callable[..., Visit
 def answered(town: Town) -> dict[str, str]:
     """A task of every drawing, and one that waits."""
     found = {}
-    for name, document in (("histogram", BARS), ("model", CLASSES), ("rows", {**PETS, "min_count": PEOPLE})):
+    rows = {**PETS, "min_count": PEOPLE}
+    for name, document in (("histogram", BARS), ("model", CLASSES), ("rows", rows), ("ensemble", PACKETS)):
         found[name] = str(town.server.submit(document).task_id)
         town.answer(found[name])
         town.server.task(found[name]).wait(timeout=60)
@@ -419,7 +554,8 @@ def test_every_page_fits_and_can_be_used_by_everybody(
     me = signed_in(town, visit, **look)
     me.expected = {404}
     tasks = {f"task-{name}": f"/task/{task_id}" for name, task_id in answered.items()}
-    like = {"ask-like": f"/ask?like={answered['model']}", "none": "/task/none"}
+    like = {"ask-like": f"/ask?like={answered['model']}", "ask-ensemble": f"/ask?like={answered['ensemble']}"}
+    like["none"] = "/task/none"
     plain = {
         name or "tasks": f"/{name}" for name in ("", "ended", "ask", "users", "schemas", "groups", "log", "sign-in")
     }

@@ -85,10 +85,12 @@ def put_up(front: Front, body: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def test_a_published_table_becomes_an_ensemble_that_predicts_its_last_column(front: Front) -> None:
+def test_a_published_table_becomes_an_ensemble_once_it_is_said_which_column_it_predicts(front: Front) -> None:
     ticked = {"mode": "form", "was": "form", "kind": "ensemble", "table": "census.person", "column": list(COLUMNS)}
     body = filled(write(front, "/ask/fields", ticked))
-    assert body["output"] == "income"
+    assert body["output"] == ""  # which of them is not guessed at
+    assert 'href="#output">Predicted column</a> is missing' in write(front, "/ask/check", body)
+    body["output"] = "income"
     assert [body[f"bound-{place}-kind"] for place in range(4)] == ["range", "set", "set", "set"]
     assert body["bound-2-values"] == "true, false"
     assert (body["cut"], body["method"], body["perturbation"]) == ("median", "vote", "auto")
@@ -131,10 +133,10 @@ def test_what_is_typed_of_an_ensemble_is_put_up(front: Front, typed: dict[str, s
 @pytest.mark.parametrize(
     ("typed", "words", "anchor"),
     [
-        ({"cut": "quantiles"}, "Bins</a> must be a whole number", "cut"),
+        ({"cut": "quantiles"}, "Numbers are cut</a> must be a whole number", "cut"),
         ({"cut": "quantiles", "bins": "40"}, "must be from 2 to 32", "cut"),
         ({"cut": "given"}, "has no thresholds for &#39;age&#39;", "cut"),
-        ({"cut": "given", "bound-0-cuts": "30, old"}, "must be numbers with commas between them", "bound-0-cuts"),
+        ({"cut": "given", "bound-0-cuts": "30, old"}, "Cut at: age</a> must be numbers with commas between them", "bound-0-cuts"),
         ({"cut": "given", "bound-0-cuts": "50, 30"}, "must rise from above its low", "cut"),
         ({"output": "age"}, "must be a set of values in bounds", "output"),
         ({"subsets": "many"}, "Packets of one person</a> must be a number", "subsets"),

@@ -371,10 +371,14 @@ def test_an_ensemble_is_summed_up_by_its_labels() -> None:
     body = json.dumps(thebes.simulate(document, rows, seed=1).as_json())
     told = result.shown(document, body)
     assert [section.title for section in told.sections] == ["Classifier", "Where ranges were cut"]
+    assert told.sections[0].words.startswith("8 small models vote. ")
     assert told.sections[0].picture is not None
     assert told.sections[0].picture.count('class="error"') == 6  # two error bars of three strokes
     table = list(csv.reader(io.StringIO(result.table_of(document, body))))
     assert [row[0] for row in table] == ["label", "low", "high"]
+    odds: Any = registry.check({**document.as_json(), "method": "odds"})
+    body = json.dumps(thebes.simulate(odds, rows, seed=1).as_json())
+    assert result.shown(odds, body).sections[0].words.startswith("1 small table of odds, added up. ")
 
 
 def test_an_answer_that_could_not_be_given_says_why(front: Front) -> None:

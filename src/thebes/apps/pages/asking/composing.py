@@ -208,7 +208,7 @@ def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
         anchor = f"bound-{places[-1]}-kind" if places else "bounds"
     if top == "bins" and draft.kind == "ensemble" and not draft.written:
         places = [place for place, bound in enumerate(draft.bounds) if bound.column == rest]
-        anchor = f"bound-{places[-1]}-cuts" if places else "cut"
+        label, anchor = ("Cut at", f"bound-{places[-1]}-cuts") if places else ("Numbers are cut", "cut")
     message = re.sub(r"^(Input|String|Tuple|List|Value|Dictionary) should", "must", message)
     return {"field": name, "label": f"{label}: {rest}" if rest else label, "message": message, "anchor": anchor}
 

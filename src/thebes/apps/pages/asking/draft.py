@@ -156,8 +156,8 @@ class Draft:
         wanted = draft.outputs or tuple(known)
         bounds = tuple(known.get(column) or BoundDraft.first(column, columns) for column in wanted)
         fields = {**{n: v for n, v in DEFAULTS.items() if n in (*EVERYWHERE, *OWN[draft.kind])}, **draft.fields}
-        if "output" in OWN[draft.kind] and draft.outputs and fields.get("output") not in draft.outputs:
-            fields["output"] = draft.outputs[-1]
+        if draft.outputs and fields.get("output") not in draft.outputs:
+            fields.pop("output", None)
         return replace(draft, bounds=bounds, fields=fields)
 
     # --- to and from a document -------------------------------------------------------------------------
@@ -212,12 +212,12 @@ class Draft:
 
     def _predicted(self) -> dict[str, Any]:
         output, name = self.get("output"), _PREDICTED.get(self.kind)
-        if name is None or not output:
+        if name is None:
             return {}
+        predicted: dict[str, Any] = {name: [output] if self.kind == "gradient" else output} if output else {}
         if self.kind == "ensemble":
-            return {name: output}
-        inputs = [column for column in self.outputs if column != output]
-        return {"inputs": inputs, name: [output] if self.kind == "gradient" else output}
+            return predicted
+        return {"inputs": [column for column in self.outputs if column != output], **predicted}
 
     def as_far(self) -> str:
         """The document as JSON, as far as it can be read."""

@@ -18,6 +18,7 @@ import numpy as np
 from markupsafe import Markup
 
 from thebes.apps.pages import drawing
+from thebes.apps.pages.frame import plural
 from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
@@ -270,7 +271,10 @@ def _model_table(release: Release) -> tuple[tuple[str, ...], list[tuple[Any, ...
 def _ensemble(release: Release, document: PeopleDocument) -> list[Section]:
     head, rows = _ensemble_table(release)
     members = len(release.value["members"])
-    words = f"{members} members vote. How frequent each label is among those who took part, with error bars."
+    votes = release.value["document"]["method"] == "vote"
+    told = plural(members, "small model votes", "small models vote") if votes else plural(members, "small table")
+    told += "" if votes else " of odds, added up"
+    words = f"{told}. How frequent each label is among those who took part, with error bars."
     picture = drawing.bars(
         {row[0]: 100 * row[1] for row in rows[:MOST_DRAWN]},
         title="Share of each label in per cent, with its error bar",
