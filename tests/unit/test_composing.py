@@ -136,7 +136,7 @@ def test_what_is_typed_of_an_ensemble_is_put_up(front: Front, typed: dict[str, s
         ({"cut": "quantiles"}, "Numbers are cut</a> must be a whole number", "cut"),
         ({"cut": "quantiles", "bins": "40"}, "must be from 2 to 32", "cut"),
         ({"cut": "given"}, "has no thresholds for &#39;age&#39;", "cut"),
-        ({"cut": "given", "bound-0-cuts": "30, old"}, "Cut at: age</a> must be numbers with commas between them", "bound-0-cuts"),
+        ({"cut": "given", "bound-0-cuts": "30, old"}, "Cut at: age</a> must be numbers with commas", "bound-0-cuts"),
         ({"cut": "given", "bound-0-cuts": "50, 30"}, "must rise from above its low", "cut"),
         ({"output": "age"}, "must be a set of values in bounds", "output"),
         ({"subsets": "many"}, "Packets of one person</a> must be a number", "subsets"),
