@@ -34,7 +34,9 @@ def told(document: Any) -> str:
 
 def test_every_kind_says_what_leaves_in_one_of_two_ways(document: Any) -> None:
     trusting = "You would have to trust the server: it promises to keep that only until at least "
-    changing = "at random, so strongly that the price below holds against everybody, the server too. Only what was "
+    changing = (
+        "at random, so strongly that the price of this task holds against everybody, the server too. Only what was "
+    )
     assert (trusting in told(document)) == (document.server == "trusted")
     assert (changing in told(document)) == (document.server == "untrusted")
 

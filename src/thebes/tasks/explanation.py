@@ -47,8 +47,8 @@ def changed_here(*, does: str, changes: str, then: str) -> str:
     """What leaves in a kind that trusts nobody: what the machine `does` first, what it then `changes` at random, and
     what becomes of it."""
     return (
-        f"If you accept, your own machine {does}changes {changes} at random, so strongly that the price below holds "
-        f"against everybody, the server too. Only what was changed leaves. {then}"
+        f"If you accept, your own machine {does}changes {changes} at random, so strongly that the price of this task "
+        f"holds against everybody, the server too. Only what was changed leaves. {then}"
     )
 
 
@@ -94,7 +94,7 @@ def what_else_is_told(document: PeopleDocument) -> str:
         "on how many machines this query fails, by kind of error" if document.diagnostics is not None else "",
     ]
     pieces = [piece for piece in told if piece]
-    return f"Released too, changed at random and inside the price below: {'; '.join(pieces)}." if pieces else ""
+    return f"Released too, changed at random and inside the same price: {'; '.join(pieces)}." if pieces else ""
 
 
 def together(document: PeopleDocument, *, leaves: str) -> str:
