@@ -164,6 +164,7 @@ class _Crew:
         self._document, self._aggregator, self._lane = document, aggregator, lane
         self._prepared, self._randomness, self._in_flight = prepared, randomness, in_flight
         self._instances: Instances = aggregator.lanes[lane]
+        self._deviation = plan(document).hiding.variance ** 0.5  # of the noise of an update, at a rate of 1
         self._under_way = np.empty((0, self._instances.models.shape[1]))
         self._rates = np.empty(0)  # at which those under way were made
         self._draws = _Places(self._instances.count, randomness)
@@ -262,7 +263,7 @@ class _Crew:
         sums = sums + _before(new - old)
         squares = squares + _before(new * new - old * old)
         variance = np.maximum((squares - sums * sums / count) / (count - 1), 0.0)
-        deviation, reach = rates * plan(self._document).hiding.variance ** 0.5, rates * self._document.clip
+        deviation, reach = rates * self._deviation, rates * self._document.clip
         far = np.abs(new - sums / count) > outliers.allowed(variance, deviation[:, None], reach[:, None])
         found = np.flatnonzero(far.any(axis=1))
         return int(found[0]) if len(found) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -152,7 +153,7 @@ class Document(_Strict):
         """The document after aliases and defaults: what the digest covers and what everybody is shown."""
         return self.model_dump(mode="json", exclude_none=True)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Hex SHA-256 of the RFC 8785 form."""
         import rfc8785

@@ -45,7 +45,7 @@ class Hiding(Protocol):
         ...
 
     def hide(self, gradients: Floats, randomness: Randomness) -> Floats:
-        """Each gradient clipped and perturbed, in its own units."""
+        """Each gradient (of finite numbers) clipped and perturbed, in its own units."""
         ...
 
     def ahead(self, count: int, randomness: Randomness) -> Drawn | None:
@@ -92,7 +92,7 @@ class ByNoise:
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:
         if isinstance(self.vector, LocalGaussianVector):
             return self.vector.decode(self.vector.joined(clip_rows(gradients, self.vector.clip), drawn))
-        return self.vector.joined(np.nan_to_num(gradients), drawn)
+        return self.vector.joined(gradients, drawn)
 
     def parameters(self) -> dict[str, Any]:
         return self.vector.parameters()
@@ -147,13 +147,13 @@ class NotAtAll:
         return 2 * self.clip * math.sqrt(self.weights)
 
     def hide(self, gradients: Floats, randomness: Randomness) -> Floats:
-        return np.clip(np.nan_to_num(gradients), -self.clip, self.clip)
+        return np.clip(gradients, -self.clip, self.clip)
 
     def ahead(self, count: int, randomness: Randomness) -> Drawn | None:
         return np.zeros((count, 0), dtype=np.int64)
 
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:
-        return np.clip(np.nan_to_num(gradients), -self.clip, self.clip)
+        return np.clip(gradients, -self.clip, self.clip)
 
     def parameters(self) -> dict[str, Any]:
         return {"clip": self.clip}

@@ -119,6 +119,7 @@ class Prepared:
         self, drawn: Floats, rates: Floats, batch: Batch, ahead: Integers | None, randomness: Randomness
     ) -> Floats:
         """Each drawn model (a line) one noisy step further, by the person in the same line of the batch."""
+        # Finite without looking: models are bounded, features lie in [0, 1], and no link of a family overflows there.
         gradients, hiding = families.gradients(self._family, drawn, batch), self._plan.hiding
         hidden = hiding.hide(gradients, randomness) if ahead is None else hiding.joined(gradients, ahead)
         return stepped(drawn, rates[:, None], hidden)
@@ -133,7 +134,7 @@ def _of_family(document: DrawDiscardDocument, drawn: Floats, rows: Rows) -> Floa
     for start in range(0, deepest, step):
         batch = read.batch(people, start, min(start + step, deepest))
         gradients += families.gradients(str(document.family), drawn[None, :], batch)
-    return gradients
+    return finite(gradients)
 
 
 def stepped(drawn: Floats, rate: float | Floats, perturbed: Floats) -> Floats:
