@@ -180,7 +180,7 @@ def join(
 
     Example: thebes group join city --pin 5f3c... --home me
     """
-    from thebes.person.home import open_person
+    from thebes.person.opening import open_person
 
     code = _code(code, from_stdin=code_stdin)
     with open_person(home, coordinator=coordinator) as me:

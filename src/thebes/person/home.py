@@ -32,11 +32,11 @@ from thebes.person.pacing import Pacing
 from thebes.person.participation import State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import in_force, read_rules
+from thebes.person.running import Running
 from thebes.person.seal import Seal
-from thebes.person.settings import DIRECT, Settings
+from thebes.person.settings import Settings
 from thebes.person.work import Work
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
-from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotFound
 
@@ -94,8 +94,7 @@ class Person:
         self._purse = Purse(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
         self._charged = showing.LastCharged(self._ledger)
         self._closing = threading.Lock()
-        self._wake, self._stopping = threading.Event(), threading.Event()
-        self._worker: threading.Thread | None = None
+        self._running = Running(lambda: self._work.turn(), self.poll)
         self._closed = False
         if self._client is not None:
             self._board = Board(self._client, self._book, self.home)
@@ -193,7 +192,7 @@ class Person:
         """Agree to one participation: sets the price aside, then asks, computes and sends in the background."""
         self._with_coordinator()
         accepted = self._decisions.accept(task_id)
-        self._wake.set()
+        self._running.wake()
         return accepted.as_json()
 
     def decline(self, task_id: str) -> dict[str, Any]:
@@ -219,7 +218,7 @@ class Person:
                 return mine[-1].as_json()
             if time.monotonic() >= end:
                 raise Refusal(f"after {timeout:g} seconds your part in this task is still {mine[-1].state}")
-            if self._worker is None:
+            if not self._running.started:
                 self._work.turn()
             if time.monotonic() >= looked + LOOK_SECONDS:
                 self.poll()
@@ -282,14 +281,14 @@ class Person:
         """Replace the standing rules; they see fields of documents, never data."""
         read_rules(rules)
         self._book.set_rules(rules)
-        self._wake.set()
+        self._running.wake()
         return self.rules()
 
     def apply_rules(self) -> None:
         """Agree to what the standing rules cover."""
         self._with_coordinator()
         self._decisions.apply_rules()
-        self._wake.set()
+        self._running.wake()
 
     # --- the store ----------------------------------------------------------------------------------------
 
@@ -345,8 +344,7 @@ class Person:
 
     def destroy(self) -> None:
         """Delete everything, keys first. Contributions that have left stay where they are."""
-        self._stopping.set()
-        self._wake.set()
+        self._running.stop()
         keys.forget(self.home)
         self._store.destroy()
         self.close()
@@ -363,8 +361,7 @@ class Person:
     def start(self, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Work in the background until `close`."""
         self._with_coordinator()
-        self._worker = threading.Thread(target=self._run, args=(poll_seconds,), name="person", daemon=True)
-        self._worker.start()
+        self._running.start(poll_seconds)
 
     def poll(self) -> None:
         """Look for results, and for tasks that standing rules cover."""
@@ -380,12 +377,10 @@ class Person:
             if self._closed:
                 return
             self._closed = True
-        self._stopping.set()
-        self._wake.set()
+        self._running.stop()
         if self._client is not None:
             self._work.stop()
-        if self._worker is not None:
-            self._worker.join(timeout=10)
+        self._running.join()
         if self._client is not None:
             self._client.close()
         self._ledger.close()
@@ -401,55 +396,9 @@ class Person:
     ) -> None:
         self.close()
 
-    def _run(self, poll_seconds: float) -> None:
-        next_poll = 0.0
-        while not self._stopping.is_set():
-            try:
-                pause = self._work.turn()
-                if time.monotonic() >= next_poll:
-                    self.poll()
-                    next_poll = time.monotonic() + poll_seconds
-            except Exception as error:  # the thread is all there is to send: it must not end
-                if not self._stopping.is_set():
-                    log.error("the work stopped for a moment: %s", type(error).__name__)
-                pause = 1.0
-            self._wake.wait(max(0.0, min(pause, next_poll - time.monotonic())))
-            self._wake.clear()
-
     # --- inside -----------------------------------------------------------------------------------------------
 
     def _with_coordinator(self) -> Board:
         if self._client is None:
             raise Mistake("coordinator", "is not known yet; give its address once: open_person(DIR, coordinator=URL)")
         return self._board
-
-
-def open_person(
-    folder: str | Path,
-    *,
-    coordinator: str | None = None,
-    proxy: str | None = None,
-    delay: bool = True,
-    passphrase: str | None = None,
-) -> Any:
-    """A person's home, to use from Python. While `thebes person` runs on it, this talks to that process instead; the
-    same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it)."""
-    from thebes.person.distant import Distant
-
-    home = prepared(folder)
-    running = Distant.running(home)
-    if running is not None:
-        there = running.settings()
-        asked_there = there["coordinator"]
-        if proxy is not None and Settings().changed({"proxy": proxy}).proxy != there["proxy"]:
-            running.close()
-            way = there["proxy"] or DIRECT
-            raise Mistake("proxy", f"is {way} for as long as `thebes person` runs on this home; stop it")
-        if coordinator is not None and base_url(coordinator)[0] != base_url(asked_there)[0]:
-            running.close()
-            raise Mistake("coordinator", f"is {asked_there} for as long as `thebes person` runs on this home; stop it")
-        return running
-    person = Person(home, coordinator=coordinator, proxy=proxy, delay=delay, passphrase=passphrase)
-    if person.coordinator is not None:
-        person.start()
-    return person
