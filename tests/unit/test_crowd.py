@@ -58,3 +58,17 @@ def test_whoever_is_asked_about_another_task_leaves_the_waiting_one_alone(
     assert (answered(server, waiting), server.status[waiting]) == (COUNT - 1, "open")
     assert (answered(server, another), server.status[another]) == (COUNT, "done")
     assert sum("sent" in line for line in said) == 2 * COUNT - 1
+
+
+def test_of_a_task_for_a_group_its_members_are_asked_and_nobody_else(
+    server: CoordinatorInMemory, homes: crowd.Homes, said: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(crowd.Person, "enrol", lambda person, *told: joined.append((person.home.name, *told)))
+    homes.join("few", {"3": "code of 3", "5": "code of 5", "99": "somebody in another process"})
+    assert sorted(joined) == [("person-3", "few", "code of 3"), ("person-5", "few", "code of 5")]
+    task_id = server.post(MEDIAN)
+    homes.answer(task_id, COUNT, group="few")
+    assert sorted(line["sent"] for line in said if "sent" in line) == [3, 5]
+    homes.answer(server.post(MEDIAN), COUNT, group="unknown")
+    assert len(server.heard) == 2

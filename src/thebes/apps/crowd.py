@@ -12,7 +12,7 @@ import random
 import resource
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -61,15 +61,33 @@ class Crowd:
                 opened += 1 if "opened" in line else 0
                 told(opened)
 
-    def answer(self, task_id: str, most: int, told: Callable[[int], None], *, leave: Collection[str] = ()) -> list[int]:
+    def join(self, group: str, codes: Mapping[int, str]) -> None:
+        """Everybody with a code joins the group."""
+        for process in self._processes:
+            process.tell({"join": group, "codes": {str(number): code for number, code in codes.items()}})
+        for process in self._processes:
+            while "joined" not in process.hear(ANSWER_SECONDS):
+                pass
+
+    def answer(
+        self,
+        task_id: str,
+        most: int,
+        told: Callable[[int], None],
+        *,
+        group: str | None = None,
+        leave: Collection[str] = (),
+    ) -> list[int]:
         """Ask people who have not been asked about this task, until `most` have sent a contribution or nobody is left.
 
-        Gives who did; `told` hears of each. Their rules cover every open task, so they say no to those to `leave`.
+        Gives who did; `told` hears of each. Of a task for a `group` only its members are asked. Their rules cover every
+        open task, so they say no to those to `leave`.
         """
         count = len(self._processes)
         for place, process in enumerate(self._processes):
             share = most // count + (place < most % count)
-            process.tell({"task_id": task_id, "most": share, "leave": [each for each in leave if each != task_id]})
+            left = [each for each in leave if each != task_id]
+            process.tell({"task_id": task_id, "most": share, "group": group, "leave": left})
         sent: list[int] = []
         for process in self._processes:
             while "asked" not in (line := process.hear(ANSWER_SECONDS)):
@@ -103,10 +121,20 @@ class Homes:
             self._people = dict(zip(numbers, pool.map(come_in, numbers), strict=True))
         self._unasked: dict[str, list[int]] = {}
         self._left: set[tuple[int, str]] = set()
+        self._members: dict[str, list[int]] = {}
 
-    def answer(self, task_id: str, most: int, leave: Collection[str] = ()) -> None:
-        """Ask people in random order, until `most` have sent. Whoever is asked leaves some other tasks alone."""
-        order = self._unasked.setdefault(task_id, random.sample(list(self._people), len(self._people)))
+    def join(self, group: str, codes: Mapping[str, str]) -> None:
+        """Those of them who have a code join the group."""
+        members = self._members[group] = [number for number in self._people if str(number) in codes]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for joining in [pool.submit(self._people[n].enrol, group, codes[str(n)]) for n in members]:
+                joining.result()
+
+    def answer(self, task_id: str, most: int, *, group: str | None = None, leave: Collection[str] = ()) -> None:
+        """Ask people, or a group's members, in random order until `most` have sent. Whoever is asked leaves some other
+        tasks alone."""
+        among = list(self._people) if group is None else self._members.get(group, [])
+        order = self._unasked.setdefault(task_id, random.sample(among, len(among)))
         taking = threading.Lock()
         left = most
 
@@ -176,7 +204,11 @@ def _work() -> None:
         say({"ready": True})
         for line in sys.stdin:
             asked = json.loads(line)
-            homes.answer(asked["task_id"], asked["most"], asked["leave"])
+            if "join" in asked:
+                homes.join(asked["join"], asked["codes"])
+                say({"joined": asked["join"]})
+                continue
+            homes.answer(asked["task_id"], asked["most"], group=asked["group"], leave=asked["leave"])
             say({"asked": asked["task_id"]})
     finally:
         homes.close()

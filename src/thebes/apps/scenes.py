@@ -30,7 +30,7 @@ class Verdict:
 @dataclass(frozen=True)
 class Scene:
     """One task. `judge` sees the release, the rows of those who contributed, and everybody's. `metric` names what a
-    model is measured by. `few`: each contribution costs a second or more, so few people are asked."""
+    model is measured by. `few`: each contribution is slow, or few may give one, so few people are asked."""
 
     name: str
     document: dict[str, Any]
@@ -47,7 +47,7 @@ def wanted(people: int) -> int:
 def scenes(people: int) -> list[Scene]:
     """Every scene, for so many people. A small crowd pays more for the same sharpness."""
     sharp = float(max(1, -(-100 // wanted(people))))
-    made = [*_of_contributors(sharp), *_of_requestors(sharp), _packets(sharp), _network()]
+    made = [*_of_contributors(sharp), *_of_requestors(sharp), _packets(sharp), _tokens(), _network()]
     return [_counted(scene, people) for scene in made]
 
 
@@ -215,6 +215,23 @@ def _packets(sharp: float) -> Scene:
     )
 
 
+def _tokens() -> Scene:
+    return Scene(
+        "share of women, tokens",
+        {
+            "type": "bounded",
+            "epsilon": 4.0,
+            "group": "neighbours",
+            "anonymity": "token",
+            "featurizer": "SELECT gender FROM profile.demographics",
+            "bounds": {"gender": {"type": "set", "values": ["Female", "Male"], "default": "Female"}},
+            "purpose": "Answered by members of a group: each at most once, and nobody can tell who",
+        },
+        _share_of("gender", "Female"),
+        few=True,
+    )
+
+
 def _network() -> Scene:
     return Scene(
         "y from a small network",
@@ -301,6 +318,19 @@ def _mean_of(column: str) -> Callable[[Release, Rows, Rows], Verdict]:
         true = float(np.clip(_column(mine, column), low, high).mean())
         value, bar = release.mean(column)  # type: ignore[attr-defined]
         return _beside(true, value, bar.as_json())
+
+    return judge
+
+
+def _share_of(column: str, value: str) -> Callable[[Release, Rows, Rows], Verdict]:
+    def judge(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+        import numpy as np
+
+        shares = release.frequencies[column]  # type: ignore[attr-defined]
+        ends = release.frequency_interval(column).as_json()  # type: ignore[attr-defined]
+        place = list(shares).index(value)
+        bar = {"level": ends["level"], "low": ends["low"][place], "high": ends["high"][place]}
+        return _beside(float(np.mean(_column(mine, column) == value)), shares[value], bar)
 
     return judge
 

@@ -14,6 +14,10 @@ import numpy as np
 
 from thebes.apps.crowd import ALLOWANCE, Crowd
 from thebes.apps.processes import Process
+from thebes.coordinator.clock import SystemClock
+from thebes.coordinator.database import Database
+from thebes.coordinator.groups import Groups
+from thebes.coordinator.home import Home
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Fault, ThebesError
 from thebes.requestor.server import connect
@@ -28,6 +32,8 @@ from thebes.wire.problems import from_problem
 RELEASE_SECONDS = 60.0
 OWN_SECONDS = 60.0  #: for the one person's machine to compute and send
 LOOK_SECONDS = 1.0
+MEMBERS = 25  #: of a group: the one person and some of the crowd
+LEAST_MEMBERS = 20  #: as its members are promised
 
 Told = Callable[[int], None]
 
@@ -68,17 +74,21 @@ class Stage:
         return rows if contributors is None else rows.select(np.array(sorted(contributors), dtype=np.int64))
 
     def run(self, document: Mapping[str, Any], told: Told) -> tuple[Release, list[int]]:
-        """Submit a document, let people answer, and wait; the release, and who contributed."""
+        """Submit a document, let people answer, and wait; the release, and who contributed. A group that it names is
+        made first."""
+        group = document.get("group")
+        if group is not None:
+            self._gather(str(group))
         handle = self._requestor.submit(document)
         self._known.add(handle.task_id)
         asked = int(document["min_count"])
         accepted = self._one.accept(handle.task_id)
-        contributors = self._answered(handle.task_id, asked - accepted, told)
+        contributors = self._answered(handle.task_id, asked - accepted, told, group)
         if accepted:
             if self._one.sent(handle.task_id):
                 contributors.append(self._people - 1)
             else:
-                contributors += self._answered(handle.task_id, 1, told)
+                contributors += self._answered(handle.task_id, 1, told, group)
         return handle.wait(timeout=RELEASE_SECONDS), contributors
 
     def put_up(self, document: Mapping[str, Any], answers: int, told: Told) -> None:
@@ -96,8 +106,8 @@ class Stage:
                 task_id, wanted = str(task["task_id"]), task.get("min_count")
                 if task_id not in self._known:
                     self._known.add(task_id)
-                    count = int(wanted or self._people)
-                    self._crowd.answer(task_id, count, lambda done: None, leave=self._left)
+                    count, group = int(wanted or self._people), task["document"].get("group")
+                    self._crowd.answer(task_id, count, lambda done: None, group=group, leave=self._left)
             time.sleep(LOOK_SECONDS)
 
     def check(self) -> None:
@@ -113,11 +123,31 @@ class Stage:
             self.check()  # says more than that nobody answers
             raise
 
-    def _answered(self, task_id: str, most: int, told: Told) -> list[int]:
+    def _gather(self, group: str) -> None:
+        """What `thebes group create`, its members with their codes and `thebes group publish` do."""
+        home = Home(self._folder / "coordinator")
+        database = Database(home.store)
+        try:
+            groups = Groups(database, home, SystemClock())
+            groups.create(group, minimum=LEAST_MEMBERS)
+            crowd = self._people - 1
+            members = [*(crowd * place // (MEMBERS - 1) for place in range(MEMBERS - 1)), crowd]
+            codes = groups.admit(group, [f"person {number}" for number in members])
+            self._one.join(group, codes[f"person {crowd}"])
+            self._crowd.join(group, {number: codes[f"person {number}"] for number in members[:-1]})
+            groups.publish(group)
+        finally:
+            database.close()
+
+    def _answered(self, task_id: str, most: int, told: Told, group: str | None = None) -> list[int]:
         found: list[int] = []
         while len(found) < most:
             before = len(found)
-            found += self._crowd.answer(task_id, most - before, lambda done, so_far=before: told(so_far + done))  # type: ignore[misc]
+
+            def so_far(done: int, before: int = before) -> None:
+                told(before + done)
+
+            found += self._crowd.answer(task_id, most - before, so_far, group=group)
             if len(found) == before:
                 raise Fault(f"only {before} of {most} people could answer; the logs in {self._folder} say why")
         return found
@@ -172,6 +202,10 @@ class OnePerson:
     def allow(self, settings: Mapping[str, Any]) -> None:
         """Change what may be spent."""
         self._ask("PUT", "/api/settings", dict(settings))
+
+    def join(self, group: str, code: str) -> None:
+        """Become a member, with the code of this person."""
+        self._ask("POST", f"/api/groups/{group}/enrol", {"code": code})
 
     def accept(self, task_id: str) -> bool:
         """Whether the machine set the price aside and will answer."""
