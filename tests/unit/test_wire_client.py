@@ -257,7 +257,7 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
 
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.wire.client.MOST_BYTES", 1000)
+    monkeypatch.setattr("thebes.wire.connection.MOST_BYTES", 1000)
     read: list[int] = []
 
     def endless() -> Any:
