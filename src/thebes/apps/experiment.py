@@ -9,6 +9,7 @@ import typer
 
 from thebes.apps import output
 from thebes.apps.helping import Commands
+from thebes.privacy.faults import Mistake
 
 app = typer.Typer(
     help="Run the papers' tables and figures again, beside what was printed.",
@@ -45,7 +46,7 @@ def list_(json: str | None = output.json_option()) -> None:
 
 
 @app.command("run")
-def run(
+def run_(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Which (or all): see thebes experiment list.")],
     quick: bool = typer.Option(False, "--quick", help="Fewer seeds and settings: within half a minute each."),
     home: _Home = HOME,
@@ -71,6 +72,33 @@ def run(
         output.write_json(json, told[0] if len(names) == 1 and names != ["all"] else told)
 
 
+@app.command("report")
+def report(
+    home: _Home = HOME,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the page goes (default: the folder report in the home).")
+    ] = None,
+) -> None:
+    """Write one page with plots of every outcome that is kept. Nothing is run.
+
+    Example: thebes experiment report --home thebes-experiments
+    """
+    from thebes.apps.pages.experiments import page
+    from thebes.experiments.registry import experiments
+    from thebes.experiments.results import Results
+
+    kept = Results(home).kept()
+    if not kept:
+        raise Mistake("--home", "holds no outcome: thebes experiment run all --quick makes some")
+    known = list(experiments())
+    ordered = sorted(kept.values(), key=lambda o: known.index(o.name) if o.name in known else len(known))
+    folder = home / "report" if out is None else out
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "index.html"
+    path.write_text(page(ordered), encoding="utf-8")
+    typer.echo(str(path))
+
+
 # --- for the eyes -------------------------------------------------------------------------------------------
 
 
@@ -78,17 +106,7 @@ def _show(outcome: Any) -> None:
     from rich.table import Table
 
     table = Table(title=f"{outcome.paper}, {outcome.place}: {outcome.measure}", title_justify="left")
-    columns = {
-        "panel": [row.panel for row in outcome.rows],
-        "series": [row.series for row in outcome.rows],
-        outcome.across: [row.at if isinstance(row.at, str) else _figure(row.at) for row in outcome.rows],
-        "printed": [_figure(row.printed) for row in outcome.rows],
-        "ours": [_figure(row.ours) for row in outcome.rows],
-        "spread": [_figure(row.spread) for row in outcome.rows],
-        "not private": [_figure(row.ceiling) for row in outcome.rows],
-        "epsilon": [_figure(row.epsilon) for row in outcome.rows],
-    }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    shown = outcome.table()
     for name in shown:
         table.add_column("" if name in ("panel", "series") else name, justify="left" if name == "series" else "right")
     for cells in zip(*shown.values(), strict=True):
@@ -96,13 +114,11 @@ def _show(outcome: Any) -> None:
     _print(table)
     typer.echo(outcome.shows)
     typer.echo(f"Data: {outcome.data}{' (made up: they only stand in)' if outcome.made_up else ''}.")
-    typer.echo(f"Epsilon is what one {outcome.unit} pays in all. {len(outcome.seeds)} seeds, {outcome.seconds:g} s.")
+    pays = any(row.epsilon is not None for row in outcome.rows)
+    typer.echo(f"Epsilon is what one {outcome.unit} pays in all." if pays else "Nothing here is private.")
+    typer.echo(f"{len(outcome.seeds)} {'seed' if len(outcome.seeds) == 1 else 'seeds'}, {outcome.seconds:g} s.")
     for note in outcome.notes:
         typer.echo(f"- {note}")
-
-
-def _figure(number: float | None) -> str:
-    return "" if number is None else f"{number:.4g}"
 
 
 def _print(table: Any) -> None:

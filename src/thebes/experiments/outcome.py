@@ -77,6 +77,21 @@ class Outcome:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
 
+    def table(self) -> dict[str, list[str]]:
+        """For the eyes: a column for everything that at least one row has."""
+        every = {
+            "panel": [row.panel for row in self.rows],
+            "series": [row.series for row in self.rows],
+            self.across: [row.at if isinstance(row.at, str) else _figure(row.at) for row in self.rows],
+            "printed": [_figure(row.printed) for row in self.rows],
+            "ours": [_figure(row.ours) for row in self.rows],
+            "spread": [_figure(row.spread) for row in self.rows],
+            "not private": [_figure(row.ceiling) for row in self.rows],
+        }
+        if self.across != "epsilon":
+            every["epsilon"] = [_figure(row.epsilon) for row in self.rows]
+        return {name: cells for name, cells in every.items() if any(cells)}
+
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
@@ -89,3 +104,7 @@ class Outcome:
             return cls(**{**told, **lists})
         except (KeyError, TypeError):
             raise Mistake("results", "hold what no experiment of this version wrote: run it again") from None
+
+
+def _figure(number: float | None) -> str:
+    return "" if number is None else f"{number:.4g}"

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from thebes.data.rows import Rows
 from thebes.experiments.datasets import People
 from thebes.simulation.world import simulate
@@ -171,3 +173,52 @@ def auc_of(people: People, score: Any) -> float:
     from sklearn.metrics import roc_auc_score
 
     return float(roc_auc_score(people.test[people.label] == people.bounds[people.label]["values"][1], score))
+
+
+# --- the paper's ensemble, with and without noise -------------------------------------------------------------
+
+
+def vote(people: People, epsilon: float, *, size: int, partitions: int, **more: Any) -> dict[str, Any]:
+    """The paper's ensemble with subsets of so many features, categories of many values bucketed as in the paper: two
+    packets from each peer, logistic regressions weighted by f1. Thresholds are found privately."""
+    shape = {"subset_size": size, "subsets": 2, "partitions": partitions, "groups": groups(people, 1.0)}
+    return document(people, epsilon, **{**shape, **more})
+
+
+def without_noise(people: People, asked: dict[str, Any], *, pieces: int = 2) -> dict[str, Any]:
+    """The same with every histogram known precisely and ranges cut at true quantiles: what there is to be reached.
+    This is not private, and its release says so."""
+    return {**asked, "perturbation": "none", "bins": quantiles(people, pieces)}
+
+
+def quantiles(people: People, pieces: int) -> dict[str, list[float]]:
+    """Where so many pieces of equal size would end, from the data themselves; where most values are the least one,
+    at least above that."""
+    found = {}
+    for column, bound in people.bounds.items():
+        if bound["type"] != "range":
+            continue
+        values = np.asarray(people.train[column], dtype=np.float64)
+        inside = values[(values > bound["low"]) & (values < bound["high"])]
+        ends = np.quantile(values, np.linspace(0, 1, pieces + 1)[1:-1])
+        cuts = sorted({float(end) for end in ends if bound["low"] < end < bound["high"]})
+        found[column] = cuts or [float(inside.min())]
+    return found
+
+
+def about(people: People) -> str:
+    """Which data these are, in words."""
+    if people.made_up:
+        return f"made-up people with the columns of {NAMES[people.name]}"
+    return f"{NAMES[people.name]}: {len(people.train[people.label]):,} people to learn from"
+
+
+NAMES = {"adult": "Adult (census of 1994)", "oulad": "OULAD (students who may withdraw from a course)"}
+COURSES = (
+    "The paper's two online courses are not public; OULAD, students who may withdraw from a course after its sixth "
+    "week, stands in their place."
+)
+PERSON = (
+    "Epsilon is what one person pays in all for both packets. The paper's total (equation 6) is the largest over the "
+    "features, of which each also answers about its median; here people of their own do that."
+)

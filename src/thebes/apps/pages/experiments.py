@@ -1,0 +1,54 @@
+"""The report of the experiments: one page that needs no server and loads nothing, a picture and a table of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from thebes import __version__
+from thebes.apps.pages import charts, drawing
+from thebes.experiments.outcome import Outcome, Row
+
+_HERE = Path(__file__).parent
+MOST_CURVES = 8  #: in one picture; the rest is in the table
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
+    """The page as HTML."""
+    templates = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = Markup((_HERE / "static" / "thebes.css").read_text(encoding="utf-8"))  # noqa: S704, our own file
+    told = [{"outcome": outcome, "pictures": pictures(outcome), "columns": outcome.table()} for outcome in outcomes]
+    return templates.get_template("experiments.html").render(told=told, style=style, version=__version__)
+
+
+def pictures(outcome: Outcome) -> list[tuple[str, Markup]]:
+    """(panel, picture) for each panel: curves over a number, else bars."""
+    panels: dict[str, list[Row]] = {}
+    for row in outcome.rows:
+        panels.setdefault(row.panel, []).append(row)
+    return [(panel, _picture(outcome, panel, rows)) for panel, rows in panels.items()]
+
+
+def _picture(outcome: Outcome, panel: str, rows: Sequence[Row]) -> Markup:
+    title = f"{outcome.measure}{f', {panel}' if panel else ''}"
+    series: dict[str, list[charts.Point]] = {}
+    for row in rows:
+        if isinstance(row.at, (int, float)):
+            series.setdefault(row.series, []).append((float(row.at), row.ours, row.spread))
+    if series:
+        shown = dict(list(series.items())[:MOST_CURVES])
+        return charts.curves(shown, title=f"{title}, by {outcome.across}", across=outcome.across)
+    names = [f"{row.at}: {row.series}" if row.at is not None else row.series for row in rows]
+    spread = {name: row.spread for name, row in zip(names, rows, strict=True) if row.spread is not None}
+    values = {name: row.ours for name, row in zip(names, rows, strict=True)}
+    low, high = ({name: values[name] + side * apart for name, apart in spread.items()} for side in (-1, 1))
+    return drawing.bars(values, title=title, low=low, high=high)
