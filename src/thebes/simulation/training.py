@@ -8,6 +8,7 @@ included.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -167,6 +168,7 @@ class _Crew:
         self._deviation = plan(document).hiding.variance ** 0.5  # of the noise of an update, at a rate of 1
         self._under_way = np.empty((0, self._instances.models.shape[1]))
         self._rates = np.empty(0)  # at which those under way were made
+        self._versions = np.empty(0, dtype=np.int64)  # from which
         self._draws = _Places(self._instances.count, randomness)
         self._discards = _Places(self._instances.count, randomness)
         self._together = _MOST_TOGETHER
@@ -206,7 +208,9 @@ class _Crew:
         models, rows = self._computed(order, people, rates)
         arrived = models[rows[count : count + deliveries]]
         rates = np.concatenate([self._rates, rates])
-        outlier = self._first_outlier(arrived, models[rows[order.replaced]], rates[:deliveries])
+        versions = np.concatenate([self._versions, versions])
+        ages = self._ages(versions[:deliveries])
+        outlier = self._first_outlier(arrived, models[rows[order.replaced]], rates[:deliveries], ages)
         mixed = deliveries if outlier is None else outlier
         if outlier is not None:
             n = outlier - waiting + flight  # who drew until it arrived
@@ -221,6 +225,8 @@ class _Crew:
         self._discards.drop(heard)
         left = rows[count + heard : count + waiting + n]
         self._under_way, self._rates = models[left], rates[heard : waiting + n]
+        self._versions = versions[heard : waiting + n]
+        instances.age = ages[mixed]
         instances.jump(models[rows[order.left]], mixed)
         self._taken += mixed
         if mixed:
@@ -253,7 +259,16 @@ class _Crew:
             start = end
         return models, rows
 
-    def _first_outlier(self, arrived: Floats, replaced: Floats, rates: Floats) -> int | None:
+    def _ages(self, versions: Integers) -> list[float]:
+        """The usual age of contributions before each of these arrives, and after the last."""
+        age, aged, updates = self._instances.age, self._aggregator.outliers.aged, self._instances.updates
+        ages = [age]
+        for place, version in enumerate(versions.tolist()):
+            age = aged(age, updates + place - version)
+            ages.append(age)
+        return ages
+
+    def _first_outlier(self, arrived: Floats, replaced: Floats, rates: Floats, ages: Sequence[float]) -> int | None:
         """The first arrival that lies too far from the instances as they stand just then."""
         outliers, count = self._aggregator.outliers, self._instances.count
         if not outliers.active or not len(arrived):
@@ -264,20 +279,25 @@ class _Crew:
         squares = squares + _before(new * new - old * old)
         variance = np.maximum((squares - sums * sums / count) / (count - 1), 0.0)
         deviation, reach = rates * self._deviation, rates * self._document.clip
-        far = np.abs(new - sums / count) > outliers.allowed(variance, deviation[:, None], reach[:, None])
+        far = np.abs(new - sums / count) > outliers.allowed(
+            variance, deviation[:, None], reach[:, None], np.array(ages[: len(arrived)])[:, None]
+        )
         found = np.flatnonzero(far.any(axis=1))
         return int(found[0]) if len(found) else None
 
     def _deliver_rest(self) -> None:
         """Those who still hold a drawn model send it."""
-        for weights, rate in zip(self._under_way, self._rates, strict=True):
+        for weights, rate, version in zip(self._under_way, self._rates, self._versions, strict=True):
             if self._aggregator.settled:
                 return
+            ages = self._ages(np.array([version]))
             place = self._discards.first(1)[0]
             self._discards.drop(1)
-            if self._first_outlier(weights[None, :], self._instances.models[[place]], np.array([rate])) is not None:
+            replaced = self._instances.models[[place]]
+            if self._first_outlier(weights[None, :], replaced, np.array([rate]), ages) is not None:
                 self._set_aside(weights)
             else:
+                self._instances.age = ages[1]
                 self._instances.replace(place, weights)
                 self._taken += 1
                 self._aggregator.look_at_target(self._lane)

@@ -123,12 +123,14 @@ class DrawDiscardAggregator(Gathering):
     def hear(self, contributions: Contributions) -> None:
         """Discard an instance for the one that came, unless that is an outlier."""
         for row in range(contributions.count):
-            lane = int(contributions.fields[LANE][row])
+            lane, version = (int(contributions.fields[name][row]) for name in (LANE, VERSION))
             weights = np.asarray(contributions.fields[WEIGHTS][row], dtype=np.float64)
-            if self._outlying(lane, int(contributions.fields[VERSION][row]), weights):
+            if self._outlying(lane, version, weights):
                 self.set_aside(lane, weights)
             else:
-                self.lanes[lane].discard(weights, self.setting.randomness)
+                instances = self.lanes[lane]
+                instances.age = self.outliers.aged(instances.age, instances.updates - version)
+                instances.discard(weights, self.setting.randomness)
                 self.look_at_target(lane)
             if self._plan.failures is not None:
                 self._failures += np.bincount([int(contributions.fields[FAILURE][row])], minlength=len(self._failures))
@@ -181,7 +183,8 @@ class DrawDiscardAggregator(Gathering):
         """How far from a lane's average the weights of an update of that version may lie."""
         rate = self.document.rate(lane, version)
         deviation = rate * self._plan.hiding.variance**0.5
-        return self.outliers.allowed(self.lanes[lane].variance(), deviation, rate * self.document.clip)
+        instances = self.lanes[lane]
+        return self.outliers.allowed(instances.variance(), deviation, rate * self.document.clip, instances.age)
 
     def _outlying(self, lane: int, version: int, weights: Floats) -> bool:
         if not self.outliers.active:

@@ -41,6 +41,7 @@ class Instances:
 
     def __init__(self, models: Floats) -> None:
         self.models = np.array(models, dtype=np.float64)
+        self.age = 0.0  #: how many updates old contributions usually are when they arrive
         self.updates = self.refused = self.quarantined = self.stale = 0
         self.history: list[tuple[int, float]] = []  #: (updates, spread over all weights), at most MOST_POINTS
         self.changed: set[int] = set()
@@ -128,14 +129,14 @@ class Instances:
         """Everything beside the models and their sums, as JSON."""
         counters = {name: getattr(self, name) for name in _COUNTERS}
         history = [list(point) for point in self.history]
-        return {**counters, "history": history, "stride": self._stride, "settled": self._settled}
+        return {**counters, "history": history, "stride": self._stride, "settled": self._settled, "age": self.age}
 
     def recall(self, facts: Mapping[str, Any]) -> None:
         """The inverse of `facts`."""
         for name in _COUNTERS:
             setattr(self, name, int(facts[name]))
         self.history = [(int(updates), float(spread)) for updates, spread in facts["history"]]
-        self._stride, self._settled = int(facts["stride"]), int(facts["settled"])
+        self._stride, self._settled, self.age = int(facts["stride"]), int(facts["settled"]), float(facts["age"])
 
     @staticmethod
     def joined(theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:

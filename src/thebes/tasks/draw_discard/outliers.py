@@ -21,12 +21,12 @@ LEAST_INSTANCES = 3  #: of fewer the spread says too little
 class Outliers:
     """An update B' is an outlier if for some weight |B' - mean| > t sqrt(spread^2 + deviation^2) + reach.
 
-    `spread` is observed (updates in flight widen it by themselves), `deviation` is that of the update's own noise and
-    `reach` the farthest its gradient can move a weight; both are public. t is Student's with k - 1 degrees of freedom
-    at the family-wise rate `false_positives` over all weights (Sidak): exact where the instances and B' are independent
-    and normal. They are neither: an honest B' is one of the instances plus noise, and nothing among k is farther than
-    (k - 1) / sqrt(k) of their own standard deviations from their mean. Both make honest refusals rarer than stated, as
-    the tests measure.
+    `deviation` is that of the update's own noise and `reach` the farthest its gradient can move a weight; both are
+    public. `spread` is observed, but counts for no less than what noise and updates in flight make it on average,
+    (k + age) / 2 deviation^2: it is small for a while whenever one lineage has taken all places, and an update drawn
+    before that is honest all the same. t is Student's with k - 1 degrees of freedom at the family-wise rate
+    `false_positives` over all weights (Sidak): exact where the instances and B' are independent and normal. They are
+    neither (an honest B' is an instance plus noise, and instances share ancestors), so the rate is measured by tests.
     """
 
     instances: int
@@ -43,9 +43,18 @@ class Outliers:
         """t: how many standard deviations from the mean are too many."""
         return _multiple(self.instances, self.weights, self.false_positives)
 
-    def allowed(self, variance: Floats, deviation: float | Floats, reach: float | Floats) -> Floats:
-        """How far from the mean each weight of an update may lie."""
-        return np.asarray(self.multiple * np.sqrt(variance + np.square(deviation)) + reach)
+    def allowed(
+        self, variance: Floats, deviation: float | Floats, reach: float | Floats, age: float | Floats
+    ) -> Floats:
+        """How far from the mean each weight of an update may lie, where updates are usually `age` updates old."""
+        own = np.square(deviation)
+        usual = (self.instances + np.asarray(age)) / 2 * own
+        return np.asarray(self.multiple * np.sqrt(np.maximum(variance, usual) + own) + reach)
+
+    def aged(self, age: float, seen: int) -> float:
+        """The usual age after one more update, `seen` updates old. One alone says little: who claims a great age to
+        be let through widens the limits for nobody."""
+        return age + (min(float(seen), 2 * age + self.instances) - age) / (8 * self.instances)
 
 
 @lru_cache(maxsize=64)

@@ -70,7 +70,7 @@ def released(
 def _lane(document: DrawDiscardDocument, rate: float, lane: Instances) -> dict[str, Any]:
     """What is public of one learning rate's instances."""
     told = {"learning_rate": rate, **lane.facts(), "spread": _rms(lane.models)}
-    told = {name: value for name, value in told.items() if name not in ("stride", "settled")}
+    told = {name: value for name, value in told.items() if name not in ("stride", "settled", "age")}
     told["weights"] = packed(lane.models.mean(axis=0))
     if document.average == "predictions":
         told["instances"] = packed(lane.models)
