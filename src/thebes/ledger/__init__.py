@@ -4,10 +4,11 @@ What must stay true: spent is never less than released, at every crash point, on
 """
 
 from thebes.ledger.amounts import Budget
+from thebes.ledger.blocks import Block, Cap
 from thebes.ledger.claim import Claim
 from thebes.ledger.journal import Entry, Head
 from thebes.ledger.keeper import HeadKeeper, KeyringKeeper, NoKeeper
-from thebes.ledger.ledger import Block, Cap, Ledger
+from thebes.ledger.ledger import Ledger
 from thebes.ledger.overview import Use
 from thebes.ledger.refusals import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable, Tampered
 from thebes.ledger.states import BlockState, ClaimState

@@ -1,4 +1,4 @@
-"""What a claim asked for and what is left of it: exact losses, kept as text, from which parts are taken.
+"""What was asked of a ledger and what is left of a claim: exact losses, kept as text, from which parts are taken.
 
 What must stay true: the parts of a claim, summed exactly, never pass what was asked.
 """
@@ -17,6 +17,13 @@ from thebes.privacy.losses import Approximate, Concentrated, Loss, Pure, Renyi, 
 
 _DOWN = Context(prec=120, rounding=ROUND_FLOOR)
 _INFINITY = Decimal("Infinity")
+
+
+def text(argument: str, value: object) -> str:
+    """A name or a reason, or a Mistake."""
+    if not isinstance(value, str) or not value.strip() or len(value) > 500 or not value.isprintable():
+        raise Mistake(argument, "must be a text of 1 to 500 printable characters")
+    return value
 
 
 def loss_asked(epsilon: exact.Number | None, delta: exact.Number | None, loss: Loss | None) -> Loss:

@@ -5,51 +5,26 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from thebes.ledger import asked, journal, spending, verification
-from thebes.ledger.amounts import Amount, Budget
+from thebes.ledger import asked, blocks, journal, spending, verification
+from thebes.ledger.amounts import Budget
+from thebes.ledger.blocks import Block, Cap
 from thebes.ledger.claim import Claim
-from thebes.ledger.filters import filter_of
 from thebes.ledger.journal import BEGINNING, Entry, Head
 from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
 from thebes.ledger.opening import open_store
 from thebes.ledger.overview import Use, uses
 from thebes.ledger.refusals import LedgerUnavailable, Tampered
-from thebes.ledger.states import BlockState, ClaimState
-from thebes.ledger.store import ALL, ITSELF, BlockRow, ClaimRow, LedgerStore, Meter, Standing, Transaction
+from thebes.ledger.states import ClaimState
+from thebes.ledger.store import ClaimRow, LedgerStore, Standing, Transaction
 from thebes.privacy import exact
-from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss
 from thebes.privacy.promise import Adjacency, Unit, adjacency_of, unit_of
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What a block promises and how it stands. `meters` count in whole steps, by the place its filter counts at."""
-
-    name: str
-    unit: Unit
-    adjacency: Adjacency
-    filter: str
-    budget: Budget  #: the (epsilon, delta) that everything ever charged to it stays within
-    state: BlockState
-    remaining: Budget  #: see Ledger.remaining
-    meters: dict[str, Meter]
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """What one spender may have of `block`, or of each block without a cap of its own where that is None."""
-
-    spender: str
-    block: str | None
-    epsilon: Amount
-    delta: Amount | None  #: None: the block's own
 
 
 class Ledger:
@@ -102,51 +77,22 @@ class Ledger:
         `filter`: "basic" (default), "zcdp" or "renyi"; `orders` are the Renyi orders to watch, fixed for good.
         Opening a block again on the same terms changes nothing; on other terms it is a Mistake.
         """
-        _text("block", name)
-        counting = filter_of(filter)
-        e, d = exact.epsilon(epsilon), exact.delta(delta)
-        if exact.steps_down(e, exact.EPSILON_STEP) == 0:
-            raise Mistake("epsilon", "is smaller than the smallest step a ledger counts (1e-12)")
-        capacity = counting.capacity(e, d, orders)
-        row = BlockRow(
-            name=name,
-            unit=unit_of(unit),
-            adjacency=adjacency_of(adjacency),
-            filter=counting.name,
-            epsilon=exact.steps_down(e, exact.EPSILON_STEP),
-            delta=exact.steps_down(d, exact.DELTA_STEP),
-            state=BlockState.OPEN,
-            meters={place: Meter(steps, 0, 0, counting.firm) for place, steps in capacity.items()},
+        row = blocks.row_of(
+            name, epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency, filter=filter, orders=orders
         )
-        return self._write(lambda t: self._opened(t, row))
+        return self._write(lambda t: blocks.opened(t, self._now(), row))
 
     def retire_block(self, name: str) -> Block:
         """Take no new claims on the block, for good. Claims made before may finish."""
-
-        def work(t: Transaction) -> Block:
-            block = _found(t, name)
-            if block.state is not BlockState.RETIRED:
-                standing = _standing(t)
-                block.state = BlockState.RETIRED
-                t.set_block(name, block.state)
-                spending.record(t, standing, self._now(), "retire", {"block": name})
-            return _block(t, block)
-
-        return self._write(work)
+        return self._write(lambda t: blocks.retired(t, self._now(), name))
 
     def block(self, name: str) -> Block:
         """One block as it stands."""
-        return self._store.read(lambda t: _block(t, _found(t, name)))
+        return self._store.read(lambda t: blocks.shown(t, blocks.found(t, name)))
 
     def blocks(self) -> list[Block]:
         """All blocks, by name."""
-
-        def work(t: Transaction) -> list[Block]:
-            names = t.block_names()
-            found = t.blocks(names, ITSELF)
-            return [_block(t, found[name]) for name in names]
-
-        return self._store.read(work)
+        return self._store.read(blocks.every)
 
     def remaining(self, block: str, spender: str | None = None) -> Budget:
         """What a new claim could still get of a block, and under the cap of `spender` if one is named.
@@ -154,7 +100,9 @@ class Ledger:
         For zcdp and renyi blocks: the largest pure epsilon that still fits, beside the block's own delta.
         Nothing for a retired block or a frozen ledger.
         """
-        return self._store.read(lambda t: spending.remaining(t, _found(t, block, spender), _frozen(t), spender))
+        return self._store.read(
+            lambda t: spending.remaining(t, blocks.found(t, block, spender), spending.is_frozen(t), spender)
+        )
 
     def cap(
         self, spender: str, epsilon: exact.Number, delta: exact.Number | None = None, block: str | None = None
@@ -164,36 +112,17 @@ class Ledger:
         Counted like the block itself, over everything the spender ever claimed there; epsilon 0 allows nothing
         more. Without a delta the block's own stands. A later cap replaces an earlier one.
         """
-        _text("spender", spender)
+        asked.text("spender", spender)
         e = exact.declared("epsilon", epsilon)
         if e < 0:
             raise Mistake("epsilon", "must not be negative")
         steps = exact.steps_down(e, exact.EPSILON_STEP)
         delta_steps = None if delta is None else exact.steps_down(exact.delta(delta), exact.DELTA_STEP)
-
-        def work(t: Transaction) -> None:
-            if block is not None:
-                _found(t, block)
-            standing = _standing(t)
-            t.set_cap(spender, ALL if block is None else block, steps, delta_steps)
-            facts = {
-                "spender": spender,
-                "block": block,
-                "epsilon": str(steps),
-                "delta": None if delta_steps is None else str(delta_steps),
-            }
-            spending.record(t, standing, self._now(), "cap", facts)
-
-        self._write(work)
+        self._write(lambda t: blocks.capped(t, self._now(), spender, block, steps, delta_steps))
 
     def caps(self) -> list[Cap]:
         """All caps, by spender."""
-        held = self._store.read(lambda t: t.books().caps)
-        found = []
-        for (spender, block), (epsilon, delta) in sorted(held.items()):
-            budget = Budget.of_steps(epsilon, delta or 0)
-            found.append(Cap(spender, block or None, budget.epsilon, None if delta is None else budget.delta))
-        return found
+        return self._store.read(blocks.caps)
 
     # --- claims -----------------------------------------------------------------------------------
 
@@ -220,7 +149,7 @@ class Ledger:
             raise Mistake("blocks", "must be a list of block names")
         names = tuple(blocks)
         for name in names:
-            _text("blocks", name)
+            asked.text("blocks", name)
         if not names:
             raise Mistake("blocks", "must name at least one block")
         if len(set(names)) != len(names):
@@ -228,11 +157,11 @@ class Ledger:
         request = spending.Request(
             blocks=tuple(sorted(names)),
             loss=asked.loss_asked(epsilon, delta, loss),
-            spender=_text("spender", spender),
-            purpose=_text("purpose", purpose),
+            spender=asked.text("spender", spender),
+            purpose=asked.text("purpose", purpose),
             unit=None if unit is None else unit_of(unit),
             adjacency=None if adjacency is None else adjacency_of(adjacency),
-            key=None if key is None else _text("key", key),
+            key=None if key is None else asked.text("key", key),
         )
         row = self._write(lambda t: spending.reserve(t, self._now(), request))
         return Claim(self, row, request.blocks)
@@ -283,7 +212,7 @@ class Ledger:
 
     def _consume(self, number: int, loss: Loss | None, part: str | None) -> ClaimRow:
         if part is not None:
-            _text("part", part)
+            asked.text("part", part)
         return self._write(lambda t: spending.consume(t, self._now(), number, loss, part))
 
     def _release(self, number: int) -> ClaimRow:
@@ -304,11 +233,11 @@ class Ledger:
     @property
     def frozen(self) -> bool:
         """Whether every open block counts as spent, because this ledger was restored from a copy."""
-        return self._store.read(_frozen)
+        return self._store.read(spending.is_frozen)
 
     def freeze(self, why: str = "restored from a copy") -> None:
         """Count every open block as spent, and refuse all claims, until `thaw`: call it on whatever was restored."""
-        _text("why", why)
+        asked.text("why", why)
         self._write(lambda t: spending.freeze(t, self._now(), why))
 
     def thaw(self) -> list[int]:
@@ -320,7 +249,7 @@ class Ledger:
 
     def head(self) -> Head:
         """The head of the journal: write it down, and no later rewriting of what came before goes unseen."""
-        return self._store.read(_standing).head
+        return self._store.read(spending.standing_of).head
 
     def kept_head(self) -> Head | None:
         """The head remembered outside, where there is such a place."""
@@ -386,70 +315,6 @@ class Ledger:
             spending.record(t, standing, self._now(), "begin", {"ledger": ledger})
         return standing
 
-    def _opened(self, t: Transaction, row: BlockRow) -> Block:
-        earlier = t.blocks([row.name], ITSELF).get(row.name)
-        if earlier is not None:
-            _same_terms(earlier, row)
-            return _block(t, earlier)
-        t.add_block(row)
-        facts = {
-            "block": row.name,
-            "unit": str(row.unit),
-            "adjacency": str(row.adjacency),
-            "filter": row.filter,
-            "epsilon": str(row.epsilon),
-            "delta": str(row.delta),
-            "capacity": {place: str(m.capacity) for place, m in row.meters.items()},
-        }
-        spending.record(t, _standing(t), self._now(), "open", facts)
-        return _block(t, row)
-
-
-def _same_terms(earlier: BlockRow, row: BlockRow) -> None:
-    for argument in ("unit", "adjacency", "filter", "epsilon", "delta"):
-        if getattr(earlier, argument) != getattr(row, argument):
-            raise Mistake(argument, f"block {row.name!r} was opened before on other terms")
-    if {p: m.capacity for p, m in earlier.meters.items()} != {p: m.capacity for p, m in row.meters.items()}:
-        raise Mistake("orders", f"block {row.name!r} was opened before on other terms")
-
-
-def _block(t: Transaction, row: BlockRow) -> Block:
-    return Block(
-        name=row.name,
-        unit=Unit(row.unit),
-        adjacency=Adjacency(row.adjacency),
-        filter=row.filter,
-        budget=Budget.of_steps(row.epsilon, row.delta),
-        state=row.state,
-        remaining=spending.remaining(t, row, _frozen(t), None),
-        meters=row.meters,
-    )
-
-
-def _found(t: Transaction, name: str, spender: str | None = None) -> BlockRow:
-    block = t.blocks([_text("block", name)], spender or ITSELF).get(name)
-    if block is None:
-        raise Mistake("block", f"there is no block {name!r}")
-    return block
-
 
 def _blocks_of(t: Transaction, claim: int) -> tuple[str, ...]:
     return tuple(sorted({charge.block for charge in t.charges(claim)}))
-
-
-def _standing(t: Transaction) -> Standing:
-    standing = t.standing()
-    if standing is None:
-        raise Fault("the ledger has no beginning")
-    return standing
-
-
-def _frozen(t: Transaction) -> bool:
-    standing = t.peek()
-    return standing is not None and standing.frozen
-
-
-def _text(argument: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 500 or not value.isprintable():
-        raise Mistake(argument, "must be a text of 1 to 500 printable characters")
-    return value

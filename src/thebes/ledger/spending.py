@@ -45,7 +45,7 @@ def reserve(t: Transaction, now: str, request: Request) -> ClaimRow:
             raise Mistake("blocks", f"there is no block {name!r}")
     unit, adjacency = _one_promise(blocks.values(), request)
     caps = t.caps(request.spender)
-    standing = _standing(t)
+    standing = standing_of(t)
     prices: dict[tuple[str, tuple[str, ...]], Steps] = {}
     charges: list[Charge] = []
     moves: list[tuple[str, str, str, int, int]] = []
@@ -189,7 +189,7 @@ def release(t: Transaction, now: str, number: int) -> ClaimRow:
 
 def freeze(t: Transaction, now: str, why: str) -> None:
     """Count every open block as spent until `thaw`."""
-    standing = _standing(t)
+    standing = standing_of(t)
     if not standing.frozen:
         t.set_frozen(True)
         record(t, standing, now, "freeze", {"why": why})
@@ -216,7 +216,7 @@ def thaw(t: Transaction, now: str) -> list[int]:
         t.set_charges(number, charges)
         t.move(moves)
         settled.append({"claim": number, "charges": grouped(held)})
-    standing = _standing(t)
+    standing = standing_of(t)
     if not standing.frozen:
         raise Conflict
     t.set_frozen(False)
@@ -260,15 +260,22 @@ def grouped(charges: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
     return [{"blocks": blocks, "amounts": dict(amounts)} for amounts, blocks in alike.items()]
 
 
-def _standing(t: Transaction) -> Standing:
+def standing_of(t: Transaction) -> Standing:
+    """Where the ledger stands."""
     standing = t.standing()
     if standing is None:
         raise Fault("the ledger has no beginning")
     return standing
 
 
+def is_frozen(t: Transaction) -> bool:
+    """Whether every open block counts as spent."""
+    standing = t.peek()
+    return standing is not None and standing.frozen
+
+
 def _thawed(t: Transaction, charges: list[Charge]) -> Standing:
-    standing = _standing(t)
+    standing = standing_of(t)
     if standing.frozen:
         raise Frozen(charges[0].block if charges else "", NOTHING, NOTHING)
     return standing
