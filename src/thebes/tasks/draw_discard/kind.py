@@ -243,12 +243,12 @@ class DrawDiscardKind:
         turns = f" You may take part up to {times} times; each time costs an equal share of it." if times > 1 else ""
         return explanation.together(
             document,
-            leaves=(
-                f"If you accept, your own machine fetches a small model as it stands, computes from your {columns} how "
-                "it would have to change to fit you better, shortens that direction, changes it at random, so strongly "
-                "that the price below holds against everybody, the server too, and sends back the model so changed. "
-                "It is mixed into the others at once, so it cannot be taken back. The task goes on until it is ended, "
-                f"and its answer changes all the time.{turns}"
+            leaves=explanation.changed_here(
+                does=f"fetches a small model as it stands, computes from your {columns} in which direction it would have "
+                "to change to fit you better, shortens that direction, and ",
+                changes="it",
+                then="The model goes back so changed and is mixed into the others at once, so it cannot be taken back. "
+                f"The task goes on until it is ended, and its answer changes all the time.{turns}",
             ),
         )
 
