@@ -244,8 +244,8 @@ class DrawDiscardKind:
         return explanation.together(
             document,
             leaves=explanation.changed_here(
-                does=f"fetches a small model as it stands, computes from your {columns} in which direction it would have "
-                "to change to fit you better, shortens that direction, and ",
+                does=f"fetches a small model as it stands, computes from your {columns} in which direction it would "
+                "have to change to fit you better, shortens that direction, and ",
                 changes="it",
                 then="The model goes back so changed and is mixed into the others at once, so it cannot be taken back. "
                 f"The task goes on until it is ended, and its answer changes all the time.{turns}",
