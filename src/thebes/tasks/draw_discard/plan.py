@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
@@ -176,9 +175,8 @@ def facts(document: DrawDiscardDocument) -> Mapping[str, Any]:
         "reduce": document.reduce,
         "mechanism": made.hiding.parameters(),
     }
-    if made.each is not None:
-        of_a_weight = float(made.each * document.max_participations)
-        said["per_weight"] = {"unit": "weight", "epsilon": math.nextafter(of_a_weight, math.inf)}
+    if document.epsilon_per_weight is not None:
+        said["per_weight"] = {"unit": "weight", "epsilon": document.epsilon_per_weight}
     if made.network is not None:
         said["graph"] = made.network.model.graph.digest
     return said
