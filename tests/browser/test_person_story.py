@@ -14,9 +14,9 @@ from playwright.sync_api import expect
 sys.path.insert(0, str(Path(__file__).parent))
 from neighbours import BARS, COMMUTES, MEDIAN, NEIGHBOURS, RIDES, ROWS, Neighbourhood
 
-from thebes.testing.browser import PHONE, Visitor
+from thebes.testing.browser import Visitor
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("person")]  # one neighbourhood for all of them
 PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy")
 
 
@@ -278,14 +278,11 @@ def lived_in(story: Neighbourhood) -> tuple[Neighbourhood, str]:
     return story, story.ask(ROWS, name="Still open")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", ["desk", "phone"])
 def test_every_page_fits_and_can_be_used_by_everybody(
-    lived_in: tuple[Neighbourhood, str], visit: Callable[..., Visitor], size: str, scheme: str
+    lived_in: tuple[Neighbourhood, str], visit: Callable[..., Visitor]
 ) -> None:
     world, task = lived_in
-    look: dict[str, Any] = {"color_scheme": scheme} | ({"viewport": PHONE} if size == "phone" else {})
-    me = inside(world, visit, **look)
+    me = inside(world, visit)
     me.expected = {404}
     trouble = []
     for address in (*PAGES, f"/tasks/{task}", "/tasks/none"):
@@ -293,10 +290,11 @@ def test_every_page_fits_and_can_be_used_by_everybody(
         settled(me)
         me.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         place = address.strip("/").replace(task, "one").replace("/", "-") or "overview"
-        me.picture(f"person-{place}-{size}-{scheme}")
-        trouble += [f"{address}: {problem}" for problem in me.sweep()]
-        if not me.fits():
-            trouble.append(f"{address} scrolls sideways: {me.wide()}")
+        for look in me.looks():
+            me.picture(f"person-{place}-{look}")
+            trouble += [f"{address}, {look}: {problem}" for problem in me.sweep()]
+            if not me.fits():
+                trouble.append(f"{address}, {look}, scrolls sideways: {me.wide()}")
     assert trouble == []
 
 

@@ -32,7 +32,7 @@ from thebes.simulation import example
 from thebes.testing.browser import PHONE, Visitor
 from thebes.testing.coordinator import AGES, PETS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("requestor")]  # one town for all of them
 PEOPLE = 14
 PASSWORD = "correct horse battery"
 SCHEMA = {
@@ -545,13 +545,10 @@ def answered(town: Town) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", ["desk", "phone"])
 def test_every_page_fits_and_can_be_used_by_everybody(
-    town: Town, answered: dict[str, str], visit: Callable[..., Visitor], size: str, scheme: str
+    town: Town, answered: dict[str, str], visit: Callable[..., Visitor]
 ) -> None:
-    look: dict[str, Any] = {"color_scheme": scheme} | ({"viewport": PHONE} if size == "phone" else {})
-    me = signed_in(town, visit, **look)
+    me = signed_in(town, visit)
     me.expected = {404}
     tasks = {f"task-{name}": f"/task/{task_id}" for name, task_id in answered.items()}
     like = {"ask-like": f"/ask?like={answered['model']}", "ask-ensemble": f"/ask?like={answered['ensemble']}"}
@@ -565,8 +562,9 @@ def test_every_page_fits_and_can_be_used_by_everybody(
         if address.startswith("/ask"):
             me.page.locator("#verdict [role=status]").wait_for()
         me.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        me.picture(f"coordinator-{name}-{size}-{scheme}")
-        trouble += [f"{address}: {problem}" for problem in me.sweep()]
-        if not me.fits():
-            trouble.append(f"{address} scrolls sideways: {me.wide()}")
+        for look in me.looks():
+            me.picture(f"coordinator-{name}-{look}")
+            trouble += [f"{address}, {look}: {problem}" for problem in me.sweep()]
+            if not me.fits():
+                trouble.append(f"{address}, {look}, scrolls sideways: {me.wide()}")
     assert trouble == []

@@ -20,15 +20,15 @@ from processes import PersonProcess, coordinator, stopped
 from thebes.person.home import Person
 from thebes.simulation import example
 
-pytestmark = pytest.mark.slow
-PROCESSES, TOGETHER = 5, 45
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spine")]  # one world for all of them
+PROCESSES, TOGETHER = 3, 47
 PEOPLE = PROCESSES + TOGETHER
 AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}
 X = {c: {"type": "range", "low": -3.0, "high": 3.0} for c in ("x0", "x1")}
 
 
 class World:
-    """A coordinator, five people in processes of their own, and 45 in this one, all over HTTP."""
+    """A coordinator, three people in processes of their own, and 47 in this one, all over HTTP."""
 
     def __init__(self, folder: Path) -> None:
         self.coordinator = coordinator(folder / "coordinator")
@@ -196,7 +196,7 @@ def test_one_round_of_training_with_fifty_people(world: World, monkeypatch: pyte
     from thebes.tasks.gradient import owner
     from thebes.tasks.gradient.network import network
 
-    # five machines confine the network in a child of its own; for the 45 in this process that would take minutes
+    # three machines confine the network in a child of its own; for the 47 in this process that would take minutes
     monkeypatch.setattr(owner, "OWNER", owner.SIMULATED)
     torch.manual_seed(0)
     document = gradient(

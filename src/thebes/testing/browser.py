@@ -70,7 +70,7 @@ def _missing(reason: str) -> None:
 class Visitor:
     """One browser session at one server. `page` is Playwright's; `troubles` holds what must not have happened."""
 
-    def __init__(self, running: Any, origin: str, folder: Path, **look: Any) -> None:
+    def __init__(self, running: Any, origin: str, folder: Path | None, **look: Any) -> None:
         self.origin = origin.rstrip("/")
         self._folder = folder
         self._context = running.new_context(**{"viewport": DESK, **look})
@@ -86,12 +86,19 @@ class Visitor:
         """Go to an address of the server."""
         return self.page.goto(address if "://" in address else self.origin + address)
 
-    def picture(self, name: str) -> Path:
-        """A screenshot of the whole page, kept where THEBES_SCREENSHOTS says."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{name}.png"
-        self.page.screenshot(path=str(path), full_page=True)
-        return path
+    def looks(self) -> Iterator[str]:
+        """This page at a desk and on a telephone, in light and in dark, one after another; the names of these looks."""
+        for size, viewport in (("desk", DESK), ("phone", PHONE)):
+            self.page.set_viewport_size(viewport)
+            for scheme in ("light", "dark"):
+                self.page.emulate_media(color_scheme=scheme)
+                yield f"{size}-{scheme}"
+
+    def picture(self, name: str) -> None:
+        """A screenshot of the whole page, where somebody wants to keep them."""
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True)
 
     def fits(self) -> bool:
         """Whether nothing has to be scrolled sideways."""
