@@ -1,4 +1,4 @@
-"""Which subsets the "odds" method asks about, from what scouts said privately about single features.
+"""Which single features the "odds" method asks about where a document wants scouts: from what they said privately.
 
 Of each feature it is estimated how much it tells about the label, freed of what noise alone would seem to tell; bins
 that tell the same are put together; and as many features are asked about as pay for sharing the peers among them.
