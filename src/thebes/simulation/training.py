@@ -165,10 +165,8 @@ class _Crew:
         self._document, self._aggregator, self._lane = document, aggregator, lane
         self._prepared, self._randomness, self._in_flight = prepared, randomness, in_flight
         self._instances: Instances = aggregator.lanes[lane]
-        self._deviation = plan(document).hiding.variance ** 0.5  # of the noise of an update, at a rate of 1
         self._under_way = np.empty((0, self._instances.models.shape[1]))
-        self._rates = np.empty(0)  # at which those under way were made
-        self._versions = np.empty(0, dtype=np.int64)  # from which
+        self._versions = np.empty(0, dtype=np.int64)  # of what those under way were made from
         self._draws = _Places(self._instances.count, randomness)
         self._discards = _Places(self._instances.count, randomness)
         self._together = _MOST_TOGETHER
@@ -207,10 +205,9 @@ class _Crew:
         rates = np.full(n, 1.0) * self._document.rate(self._lane, versions)
         models, rows = self._computed(order, people, rates)
         arrived = models[rows[count : count + deliveries]]
-        rates = np.concatenate([self._rates, rates])
         versions = np.concatenate([self._versions, versions])
         ages = self._ages(versions[:deliveries])
-        outlier = self._first_outlier(arrived, models[rows[order.replaced]], rates[:deliveries], ages)
+        outlier = self._first_outlier(arrived, models[rows[order.replaced]], versions[:deliveries], ages)
         mixed = deliveries if outlier is None else outlier
         if outlier is not None:
             n = outlier - waiting + flight  # who drew until it arrived
@@ -224,8 +221,7 @@ class _Crew:
         self._draws.drop(n)
         self._discards.drop(heard)
         left = rows[count + heard : count + waiting + n]
-        self._under_way, self._rates = models[left], rates[heard : waiting + n]
-        self._versions = versions[heard : waiting + n]
+        self._under_way, self._versions = models[left], versions[heard : waiting + n]
         instances.age = ages[mixed]
         instances.jump(models[rows[order.left]], mixed)
         self._taken += mixed
@@ -268,7 +264,9 @@ class _Crew:
             ages.append(age)
         return ages
 
-    def _first_outlier(self, arrived: Floats, replaced: Floats, rates: Floats, ages: Sequence[float]) -> int | None:
+    def _first_outlier(
+        self, arrived: Floats, replaced: Floats, versions: Integers, ages: Sequence[float]
+    ) -> int | None:
         """The first arrival that lies too far from the instances as they stand just then."""
         outliers, count = self._aggregator.outliers, self._instances.count
         if not outliers.active or not len(arrived):
@@ -278,23 +276,21 @@ class _Crew:
         sums = sums + _before(new - old)
         squares = squares + _before(new * new - old * old)
         variance = np.maximum((squares - sums * sums / count) / (count - 1), 0.0)
-        deviation, reach = rates * self._deviation, rates * self._document.clip
-        far = np.abs(new - sums / count) > outliers.allowed(
-            variance, deviation[:, None], reach[:, None], np.array(ages[: len(arrived)])[:, None]
-        )
+        usual = np.array(ages[: len(arrived)])[:, None]
+        far = np.abs(new - sums / count) > self._aggregator.limits(self._lane, variance, versions[:, None], usual)
         found = np.flatnonzero(far.any(axis=1))
         return int(found[0]) if len(found) else None
 
     def _deliver_rest(self) -> None:
         """Those who still hold a drawn model send it."""
-        for weights, rate, version in zip(self._under_way, self._rates, self._versions, strict=True):
+        for weights, version in zip(self._under_way, self._versions[:, None], strict=True):
             if self._aggregator.settled:
                 return
-            ages = self._ages(np.array([version]))
+            ages = self._ages(version)
             place = self._discards.first(1)[0]
             self._discards.drop(1)
             replaced = self._instances.models[[place]]
-            if self._first_outlier(weights[None, :], replaced, np.array([rate]), ages) is not None:
+            if self._first_outlier(weights[None, :], replaced, version, ages) is not None:
                 self._set_aside(weights)
             else:
                 self._instances.age = ages[1]

@@ -181,10 +181,15 @@ class DrawDiscardAggregator(Gathering):
 
     def allowed(self, lane: int, version: int) -> Floats:
         """How far from a lane's average the weights of an update of that version may lie."""
+        return self.limits(lane, self.lanes[lane].variance(), version, self.lanes[lane].age)
+
+    def limits(self, lane: int, variance: Floats, version: Any, age: Any) -> Floats:
+        """The same at any variance between the instances and any usual age; of columns of versions and ages, a line for
+        each."""
         rate = self.document.rate(lane, version)
-        deviation = rate * self._plan.hiding.variance**0.5
-        instances = self.lanes[lane]
-        return self.outliers.allowed(instances.variance(), deviation, rate * self.document.clip, instances.age)
+        slowing = self.document.rate(lane, np.maximum(0, version - self.outliers.memory)) / rate
+        deviation, reach = rate * self._plan.first_deviation, rate * self.document.clip
+        return self.outliers.allowed(variance, deviation, reach, age=age, slowing=slowing)
 
     def _outlying(self, lane: int, version: int, weights: Floats) -> bool:
         if not self.outliers.active:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 LEAST_INSTANCES = 3  #: of fewer the spread says too little
+LARGEST = 4.0  #: times its average counts the variance between instances at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,15 @@ class Outliers:
     """An update B' is an outlier if for some weight |B' - mean| > t sqrt(spread^2 + deviation^2) + reach.
 
     `deviation` is that of the update's own noise and `reach` the farthest its gradient can move a weight; both are
-    public. `spread` is observed, but counts for no less than what noise and updates in flight make it on average,
-    (k + age) / 2 deviation^2: it is small for a while whenever one lineage has taken all places, and an update drawn
-    before that is honest all the same. t is Student's with k - 1 degrees of freedom at the family-wise rate
-    `false_positives` over all weights (Sidak): exact where the instances and B' are independent and normal. They are
-    neither (an honest B' is an instance plus noise, and instances share ancestors), so the rate is measured by tests.
+    public. t is Student's with k - 1 degrees of freedom at the family-wise rate `false_positives` over all weights
+    (Sidak): exact where the instances and B' are independent and normal. They are neither (an honest B' is an instance
+    plus noise, and instances share ancestors), so the rate is measured by tests.
+
+    `spread` is observed, within public limits. No less than (k + age) / 2 deviation^2, what noise and updates in flight
+    make of it on average: it is small for a while whenever one lineage has taken all places, and an update drawn before
+    that is honest all the same. No more than LARGEST times what it is on average if gradients point anywhere, at the
+    largest rate of which something may still be there: else who always sends what just passes, the same way, widens the
+    limits for the next one, and the spread grows without end.
     """
 
     instances: int
@@ -44,12 +49,24 @@ class Outliers:
         return _multiple(self.instances, self.weights, self.false_positives)
 
     def allowed(
-        self, variance: Floats, deviation: float | Floats, reach: float | Floats, age: float | Floats
+        self,
+        variance: Floats,
+        deviation: float | Floats,
+        reach: float | Floats,
+        *,
+        age: float | Floats,
+        slowing: float | Floats = 1.0,
     ) -> Floats:
-        """How far from the mean each weight of an update may lie, where updates are usually `age` updates old."""
-        own = np.square(deviation)
-        usual = (self.instances + np.asarray(age)) / 2 * own
-        return np.asarray(self.multiple * np.sqrt(np.maximum(variance, usual) + own) + reach)
+        """How far from the mean each weight of an update may lie, where updates are usually `age` updates old and the
+        rate was `slowing` times what it is now when the oldest noise came that still counts."""
+        own, turns = np.square(deviation), (self.instances + np.asarray(age)) / 2
+        most = LARGEST * turns * np.square(slowing) * (own + np.square(reach))
+        return np.asarray(self.multiple * np.sqrt(np.clip(variance, turns * own, most) + own) + reach)
+
+    @property
+    def memory(self) -> int:
+        """After so many updates hardly any two instances have different ancestors: older noise is in all or in none."""
+        return 2 * self.instances * self.instances
 
     def aged(self, age: float, seen: int) -> float:
         """The usual age after one more update, `seen` updates old. One alone says little: who claims a great age to
