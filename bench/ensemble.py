@@ -65,6 +65,7 @@ def compared(people: People, epsilon: float) -> dict[str, str]:
         "vote, to the letter": [as_printed(people, release) for release in voted],
         "vote, cut at the base rate": [auc(people, release.model) for release in voted],
         "vote by probability": aucs(paper(people, epsilon, votes="probability"), people),
+        "vote, scored by peers": aucs(paper(people, epsilon, scoring_share=0.2), people),
         "odds, automatic": aucs(automatic(people, epsilon), people),
         "odds, chosen by scouts": aucs(scouted(people, epsilon), people),
         "odds, automatic on bins by hand": aucs(cut_by_hand(people, epsilon), people),
