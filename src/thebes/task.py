@@ -26,6 +26,7 @@ from thebes.privacy.faults import Mistake
 __all__ = [
     "bounded",
     "count",
+    "draw_discard",
     "ensemble",
     "function",
     "gaussian_nb",
@@ -242,6 +243,44 @@ def ensemble(
     return _written(fields, epsilon, bounds, options)
 
 
+def draw_discard(
+    featurizer: str,
+    *,
+    inputs: Sequence[str],
+    output: str,
+    bounds: Bounds,
+    epsilon: float | None = None,
+    family: str = "logistic",
+    crosses: str | Sequence[Sequence[str]] | None = None,
+    mechanism: str = "privunit",
+    learning_rate: float | Sequence[float] = 0.001,
+    **options: Any,
+) -> Task:
+    """A model of `output` that is trained without end, by one owner after another: "linear", "logistic", "poisson" or
+    "multinomial" `family`, with products of inputs as further features where `crosses` says so.
+
+    With mechanism "laplace" give `epsilon_per_weight` instead of epsilon. Options besides: instances, decay, keep,
+    reduce, clip, max_participations, start, outliers, false_positives, stale_after, average, target.
+
+    Example: draw_discard("SELECT age, sex, income FROM census.person", inputs=["age", "sex"], output="income",
+        epsilon=8, crosses="pairwise", min_count=1000, learning_rate=0.01,
+        bounds={"age": range_(17, 90), "sex": values("Female", "Male"), "income": values("<=50K", ">50K")})
+    """
+    fields = {
+        "type": "draw-discard",
+        "server": "untrusted",
+        "featurizer": featurizer,
+        "family": family,
+        "inputs": _names("inputs", inputs),
+        "output": output,
+        "mechanism": mechanism,
+        "learning_rate": list(learning_rate) if isinstance(learning_rate, (list, tuple)) else learning_rate,
+    }
+    if crosses is not None:
+        fields["crosses"] = crosses if isinstance(crosses, str) else [list(pair) for pair in crosses]
+    return _written(fields, epsilon, bounds, options)
+
+
 def gradient(
     module: Any,
     loss: Any,
@@ -308,7 +347,7 @@ def _integrated(
 
 
 def _written(
-    fields: Mapping[str, Any], epsilon: float, bounds: Bounds | None, options: Mapping[str, Any]
+    fields: Mapping[str, Any], epsilon: float | None, bounds: Bounds | None, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Everything given, checked, with every default spelled out."""
     from thebes.tasks import registry
@@ -316,7 +355,8 @@ def _written(
     for name in options:
         if name in fields:
             raise Mistake(name, "is what this function stands for and cannot be given")
-    given = {**fields, "epsilon": epsilon, **{name: value for name, value in options.items() if value is not None}}
+    told = {"epsilon": epsilon, **options}
+    given = {**fields, **{name: value for name, value in told.items() if value is not None}}
     if bounds is not None:
         given["bounds"] = _bounds(bounds)
     return registry.check(given).as_json()

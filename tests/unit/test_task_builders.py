@@ -40,6 +40,16 @@ WRITTEN: dict[str, dict[str, Any]] = {
         PAIR, inputs=["x0"], output="y", epsilon=4, bounds={**SQUARE, "y": task.values(0, 1)}
     ),
     "ensemble": task.ensemble(PAIR, label="y", epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, method="odds"),
+    "draw_discard": task.draw_discard(
+        PAIR,
+        inputs=["x0"],
+        output="y",
+        bounds={**SQUARE, "y": task.values(0, 1)},
+        mechanism="laplace",
+        epsilon_per_weight=0.5,
+        crosses=None,
+        learning_rate=[0.1, 0.01],
+    ),
     "bounded": task.bounded(PAIR, epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, mechanism="auto"),
 }
 
