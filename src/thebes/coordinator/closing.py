@@ -12,12 +12,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.desk import Concluded, Desk, Held, NoLongerHeld
 from thebes.coordinator.keys import Keys, TaskKey, place_of, place_of_snapshot
 from thebes.coordinator.records import at_once, unpack
 from thebes.coordinator.states import Status
+from thebes.coordinator.training import restore
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault
 from thebes.privacy.promise import Unit
@@ -101,6 +103,8 @@ class Closing:
         group, epoch = getattr(document, "group", None), getattr(document, "epoch", None)
         members = None if group is None or epoch is None else self._desk.members(group, epoch)
         aggregator = registry.aggregator(document, setting(members))
+        if aggregator.endless:
+            return self._trained(held, aggregator)
         if held.snapshot is not None:
             aggregator.restore(_opened(held, key))
         heard = self._feed(held, aggregator, key)
@@ -118,6 +122,15 @@ class Closing:
             snapshot = key.seal(snapshot, place_of_snapshot(held.id, held.phase + 1))
         packets, part = len(aggregator.parts), aggregator.part
         return Concluded(body, Status.OPEN, snapshot, part, packets, aggregator.least, aggregator.wanted)
+
+    def _trained(self, held: Held, aggregator: Any) -> Concluded:
+        """The last release of what was trained, or none where too little was mixed in."""
+        restore(aggregator, self._desk.trained(held))
+        aggregator.close()
+        release, taken = aggregator.release(), min(sum(aggregator.counts), aggregator.wanted)
+        if release is None:
+            return Concluded(None, Status.EXPIRED, taken=taken)
+        return Concluded(json.dumps(release.as_json(), allow_nan=False), Status.DONE, taken=taken)
 
     def _feed(self, held: Held, aggregator: Aggregator, key: TaskKey | None) -> int:
         heard = 0

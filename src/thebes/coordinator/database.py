@@ -38,6 +38,11 @@ class Database:
             raise Mistake("--store", "needs psycopg for this address: pip install 'thebes[postgres]'") from None
         self._prepare()
 
+    @property
+    def alone(self) -> bool:
+        """Whether one process at a time uses it."""
+        return self._sqlite
+
     def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` in one durable transaction, again where another one was in the way."""
         for attempt in range(_ATTEMPTS):

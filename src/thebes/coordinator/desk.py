@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from thebes.coordinator.database import Database
 from thebes.coordinator.schema import CONTRIBUTION, GROUP, RELEASE, TASK
+from thebes.coordinator.shelf import Kept, Shelf, forget
 from thebes.coordinator.states import Status
 from thebes.coordinator.store import counts_of
 from thebes.privacy.faults import Fault
@@ -60,6 +61,7 @@ class Concluded:
     packets: int = 1
     least: int = 0
     wanted: int = 0
+    taken: int | None = None  #: contributions, where only who counted them last knows
 
 
 class Desk:
@@ -144,6 +146,10 @@ class Desk:
                 return
             last = found[-1][0]
 
+    def trained(self, held: Held) -> Kept:
+        """The models of a task that was trained."""
+        return Shelf(self._database).read(held.id)
+
     def conclude(self, held: Held, concluded: Concluded) -> None:
         """Store what ending the phase gave, once. A trusted task waits for `finish` before it shows its end."""
 
@@ -158,6 +164,9 @@ class Desk:
                 changed |= {"following": str(concluded.following)}
             else:
                 changed |= _ended(concluded.following)
+                if concluded.taken is not None:
+                    changed |= {"accepted": concluded.taken}
+                forget(connection, held.id)
             connection.execute(TASK.update().where(TASK.c.id == held.id).values(**changed))
 
         self._database.write(work)

@@ -24,13 +24,13 @@ class Intake:
 
     def __init__(self, store: CoordinatorStore) -> None:
         self._store = store
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="thebes-writer")
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="thebes-writer")
         self._waiting: list[tuple[Arrival, asyncio.Future[Taken]]] = []
         self._writing = False
 
     async def change(self, work: Callable[[], T]) -> T:
         """Run any other change in its turn."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+        return await asyncio.get_running_loop().run_in_executor(self.writer, work)
 
     async def take(self, arrival: Arrival) -> Taken:
         """The receipt of an arrival once it is durable, or the refusal."""
@@ -41,14 +41,14 @@ class Intake:
         return await answer
 
     def close(self) -> None:
-        self._writer.shutdown()
+        self.writer.shutdown()
 
     def _write_next(self) -> None:
         batch, self._waiting = self._waiting[:_TOGETHER], self._waiting[_TOGETHER:]
         self._writing = bool(batch)
         if batch:
             loop = asyncio.get_running_loop()
-            written = loop.run_in_executor(self._writer, self._write, [arrival for arrival, _ in batch])
+            written = loop.run_in_executor(self.writer, self._write, [arrival for arrival, _ in batch])
             written.add_done_callback(lambda done: self._answer([answer for _, answer in batch], done))
 
     def _write(self, arrivals: Sequence[Arrival]) -> list[Taken | ThebesError]:

@@ -104,6 +104,16 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         """Cancel a task: its requestor or an operator."""
         await reception.cancel(task_id, await reception.who(_token(bearer)))
 
+    @app.post("/api/task/{task_id}/close", status_code=204, responses=_says(401, 403, 404, 409))
+    async def close(task_id: TaskId, bearer: Bearer) -> None:
+        """End a task that is trained without end and keep its last release: its requestor or an operator."""
+        await reception.end(task_id, await reception.who(_token(bearer)))
+
+    @app.get("/api/task/{task_id}/training", responses=_says(404))
+    async def training(task_id: TaskId) -> m.Progress:
+        """How a task goes that is trained without end: everything a live view shows of it."""
+        return JSONResponse(await reception.progress(task_id))  # type: ignore[return-value]
+
     @app.post("/api/quote", responses=_says(413))
     async def quote(document: Document) -> m.Quote:
         """What one contributor would pay for this document."""

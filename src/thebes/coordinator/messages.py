@@ -104,6 +104,26 @@ class Detail(Summary):
     result: dict[str, Any] | None
 
 
+class Lane(BaseModel):
+    """Models that are trained side by side at one rate. `history` holds [updates, spread]; `norms` the length of each
+    model and `distances` how far it is from their average, both empty once the task is over."""
+
+    updates: int
+    refused: int
+    quarantined: int
+    stale: int
+    history: list[list[float]]
+    norms: list[float] = []
+    distances: list[float] = []
+
+
+class Progress(BaseModel):
+    """How a training goes."""
+
+    contributions: int
+    lanes: list[Lane]
+
+
 class Posted(BaseModel):
     task_id: str
     digest: str

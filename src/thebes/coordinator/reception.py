@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from thebes.coordinator.accounts import Accounts, Role, Somebody, User
 from thebes.coordinator.admission import Admission, Shown
@@ -29,22 +29,25 @@ from thebes.coordinator.keys import TaskKey, place_of_snapshot
 from thebes.coordinator.records import most_bytes
 from thebes.coordinator.states import Status
 from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_part
+from thebes.coordinator.training import CLOSED, Trainee, Training
+from thebes.coordinator.trainings import Trainings
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.packets import parts_of, phase_of
 from thebes.tasks.posting import check_postable
-from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Wait
+from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Trained, Wait
 from thebes.tokens.parameters import PRIVATE
 from thebes.wire import log
 from thebes.wire.groups import GroupRecord
-from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
+from thebes.wire.refusals import Busy, Conflict, NotAllowed, NotFound, NotSignedIn
 
 T = TypeVar("T")
 _KEPT_PHASES = 256  #: tasks whose aggregators are kept ready
 _KEPT_TASKS = 10_000  #: tasks whose documents are
 _AT_ONCE = 2  #: passwords that are checked at the same time, 64 MiB each
 _WAIT_SECONDS = 1.0  #: to the next phase
+_GRACE_SECONDS = 2.0  #: after the deadline of what is trained without end, for what was acknowledged to be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,16 @@ class Reception:
         self._waiting = 0
         self._public: OrderedDict[str, Public] = OrderedDict()
         self._phases: OrderedDict[str, Phase] = OrderedDict()
+        self._trainings = Trainings(database, clock, readers=self._readers, writer=self._intake.writer)
+
+    async def settle(self) -> None:
+        """Whatever was acknowledged is on the disk when this returns."""
+        await self._trainings.settle()
 
     def close(self) -> None:
         self._admission.close()
         self._intake.close()
+        self._trainings.finish()
         self._readers.shutdown()
 
     # --- documents and tasks ----------------------------------------------------------------------------
@@ -126,22 +135,22 @@ class Reception:
         checked = self.checked(document)
         aggregator = registry.aggregator(checked, setting(self._members(checked)))
         task_id, deadline = secrets.token_hex(16), checked.deadline
+        expires = None if deadline is None else deadline.timestamp()
         self._home.keys.make(task_id)
-        self.store.add(
-            NewTask(
-                id=task_id,
-                requestor=requestor.name,
-                digest=checked.digest,
-                document=checked.as_json(),
-                created=self._clock.now().timestamp(),
-                expires=None if deadline is None else deadline.timestamp(),
-                trusted=checked.server == "trusted",
-                part=aggregator.part,
-                packets=len(aggregator.parts),
-                least=aggregator.least,
-                wanted=aggregator.wanted,
-            )
+        new = NewTask(
+            id=task_id,
+            requestor=requestor.name,
+            digest=checked.digest,
+            document=checked.as_json(),
+            created=self._clock.now().timestamp(),
+            expires=expires,
+            trusted=checked.server == "trusted",
+            part=aggregator.part,
+            packets=len(aggregator.parts),
+            least=aggregator.least,
+            wanted=aggregator.wanted,
         )
+        self.store.add(_trained(new, cast(Trained, aggregator)) if aggregator.endless else new)
         return task_id, checked.digest
 
     async def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +187,7 @@ class Reception:
         return await self._in_reader(lambda: [self._summary(s) for s in self.store.ended(skip=skip, most=most)])
 
     def _summary(self, standing: Standing) -> dict[str, Any]:
-        public = self._shown(standing.id)
+        public, training = self._shown(standing.id), self._trainings.of(standing.id)
         return {
             "task_id": standing.id,
             "type": public.document.type,
@@ -188,7 +197,7 @@ class Reception:
             "document": public.as_json,
             "explanation": public.explanation,
             "price": public.price,
-            "contributions": standing.accepted,
+            "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
             "min_count": public.document.min_count,
             "phase": standing.phase,
             "phases": public.document.phases,
@@ -196,13 +205,45 @@ class Reception:
         }
 
     async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
-        """A task, and its latest release as the JSON text that was stored."""
+        """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands."""
 
         def read() -> tuple[dict[str, Any], str | None]:
             standing = self.store.standing(task_id)
             return self._summary(standing), self.store.release(task_id)
 
-        return await self._in_reader(read)
+        summary, release = await self._in_reader(read)
+        if release is None and self._shown(task_id).document.endless:
+            training = await self._training(task_id)
+            release = None if training is None else await training.release()
+        return summary, release
+
+    async def progress(self, task_id: str) -> dict[str, Any]:
+        """How the training of a task goes, for a live view; of one that is over, how it went."""
+        public = await self._in_reader(lambda: self._shown_of(task_id))
+        if not public.document.endless:
+            raise NotFound("this task is not one that is trained without end")
+        training = await self._training(task_id)
+        if training is not None:
+            await training.catch_up()
+            return training.progress()
+        facts = (await self._in_reader(lambda: self._trainings.shelf.read(task_id))).facts
+        lanes = facts["lanes"]
+        return {"contributions": sum(lane["updates"] + lane["quarantined"] for lane in lanes), "lanes": lanes}
+
+    async def end(self, task_id: str, asking: Somebody) -> None:
+        """End a task that is trained without end and keep its last release; nothing to do where that was done."""
+        standing = await self._in_reader(lambda: self.store.standing(task_id))
+        if asking.role is not Role.OPERATOR and asking.name != standing.requestor:
+            raise NotAllowed("only the task's requestor or an operator closes it")
+        if not (await self._in_reader(lambda: self._shown(task_id))).document.endless:
+            raise Conflict("this task ends by itself; cancel it if it is to end without an answer")
+        training = await self._training(task_id)
+        if training is None:
+            if standing.status not in (Status.OPEN, Status.RUNNING, Status.DONE):
+                raise Conflict("the task has ended already, without an answer")
+            return
+        await training.end()
+        self._look()
 
     async def cancel(self, task_id: str, asking: Somebody) -> None:
         """End a task; its trusted contributions are gone when this returns."""
@@ -213,6 +254,7 @@ class Reception:
                 raise NotAllowed("only the task's requestor or an operator cancels it")
             self.store.cancel(task_id)
             self._phases.pop(task_id, None)
+            self._trainings.forget([task_id])
             if standing.trusted:
                 self._home.keys.destroy(task_id)
 
@@ -223,7 +265,15 @@ class Reception:
 
     async def ask(self, task_id: str, slot: str, packet: int = 0) -> Ask | Wait:
         """What the task wants from this slot now; TaskClosed where nothing any more."""
-        phase = await self._in_reader(lambda: self._looked_at(task_id))
+        training = self._trainings.of(task_id)
+        if training is None:
+            phase = await self._in_reader(lambda: self._looked_at(task_id))
+            training = await self._begun(phase)
+        if training is not None:
+            drawn = await training.ask(slot, packet)
+            if isinstance(drawn, Closed):
+                raise TaskClosed(CLOSED)
+            return drawn
         counts, full = phase.standing.counts, phase.standing.wanted
         if phase.aggregator is not None and phase.hears(phase.standing.parts[0], self._clock.now()):
             if packet < len(counts) and counts[packet] >= full:
@@ -233,7 +283,7 @@ class Reception:
                 return wanted
         if phase.standing.status is Status.RUNNING and phase.standing.phase + 1 < self._shown(task_id).document.phases:
             return Wait(_WAIT_SECONDS)
-        raise TaskClosed("this task takes no more contributions")
+        raise TaskClosed(CLOSED)
 
     async def largest_submission(self, task_id: str) -> int:
         """No contribution to this task is longer, in bytes."""
@@ -247,8 +297,14 @@ class Reception:
         phase = self._phases.get(task_id)
         if phase is None or not phase.hears(received.part, self._clock.now()):
             phase = await self._in_reader(lambda: self._looked_at(task_id))
+        training = self._trainings.of(task_id) or await self._begun(phase)
+        if training is not None:
+            receipt = await training.take(received.by(await self._contributor(task_id, phase, received)))
+            if training.ended:
+                self._look()
+            return receipt
         if phase.key is None:  # the task is over and its contributions are destroyed
-            raise TaskClosed("this task takes no more contributions")
+            raise TaskClosed(CLOSED)
         sent = received.by(await self._contributor(task_id, phase, received))
         heard = phase.hears(sent.part, self._clock.now())
         try:
@@ -265,7 +321,10 @@ class Reception:
 
     async def _contributor(self, task_id: str, phase: Phase, sent: Sent) -> str:
         """The pseudonym under which a contribution counts: proven by its token, or chosen by whoever sends it."""
-        document = (await self._in_reader(lambda: self._shown(task_id))).document
+        public = self._public.get(task_id)
+        if public is None:
+            public = await self._in_reader(lambda: self._shown(task_id))
+        document = public.document
         if document.anonymity != "token":
             if sent.token is not None:
                 raise Mistake("token", "must be left out: this task takes no tokens")
@@ -285,6 +344,8 @@ class Reception:
 
     async def withdraw(self, task_id: str, receipt: str) -> None:
         """Take a contribution back before its phase closes."""
+        if (await self._in_reader(lambda: self._shown_of(task_id))).document.endless:
+            raise Conflict("what was sent to this task was mixed in at once and cannot be taken back; its charge stays")
         await self._intake.change(lambda: self.store.withdraw(task_id, receipt))
 
     def _refuse_unknown_part(self, task_id: str, part: str) -> None:
@@ -406,9 +467,12 @@ class Reception:
 
     async def forget_ended(self) -> None:
         """Drop aggregators and keys of tasks that ended without a word to this process."""
+        trained = self._trainings.all()  # before it is read what is active: one that begins now stays
         active = await self._in_reader(lambda: {s.id for s in self.store.active() if s.status is Status.OPEN})
         for task_id in [kept for kept in self._phases if kept not in active]:
             self._phases.pop(task_id, None)
+        for task_id in [kept for kept in trained if kept not in active]:
+            self._trainings.forget([task_id])
 
     async def counts(self) -> dict[str, int]:
         """How many tasks there are of each status."""
@@ -452,6 +516,18 @@ class Reception:
             _keep(self._phases, task_id, phase, _KEPT_PHASES)
             return phase
 
+    async def _training(self, task_id: str) -> Training | None:
+        """The training of a task, begun if it has not been; None where the task takes nothing more."""
+        known = self._trainings.of(task_id)
+        return known or await self._begun(await self._in_reader(lambda: self._looked_at(task_id)))
+
+    async def _begun(self, phase: Phase) -> Training | None:
+        aggregator, task_id = phase.aggregator, phase.standing.id
+        if aggregator is None or not aggregator.endless or phase.key is None:
+            return None
+        most = (await self._in_reader(lambda: self._shown(task_id))).document.max_count
+        return await self._trainings.begun(Trainee(task_id, cast(Trained, aggregator), phase.key, phase.deadline, most))
+
     def _aggregator(self, document: PeopleDocument, standing: Standing, key: TaskKey) -> Aggregator:
         aggregator = registry.aggregator(document, setting(self._members(document)))
         snapshot = self.store.snapshot(standing.id, standing.phase)
@@ -465,6 +541,13 @@ class Reception:
         return self._public.get(task_id) or self._shown(self.store.standing(task_id).id)
 
 
+def _trained(new: NewTask, aggregator: Trained) -> NewTask:
+    """A new task with its first models. Whether enough was mixed in is seen when it has ended."""
+    models = [lane.saved(place) for lane in aggregator.lanes for place in range(lane.count)]
+    expires = None if new.expires is None else new.expires + _GRACE_SECONDS
+    return replace(new, expires=expires, least=0, models=models, facts=aggregator.facts())
+
+
 def _operates(asking: Somebody) -> None:
     if asking.role is not Role.OPERATOR:
         raise NotAllowed("only operators see and change users and groups")
@@ -475,7 +558,7 @@ def _has(document: PeopleDocument, part: str) -> bool:
     phase = phase_of(part).removeprefix("phase-")
     if not phase.isdecimal() or not phase.isascii() or len(phase) > 9 or int(phase) >= document.phases:
         return False
-    return part in parts_of(f"phase-{int(phase)}", document.packets(int(phase)))
+    return part in parts_of(f"phase-{int(phase)}", document.packets(int(phase)) * document.turns(int(phase)))
 
 
 def _members_needed(document: PeopleDocument) -> int:

@@ -17,7 +17,7 @@ import uvicorn
 
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.crew import Crew
-from thebes.coordinator.database import Database
+from thebes.coordinator.database import Database, StoreUnavailable
 from thebes.coordinator.home import Home
 from thebes.coordinator.interface import Pages, interface
 from thebes.coordinator.reception import Reception
@@ -83,6 +83,8 @@ async def _run(server: _Server, listening: socket.socket, crew: Crew, reception:
         await server.serve(sockets=[listening])
     finally:
         forgetting.cancel()
+        with suppress(StoreUnavailable):  # told in the log; `close` tries once more
+            await reception.settle()
         await crew.stop()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam, select
 
+from thebes.coordinator import shelf
 from thebes.coordinator.database import Database
 from thebes.coordinator.schema import COLLECTOR, CONTRIBUTION, ENTRY, RELEASE, TASK
 from thebes.coordinator.states import Status
@@ -104,6 +105,8 @@ class NewTask:
     packets: int
     least: int
     wanted: int
+    models: Sequence[bytes] = ()  #: of a task that is trained without end, the first ones
+    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,8 @@ class CoordinatorStore:
                     leftovers=0,
                 )
             )
+            if task.facts is not None:
+                shelf.begin(connection, task.id, task.models, task.facts)
             return append(connection, task.id, task.digest)
 
         return self.database.write(work)
@@ -222,6 +227,7 @@ class CoordinatorStore:
                 raise Conflict("the task has ended already")
             ended = {"status": str(Status.CANCELLED), "leftovers": 1, "holder": None, "snapshot": None}
             connection.execute(TASK.update().where(TASK.c.id == task_id).values(**ended))
+            shelf.forget(connection, task_id)
 
         self.database.write(work)
 

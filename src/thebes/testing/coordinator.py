@@ -48,6 +48,23 @@ PETS: dict[str, Any] = {
     "bounds": {"species": {"type": "set", "default": "dog", "values": ["cat", "dog"]}},
 }
 
+EVENTS: dict[str, Any] = {
+    "type": "draw-discard",
+    "epsilon": 8.0,
+    "min_count": 12,
+    "featurizer": "SELECT b, d, o FROM app.event",
+    "family": "logistic",
+    "inputs": ["b", "d"],
+    "output": "o",
+    "bounds": {
+        "b": {"type": "set", "values": [0, 1]},
+        "d": {"type": "range", "low": 0, "high": 3},
+        "o": {"type": "set", "values": [0, 1]},
+    },
+    "learning_rate": 0.01,
+    "instances": 5,
+}
+
 
 class HandClock:
     """Time stands still until it is moved."""
@@ -100,6 +117,26 @@ class Talking:
         answers = [self.submit(task_id, {**body, "contributor": secrets.token_hex(16)}) for _ in range(count)]
         assert {answer.status_code for answer in answers} <= {202}, [a.text for a in answers]
         return [answer.json()["receipt"] for answer in answers]
+
+    def update(self, task_id: str, contributor: str | None = None, *, packet: int = 0) -> dict[str, Any]:
+        """The body of an update to a model that is drawn now: the model itself."""
+        slot = contributor or secrets.token_hex(16)
+        answer = self.client.get(f"/api/task/{task_id}/ask", params={"slot": slot, "packet": packet})
+        assert answer.status_code == 200, answer.text
+        asked = answer.json()
+        return {**{name: asked[name] for name in ("ask_id", "part", "payload")}, "contributor": slot}
+
+    def train(self, task_id: str, count: int) -> list[str]:
+        """So many updates of different contributors; their receipts."""
+        answers = [self.submit(task_id, self.update(task_id)) for _ in range(count)]
+        assert {answer.status_code for answer in answers} <= {202}, [a.text for a in answers]
+        return [answer.json()["receipt"] for answer in answers]
+
+    def progress(self, task_id: str) -> dict[str, Any]:
+        return dict(self.client.get(f"/api/task/{task_id}/training").json())
+
+    def close_task(self, task_id: str) -> httpx.Response:
+        return self.client.post(f"/api/task/{task_id}/close", headers=self.admin)
 
     def task(self, task_id: str) -> dict[str, Any]:
         return dict(self.client.get(f"/api/task/{task_id}").json())

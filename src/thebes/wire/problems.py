@@ -16,7 +16,7 @@ from thebes.ledger.refusals import BlockRetired, BudgetExceeded, ClaimEnded, Fro
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.privacy.mechanisms.sparse_vector import AlreadyAnswered
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.shape import TaskClosed
+from thebes.tasks.shape import OutlyingContribution, StaleContribution, TaskClosed
 from thebes.wire.refusals import (
     BrokenLog,
     Busy,
@@ -37,6 +37,8 @@ MOST_PROBLEMS = 100
 _STATUS: dict[type[ThebesError], int] = {
     Malformed: 400,
     Mistake: 422,
+    OutlyingContribution: 422,
+    StaleContribution: 422,
     NotSignedIn: 401,
     BudgetExceeded: 402,
     NotAllowed: 403,
@@ -207,7 +209,9 @@ _READERS: dict[str, _Reader] = {
             NotAllowed,
             NotFound,
             NotSignedIn,
+            OutlyingContribution,
             Refusal,
+            StaleContribution,
             TaskClosed,
             TooLarge,
         )

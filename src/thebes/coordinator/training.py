@@ -1,0 +1,222 @@
+"""Tasks that are trained without end: an ask draws a model, a contribution replaces one, an answer is always there.
+
+What must stay true: a contribution is mixed in at most once, and is so exactly if its receipt is in the database. No
+lock: what happens to the models happens on the event loop, one step after another, and nothing there waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import numpy as np
+
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.examining import Submission
+from thebes.coordinator.keys import TaskKey
+from thebes.coordinator.shelf import Kept, Noted, Shelf
+from thebes.privacy.faults import Mistake
+from thebes.tasks.contributions import read_payloads
+from thebes.tasks.shape import Ask, Closed, Lane, State, TaskClosed, Trained, Wait
+from thebes.wire.refusals import Conflict
+
+T = TypeVar("T")
+CLOSED = "this task takes no more contributions"
+SHOWN_SECONDS = 1.0  #: for so long a release is given out again before a newer one is made
+
+
+@dataclass(frozen=True, slots=True)
+class Trainee:
+    """One task that is trained, with what is needed for it."""
+
+    id: str
+    aggregator: Trained
+    key: TaskKey
+    deadline: datetime | None
+    most: int | None  #: it takes no more than so many
+
+
+class Training(ABC):
+    """One task in one process. `ended`: it takes nothing more, and the worker has been left what there is to do."""
+
+    def __init__(
+        self, trainee: Trainee, kept: Kept, shelf: Shelf, clock: Clock, *, reader: Executor, writer: Executor
+    ) -> None:
+        self.task = trainee.id
+        self.key = trainee.key
+        self.aggregator = trainee.aggregator
+        self.ended = False
+        self._deadline, self._clock, self._shelf = trainee.deadline, clock, shelf
+        self._reader, self._writer = reader, writer
+        self._packets = {part: packet for packet, part in enumerate(self.aggregator.parts)}
+        self._lanes = self.aggregator.lanes
+        self._shown: tuple[float, str | None] = (float("-inf"), None)
+        self._restore(kept)
+
+    # --- what is asked of it ----------------------------------------------------------------------------
+
+    async def ask(self, slot: str, packet: int) -> Ask | Wait | Closed:
+        """A model, drawn for this slot."""
+        if self._over():
+            return Closed()
+        return self.aggregator.ask(slot, packet)
+
+    @abstractmethod
+    async def take(self, sent: Submission) -> str:
+        """Mix a contribution in; its receipt. The same again gets the same."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """What was acknowledged is in the database when this returns."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """The same where nothing moves any more: the process ends."""
+
+    async def release(self) -> str | None:
+        """The answer as it stands, as JSON; a second old at the most."""
+        now = asyncio.get_running_loop().time()
+        if now - self._shown[0] >= SHOWN_SECONDS:
+            await self.catch_up()
+            made = self.aggregator.release()
+            text = None if made is None else await self._in(self._reader, lambda: json.dumps(made.as_json()))
+            self._shown = (now, text)
+        return self._shown[1]
+
+    async def end(self) -> None:
+        """Take nothing more, and leave the rest to the worker; Conflict where there is no answer to keep."""
+        await self.catch_up()
+        if self.aggregator.release() is None:
+            raise Conflict("there is no answer yet: too little was mixed in; wait, or cancel the task")
+        self.ended = True  # first: what is written below is then all there is
+        try:
+            await self.settle()
+            await self._in(self._writer, lambda: self._shelf.end(self.task))
+        except BaseException:
+            self.ended = False
+            raise
+
+    async def catch_up(self) -> None:
+        """Hear of what other processes did, where there are any."""
+        return
+
+    def progress(self) -> dict[str, Any]:
+        """What a live view shows: how it went, and how far each model is from their average."""
+        return {
+            "contributions": sum(self.aggregator.counts),
+            "lanes": [
+                {
+                    "updates": lane.updates,
+                    "refused": lane.refused,
+                    "quarantined": lane.quarantined,
+                    "stale": lane.stale,
+                    "history": [[updates, spread] for updates, spread in lane.history],
+                    "norms": np.linalg.norm(lane.models, axis=1).tolist(),
+                    "distances": np.linalg.norm(lane.models - lane.models.mean(axis=0), axis=1).tolist(),
+                }
+                for lane in self._lanes
+            ],
+        }
+
+    # --- mixing in --------------------------------------------------------------------------------------
+
+    def _over(self) -> bool:
+        late = self._deadline is not None and self._clock.now() >= self._deadline
+        return self.ended or late or self.aggregator.state is not State.OPEN
+
+    def _mix(self, sent: Submission) -> None:
+        """Replace a model by a contribution; a refusal leaves every model as it was."""
+        if self._over():
+            raise TaskClosed(CLOSED)
+        packet = self._packets.get(sent.part)
+        if packet is None:
+            raise Mistake("part", "is not a part of this task")
+        if not self.aggregator.asked(sent.ask_id, sent.contributor, packet):
+            raise Mistake("ask_id", "is not what this task asks now; get a new ask")
+        layout = self.aggregator.layout(sent.part)
+        self.aggregator.accept(read_payloads(layout, sent.part, [sent.payload]))
+        self._count()
+
+    def _count(self) -> None:
+        """Remember which places were replaced."""
+        for start, lane in zip(starts(self._lanes), self._lanes, strict=True):
+            for place in lane.changed:
+                self._replaced[start + place] = self._replaced.get(start + place, 0) + 1
+            lane.changed.clear()
+
+    def _full(self) -> bool:
+        """Whether it has all it wants, or its target."""
+        self.aggregator.advance(self._clock.now())
+        return self.aggregator.state is not State.OPEN
+
+    # --- models in and out ------------------------------------------------------------------------------
+
+    def _restore(self, kept: Kept) -> None:
+        """Take over what the database has."""
+        restore(self.aggregator, kept)
+        self._times = list(kept.times)
+        self._replaced: dict[int, int] = {}  # since it was last written: place -> how often
+
+    def _put(self, place: int, model: bytes) -> None:
+        lane, at = _found(self._lanes, place)
+        lane.load(at, model)
+
+    def _models(self) -> dict[int, tuple[int, bytes]]:
+        """How often each replaced model was, and what it is now; from here on only what comes after is new."""
+        models = {}
+        for place, times in self._replaced.items():
+            lane, at = _found(self._lanes, place)
+            models[place] = (times, lane.saved(at))
+        self._replaced = {}
+        return models
+
+    async def _in(self, pool: Executor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
+def restore(aggregator: Trained, kept: Kept) -> None:
+    """An aggregator as the database has it."""
+    aggregator.recall(kept.facts)
+    for place, model in enumerate(kept.models):
+        lane, at = _found(aggregator.lanes, place)
+        lane.load(at, model)
+    for start, lane in zip(starts(aggregator.lanes), aggregator.lanes, strict=True):
+        lane.updates = sum(kept.times[start : start + lane.count])
+        lane.settle()
+    count(aggregator)
+
+
+def count(aggregator: Trained) -> None:
+    """So many contributions were taken in all, whichever process or turn they came to."""
+    taken = sum(lane.updates + lane.quarantined for lane in aggregator.lanes)
+    aggregator.counts[:] = [taken, *[0] * (len(aggregator.counts) - 1)]
+
+
+def again(noted: Noted, fingerprint: bytes) -> str:
+    """The receipt of a contribution that comes once more."""
+    if noted.fingerprint != fingerprint:
+        raise Conflict("this contributor sent something else for this part before; the first is kept")
+    return noted.receipt
+
+
+def starts(lanes: Sequence[Lane]) -> list[int]:
+    """The first place of each lane; places are numbered over all of them."""
+    found, at = [], 0
+    for lane in lanes:
+        found.append(at)
+        at += lane.count
+    return found
+
+
+def _found(lanes: Sequence[Lane], place: int) -> tuple[Lane, int]:
+    for lane in lanes:
+        if place < lane.count:
+            return lane, place
+        place -= lane.count
+    raise AssertionError("a place that no lane has")
