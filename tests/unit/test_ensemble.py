@@ -17,7 +17,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.document import InvalidDocument, Range
+from thebes.tasks.document import InvalidDocument, Range, Values
 from thebes.tasks.ensemble import choosing, plan
 from thebes.tasks.ensemble.cells import Cut, cells_of, given
 from thebes.tasks.ensemble.histogram import FOLDS, Histogram
@@ -318,6 +318,7 @@ def test_values_fall_into_bins_with_missing_and_default_where_they_belong() -> N
     towns = given(document, "town")
     assert towns.bins(Rows.one_each({"town": ["a", "b", "c", "z"]})).tolist() == [1, 1, 0, 1]
     assert towns.names() == ["c", "a or b"]
+    assert Cut("wet", Values(values=(True, False)), groups=((0,), (1,))).names() == ["yes", "no", "missing"]
 
 
 def test_cells_are_every_combination_with_the_label_running_fastest() -> None:

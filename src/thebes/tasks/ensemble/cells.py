@@ -79,7 +79,8 @@ class Cut:
             ends = [f"{end:g}" for end in (self.bound.low, *self.thresholds, self.bound.high)]
             found = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
         else:
-            found = [" or ".join(str(self.bound.values[i]) for i in group) for group in self.groups]
+            told = [{True: "yes", False: "no"}[v] if isinstance(v, bool) else str(v) for v in self.bound.values]
+            found = [" or ".join(told[i] for i in group) for group in self.groups]
         return found + [MISSING] * (self.bound.default is None)
 
     def as_json(self) -> dict[str, Any]:
