@@ -215,13 +215,14 @@ def attacked(name: str, share: float, *, updates: int = 20_000, seed: int = 1, *
     aggregator: Any = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=source, simulated=True))
     owner: Any = registry.owner(document, simulated=True)
     prepared = owner.prepared(document, featurize(document.featurizer, people_of(people(updates, seed=seed))))
+    crowd = prepared.batch(np.arange(updates))
     refused = {True: 0, False: 0}
     evil = draw.random(updates) < share
     aggregator.expect(updates)
     for person in range(updates):
         ask = aggregator.ask("simulation")
         rate = np.array([document.rate(0, ask.payload["version"])])
-        drawn, batch = ask.payload["weights"][None, :], prepared.batch(np.array([person]))
+        drawn, batch = ask.payload["weights"][None, :], crowd.some(slice(person, person + 1))
         weights = prepared.changed(drawn, rate, batch, None, source)[0]
         if evil[person]:
             weights = ATTACKS[name](aggregator, ask, weights)
@@ -230,9 +231,10 @@ def attacked(name: str, share: float, *, updates: int = 20_000, seed: int = 1, *
             aggregator.accept(Contributions(ask.part, 1, fields))
         except OutlyingContribution:
             refused[bool(evil[person])] += 1
-    model = aggregator.release().model
+    release = aggregator.release()
     return {
         "attackers refused": refused[True] / max(1, int(evil.sum())),
         "honest refused": refused[False] / max(1, int((~evil).sum())),
-        **judged(model),
+        "spread": release.spread,
+        **judged(release.model),
     }

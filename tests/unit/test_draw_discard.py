@@ -493,6 +493,12 @@ def test_the_certificate_says_what_is_proved_and_labels_what_is_estimated() -> N
     assert registry.check({**DOCUMENT, "mechanism": "none"}).only_simulated == "mechanism"
 
 
+def test_an_epsilon_so_large_that_no_noise_is_left_still_has_a_certificate() -> None:
+    told = thebes.simulate(checked(epsilon=200.0, inputs=["x"]), PEOPLE, seed=1).certificate
+    assert told.epsilon == 200.0
+    assert max(told.parameters["estimates"]["opportunistic"]["epsilon"].values()) <= 200.0
+
+
 def test_lemma_three_holds_at_the_estimated_epsilon() -> None:
     document = checked(mechanism="laplace", epsilon=None, epsilon_per_weight=1.0)
     later = thebes.simulate(document, PEOPLE, seed=1).certificate.parameters["estimates"]["opportunistic"]["epsilon"]

@@ -81,5 +81,7 @@ def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
 
 def _after(updates: int, variance: float, distance: float) -> float:
     """The epsilon at which sqrt(updates * variance) = distance * sqrt(2 (ln(1 / (2 delta)) + epsilon)) / epsilon."""
+    if not variance:  # so large an epsilon that the mechanism says next to everything
+        return math.inf
     squared = updates * variance / distance**2
     return (1 + math.sqrt(1 + 2 * squared * math.log(1 / (2 * _SMALL)))) / squared

@@ -177,4 +177,6 @@ def made(document: DrawDiscardDocument, weights: int, epsilon: Decimal, delta: D
 def first_deviation(document: DrawDiscardDocument, hiding: Hiding) -> float:
     """The standard deviation of one weight's noise by which the first instances are spread; where there is none, that
     of Laplace noise by weight with the document's epsilon (1 if it gives none, as in the seed)."""
-    return math.sqrt(hiding.variance) if hiding.variance else math.sqrt(2) * 2 * document.clip / document.epsilon
+    if document.mechanism == "none":
+        return math.sqrt(2) * 2 * document.clip / document.epsilon
+    return math.sqrt(hiding.variance)
