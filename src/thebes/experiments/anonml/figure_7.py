@@ -32,8 +32,8 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
     notes = (
         asking.PERSON,
         "Labels are cut at the base rate, not at one half (figure 5 shows both).",
-        "The figure shows curves without numbers. The text puts the best number of partitions between 8 and 16; here 4 to "
-        "32 lie within what seeds and subsets differ by, from epsilon 1 on.",
+        "The figure shows curves without numbers. The text puts the best number of partitions between 8 and 16; here, "
+        "from epsilon 1 on, 4 to 32 lie within what seeds and subsets differ by.",
     )
     return Found(rows=rows, data=asking.about(people), made_up=people.made_up, notes=notes)
 
