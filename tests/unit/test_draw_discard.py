@@ -22,6 +22,7 @@ from thebes.simulation.featurizing import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
+from thebes.tasks.document import InvalidDocument
 from thebes.tasks.draw_discard import families
 from thebes.tasks.draw_discard.features import Batch
 from thebes.tasks.draw_discard.instances import MOST_POINTS, Instances
@@ -461,6 +462,23 @@ def test_a_model_predicts_in_the_outputs_own_units() -> None:
     assert release.model.predict({"x": [0.0, 1.0], "g": ["a", "b"]}) == pytest.approx([50, 70], abs=0.5)
     with pytest.raises(Mistake, match="family"):
         release.model.predict_proba({"x": [0.0], "g": ["a"]})
+
+
+def test_a_small_network_is_trained_and_predicts() -> None:
+    torch = pytest.importorskip("torch")
+    from thebes.torch import encode
+
+    torch.manual_seed(0)
+    model, loss = encode(torch.nn.Linear(2, 2), torch.nn.CrossEntropyLoss())
+    document = checked(family=None, model=model, loss=loss, mechanism="none", epsilon=100.0, learning_rate=0.5)
+    x = RNG.random(200)
+    people = {"x": x, "g": ["a"] * 200, "y": (x > 0.5).astype(int)}
+    release = release_from_json(json.loads(json.dumps(thebes.simulate(document, people, seed=1).as_json())))
+    assert release.updates + release.extra["refused"] == 200
+    seen = release.model.predict_proba(np.array([[0.0, 1.0], [1.0, 1.0]]))[:, 1]
+    assert seen[1] > seen[0] + 0.1
+    with pytest.raises(InvalidDocument, match="inputs"):
+        checked(family=None, model=model, loss=loss, inputs=["x"])
 
 
 def test_many_weights_are_released_packed_and_still_predict() -> None:
