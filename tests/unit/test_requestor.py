@@ -31,10 +31,12 @@ from thebes.requestor.listing import Listing
 from thebes.requestor.refusals import NotFinished, TaskCancelled, TaskExpired, TaskFailed
 from thebes.requestor.server import Server, connect
 from thebes.tasks import registry
+from thebes.tasks.contributions import read_payloads
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Setting, State
+from thebes.testing.coordinator import EVENTS
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import NotFound, NotSignedIn, Unreachable
@@ -57,6 +59,7 @@ class Small:
             Route("/api/task", self.post, methods=["POST"]),
             Route("/api/task/{id}", self.show),
             Route("/api/task/{id}", self.cancel, methods=["DELETE"]),
+            Route("/api/task/{id}/close", self.close, methods=["POST"]),
             Route("/api/quote", self.quote, methods=["POST"]),
             Route("/api/login", self.login, methods=["POST"]),
             Route("/api/schema", lambda request: JSONResponse({"profile": {"tables": {"demographics": {}}}})),
@@ -101,6 +104,19 @@ class Small:
         self._row(request.path_params["id"])
         self.ended[request.path_params["id"]] = ("cancelled", None)
         return Response(status_code=204)
+
+    async def close(self, request: Request) -> Response:
+        self._row(request.path_params["id"])
+        self.tasks[request.path_params["id"]].close()
+        return Response(status_code=204)
+
+    def train(self, task_id: str, updates: int) -> None:
+        """So many updates that change nothing."""
+        aggregator = self.tasks[task_id]
+        for _ in range(updates):
+            ask = aggregator.ask("slot")
+            payload = {**ask.payload, "weights": ask.payload["weights"].tolist()}
+            aggregator.accept(read_payloads(aggregator.layout(ask.part), ask.part, [payload]))
 
     async def login(self, request: Request) -> Response:
         if await request.json() != {"username": "ana", "password": "correct horse"}:
@@ -347,6 +363,24 @@ def test_a_task_that_ends_without_a_release_says_why(
     assert ended.value.reason
 
 
+def test_a_task_without_end_is_waited_for_until_its_first_release_and_closed(server: Server, small: Small) -> None:
+    clock = Clock()
+    handle = held(server.submit(EVENTS), clock)
+    clock.then[3] = lambda: small.train(handle.task_id, 12)
+    first = handle.wait()
+    assert len(clock.sleeps) == 3
+    assert (handle.status, first.certificate.contributors) == ("open", 12)
+    small.train(handle.task_id, 1)
+    handle.close()
+    assert handle.status == "done"
+    assert handle.wait().certificate.contributors == 13
+
+
+def test_only_a_task_without_end_can_be_closed(server: Server) -> None:
+    with pytest.raises(Mistake, match="cancel the task instead"):
+        server.submit(MEDIAN).close()
+
+
 def test_cancelling_ends_a_task(server: Server) -> None:
     handle = server.submit(MEDIAN)
     handle.cancel()
@@ -510,6 +544,14 @@ def test_cancelling_from_the_command_line(run: Any, small: Small, file: str) -> 
     assert json.loads(run("cancel", "task-0", "--json")[1]) == {"task_id": "task-0", "status": "cancelled"}
     assert isinstance(run("wait", "task-0")[0], TaskCancelled)
     assert run("show", "task-0")[1].startswith("status  cancelled")
+
+
+def test_closing_from_the_command_line(run: Any, small: Small, tmp_path: Path) -> None:
+    (tmp_path / "events.json").write_text(json.dumps(EVENTS))
+    run("submit", str(tmp_path / "events.json"))
+    small.train("task-0", 12)
+    assert run("close", "task-0")[1] == "task task-0 is closed; its last answer stays\n"
+    assert run("show", "task-0")[1].startswith("status  done")
 
 
 def test_a_command_that_cannot_work_says_whose_move_it_is(

@@ -130,7 +130,7 @@ def wait(
     timeout: float | None = _timeout(),
     json: str | None = output.json_option(),
 ) -> None:
-    """Wait until a task is done and print its answer. Status 1 when it ends without one, or at --timeout.
+    """Wait until a task has an answer and print it. Status 1 when it ends without one, or at --timeout.
 
     Example: thebes task wait 5f0c1d --timeout 600 --coordinator http://127.0.0.1:8000
     """
@@ -157,8 +157,27 @@ def cancel(
     typer.echo(f"task {task_id} is cancelled")
 
 
+def close(
+    task_id: str = _id(),
+    coordinator: str | None = _coordinator(),
+    token: str | None = _token(),
+    ca_file: Path | None = _ca_file(),
+    json: str | None = output.json_option(),
+) -> None:
+    """End a task that is trained without end, and keep its last answer.
+
+    Example: thebes task close 5f0c1d --coordinator http://127.0.0.1:8000
+    """
+    with _server(coordinator, token, ca_file) as server:
+        server.task(task_id).close()
+    if json is not None:
+        output.write_json(json, {"task_id": task_id, "status": "closed"})
+        return
+    typer.echo(f"task {task_id} is closed; its last answer stays")
+
+
 #: name -> function, for whoever wires the command
-COMMANDS = {"submit": submit, "list": list_, "show": show, "wait": wait, "cancel": cancel}
+COMMANDS = {"submit": submit, "list": list_, "show": show, "wait": wait, "cancel": cancel, "close": close}
 
 
 @contextmanager

@@ -224,6 +224,15 @@ class Book:
 
         return self._write(work)
 
+    def turn(self, participation: Participation) -> int:
+        """How many earlier participations in its task have answered something, or begun to."""
+        sql = (
+            "SELECT count(DISTINCT p.id) FROM sending s JOIN participation p ON p.id = s.participation "
+            "WHERE p.task_id = ? AND p.number < ?"
+        )
+        with self._lock:
+            return int(self._db.execute(sql, (participation.task_id, participation.number)).fetchone()[0])
+
     def parts_of(self, task_id: str) -> set[str]:
         """Every part of a task that was answered, or is being answered, in any participation."""
         sql = "SELECT part FROM sending s JOIN participation p ON p.id = s.participation WHERE p.task_id = ?"

@@ -28,6 +28,7 @@ from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 _OPEN = ("open", "running")
+KEPT = "what you sent was mixed in at once and cannot be taken back; what it cost stays spent"
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,8 @@ class Decisions:
         before_more = latest.state in (State.RESERVED, State.ASKED, State.COMPUTED)
         if not before_more and latest.state is not State.SENT:
             raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
+        if latest.state is State.SENT and not latest.returnable:
+            raise Conflict(KEPT)
         packets = self._work.withdraw(latest)
         note = (
             "taken back; the server destroyed it, what it cost stays spent"
@@ -157,12 +160,16 @@ class Decisions:
             raise NotListed("this task had another document before; nothing was agreed to")
         if any(p.state.unfinished for p in mine):
             raise Conflict("your earlier participation in this task is not finished")
-        times = int(getattr(offer.document, "participations", 1))
-        if sum(self._charged(p) for p in mine) >= times:
+        if self.turns_left(offer.document, mine) == 0:
+            times = _times(offer.document)
             raise Conflict(
                 f"this task takes {times} participation{'s' if times > 1 else ''} of one person, and had yours"
             )
         return self._undecided(offer.task_id)
+
+    def turns_left(self, document: Any, mine: list[Participation]) -> int:
+        """How often one may still agree to a task."""
+        return max(0, _times(document) - sum(self._charged(p) for p in mine))
 
     def _undecided(self, task_id: str) -> Participation | None:
         found = self._book.participations(task_id=task_id, states=[State.SEEN, State.DECLINED])
@@ -192,3 +199,7 @@ class Decisions:
 def _pseudonym() -> str:
     """128 random bits under which one task knows this person; never used for another task."""
     return secrets.token_hex(16)
+
+
+def _times(document: Any) -> int:
+    return int(getattr(document, "participations", 1))

@@ -29,7 +29,7 @@ from thebes.person.example import example
 from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
-from thebes.person.participation import State
+from thebes.person.participation import Participation, State
 from thebes.person.purse import Purse, consumed
 from thebes.person.rules import in_force, read_rules
 from thebes.person.running import Running
@@ -37,6 +37,7 @@ from thebes.person.seal import Seal
 from thebes.person.settings import Settings
 from thebes.person.work import Work
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
+from thebes.tasks.document import Document
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotFound
 
@@ -132,25 +133,27 @@ class Person:
     def tasks(self) -> list[dict[str, Any]]:
         """The open tasks that stand in the coordinator's signed list, each with explanation, price and state."""
         offers = self._with_coordinator().offers()
-        latest = {p.task_id: p for p in self._book.participations()}
-        return [
-            {
-                **o.as_json(),
-                "state": str(latest[o.task_id].state if o.task_id in latest else State.SEEN),
-                "packets_sent": len(self._book.receipts(latest[o.task_id])) if o.task_id in latest else 0,
-            }
-            for o in offers
-        ]
+        mine: dict[str, list[Participation]] = {}
+        for participation in self._book.participations():
+            mine.setdefault(participation.task_id, []).append(participation)
+        return [{**offer.as_json(), **self._standing(offer.document, mine.get(offer.task_id, []))} for offer in offers]
 
     def task(self, task_id: str) -> dict[str, Any]:
         """One task, with every participation in it so far."""
         mine = self._book.participations(task_id=task_id)
-        offer = self._with_coordinator().offer(task_id).as_json()
+        offer = self._with_coordinator().offer(task_id)
+        standing = self._standing(offer.document, mine)
+        return {**offer.as_json(), **standing, "participations": [p.as_json() for p in mine]}
+
+    def _standing(self, document: Document, mine: list[Participation]) -> dict[str, Any]:
+        """Where this person stands with a task: the latest participation, whether it can be taken back, and how often
+        one may still agree."""
+        latest = mine[-1] if mine else None
         return {
-            **offer,
-            "state": str(mine[-1].state if mine else State.SEEN),
-            "packets_sent": len(self._book.receipts(mine[-1])) if mine else 0,
-            "participations": [p.as_json() for p in mine],
+            "state": str(State.SEEN if latest is None else latest.state),
+            "packets_sent": 0 if latest is None else len(self._book.receipts(latest)),
+            "returnable": latest is None or latest.returnable,
+            "turns_left": self._decisions.turns_left(document, mine),
         }
 
     def participations(self) -> list[dict[str, Any]]:

@@ -23,14 +23,18 @@ def takes_tokens(document: Document) -> TypeGuard[PeopleDocument]:
 
 
 class Packets:
-    """Reads from the book how many packets of a participation have receipts, and from there knows the next."""
+    """Reads from the book how many packets of a participation have receipts, and from there knows the next. Where a
+    phase takes several turns of one person, the packets of a turn follow those of the turns before."""
 
     def __init__(self, book: Book, memberships: Memberships | None) -> None:
         self._book, self._memberships = book, memberships
 
     def number(self, participation: Participation) -> int:
         """Of the packet that is to be sent now."""
-        return len(self._book.receipts(participation))
+        document = participation.document
+        if not isinstance(document, PeopleDocument) or document.turns(0) == 1:
+            return len(self._book.receipts(participation))
+        return self._book.turn(participation) * document.packets(0) + len(self._book.receipts(participation))
 
     def slot(self, participation: Participation) -> str:
         """Under which it is asked for. Of a task with tokens it is the pseudonym of the packet's part; where the phase
@@ -38,9 +42,9 @@ class Packets:
         number, document = self.number(participation), participation.document
         if not takes_tokens(document):
             return _slot(participation, number)
-        if document.phases > 1 or number >= document.packets(0):
+        if document.phases > 1 or number >= _packets(document, 0):
             return secrets.token_hex(16)
-        return self.pseudonym(participation, document, part_of(0, number, document.packets(0)))
+        return self.pseudonym(participation, document, part_of(0, number, _packets(document, 0)))
 
     def pseudonym(self, participation: Participation, document: PeopleDocument, part: str) -> str:
         """Under which a token answers to a part."""
@@ -56,9 +60,9 @@ class Packets:
     def has(self, document: PeopleDocument, ask: Ask, participation: Participation) -> bool:
         """Whether the task has the part that is asked for, as this packet."""
         number = self.number(participation)
-        if not 0 <= ask.phase < document.phases or number >= document.packets(ask.phase):
+        if not 0 <= ask.phase < document.phases or number >= _packets(document, ask.phase):
             return False
-        return ask.part == part_of(ask.phase, number, document.packets(ask.phase))
+        return ask.part == part_of(ask.phase, number, _packets(document, ask.phase))
 
     def passed(self, participation: Participation, asked: Ask | Wait | Closed) -> bool:
         """Whether the phase that has earlier packets of this participation ended before this one left."""
@@ -83,5 +87,10 @@ class Packets:
 def _slot(participation: Participation, number: int) -> str:
     """The slot of a packet. Where there may be several none is the pseudonym itself, from which all others follow."""
     document = participation.document
-    several = isinstance(document, PeopleDocument) and max(map(document.packets, range(document.phases))) > 1
+    several = isinstance(document, PeopleDocument) and any(_packets(document, p) > 1 for p in range(document.phases))
     return slot_of(participation.slot, number + 1) if several else participation.slot
+
+
+def _packets(document: PeopleDocument, phase: int) -> int:
+    """How many packets a phase takes of one person, over every turn."""
+    return document.packets(phase) * document.turns(phase)

@@ -83,6 +83,11 @@ class Participation:
         """Whether the server is handed values as they are and promises to use them once."""
         return is_trusted(self.document)
 
+    @property
+    def returnable(self) -> bool:
+        """Whether what was sent can be taken back for as long as the server has not used it."""
+        return not getattr(self.document, "endless", False)
+
     def as_json(self) -> dict[str, Any]:
         epsilon, delta = share(self.document)
         return {
@@ -99,6 +104,7 @@ class Participation:
             "accepted_at": self.accepted_at,
             "result": self.result,
             "note": self.note,
+            "returnable": self.returnable,
         }
 
 

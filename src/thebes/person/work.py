@@ -190,6 +190,10 @@ class Work:
             return self._end(
                 participation, State.FAILED, "the task is not the one that was agreed to; nothing was sent"
             )
+        early = 0.0 if participation.due_at is None else participation.due_at - self._clock()
+        if early > 0 and _soon_stale(participation.document):
+            self._pause(participation, early)
+            return None
         ask = self._ask(participation, framed=True)
         if self._packets.passed(participation, ask):
             self._enough(participation)
@@ -288,6 +292,8 @@ class Work:
         if participation.due_at is not None and participation.due_at > self._clock():
             self._pause(participation, participation.due_at - self._clock())
             return None
+        if _soon_stale(participation.document):  # nothing has left: what is asked now is answered instead
+            return self._book.drop(participation, State.RESERVED)
         ask = self._ask(participation)
         if self._packets.passed(participation, ask):
             self._enough(participation)
@@ -323,7 +329,7 @@ class Work:
         except _LATER:
             raise
         except TaskClosed:
-            if self._packets.number(participation):
+            if self._book.receipts(participation):
                 self._enough(participation)
                 return None
             note = "the task closed while it was on its way; whether it was counted is not known, its cost stays spent"
@@ -400,6 +406,11 @@ class Work:
 
     def _numbered(self, participation: Participation) -> Packet:
         return participation.id, self._packets.number(participation)
+
+
+def _soon_stale(document: Document) -> bool:
+    """Whether what is asked changes all the time, so that it is answered when that is due and not before."""
+    return isinstance(document, PeopleDocument) and document.endless
 
 
 def _deadline(participation: Participation) -> float | None:

@@ -61,10 +61,14 @@ class Handle:
         """End the task without a release. What people already paid stays paid."""
         self.client.cancel(self.task_id)
 
+    def close(self) -> None:
+        """End a task that is trained without end and keep its last release; other kinds end by themselves."""
+        self.client.close_task(self.task_id)
+
     def wait(
         self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None
     ) -> Release:
-        """The release, once the task is done.
+        """The release, once the task is done; of a task that is trained without end the first one there is.
 
         Raises `NotFinished` (also a TimeoutError) after `timeout` seconds, and `TaskFailed`, `TaskExpired` or
         `TaskCancelled` when there will be none. A coordinator that restarts meanwhile is waited for.
@@ -78,7 +82,7 @@ class Handle:
     def finished(
         self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None
     ) -> dict[str, Any]:
-        """Wait as `wait` does, and give what the coordinator says of the task that is done."""
+        """Wait as `wait` does, and give what the coordinator says of the task then."""
         if timeout is not None and (isinstance(timeout, bool) or not math.isfinite(timeout) or timeout < 0):
             raise Mistake("timeout", "must be a number of seconds, or None to wait for as long as it takes")
         started = self.clock()
@@ -108,7 +112,7 @@ class Handle:
         if isinstance(status, str) and status in _ENDS:
             class_, usual = _ENDS[status]
             raise class_(self.task_id, printable(body.get("reason")) or usual)
-        return status == "done"
+        return status == "done" or (status == "open" and body.get("result") is not None)
 
 
 def _heard(body: Mapping[str, Any]) -> str:

@@ -42,6 +42,14 @@ class CoordinatorClient(Connection):
         """End a task without a release; for its requestor or an operator."""
         self._request("DELETE", f"/api/task/{segment('task_id', task_id)}")
 
+    def close_task(self, task_id: str) -> None:
+        """End a task that is trained without end and keep its last release; for its requestor or an operator."""
+        self._request("POST", f"/api/task/{segment('task_id', task_id)}/close")
+
+    def training(self, task_id: str) -> dict[str, Any]:
+        """How a task goes that is trained without end: contributions, and of each lane updates, refused and history."""
+        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}/training"))
+
     # --- contributions ------------------------------------------------------------------------------
 
     def ask(self, task_id: str, slot: str, *, packet: int = 0, framed: bool = False) -> Ask | Wait | Closed:

@@ -13,6 +13,7 @@ from thebes.apps.pages.own.answer import shown
 from thebes.apps.pages.own.indoors import Indoors
 from thebes.apps.pages.own.tasks import TaskId
 from thebes.person.home import Person
+from thebes.person.participation import State
 from thebes.wire.refusals import NotFound
 
 Number = Annotated[int, Path(ge=0, le=1_000_000)]
@@ -68,5 +69,5 @@ def _ready(p: Mapping[str, Any]) -> dict[str, Any]:
         **p,
         "standing": words.state(p["state"]),
         "answer": shown(p["result"]) if p["result"] is not None else None,
-        "back": p["state"] in words.BACK,
+        "back": p["state"] in words.BACK and (p["returnable"] or p["state"] != State.SENT),
     }

@@ -10,6 +10,7 @@ from thebes.apps.pages.frame import figure, plural
 from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
 from thebes.person.board import plain_text
+from thebes.person.decisions import KEPT
 from thebes.person.participation import State
 from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
@@ -48,6 +49,10 @@ STATES = {
 FEW_AWAY, SHARE_AWAY = 3, 0.1
 #: where taking it back is worth a try
 BACK = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENT)
+#: and what stands where it is not
+MIXED_IN = KEPT
+#: something is still on its way
+UNFINISHED = tuple(state for state in State if state.unfinished)
 #: a task's own state, in the coordinator's word
 TASKS = {
     "open": "open",
@@ -73,6 +78,7 @@ SERVERS = {
     "bounded": "untrusted",
     "gradient": "untrusted",
     "ensemble": "untrusted",
+    "draw-discard": "untrusted",
 }
 
 
