@@ -76,7 +76,7 @@ class Outliers:
 
 @lru_cache(maxsize=64)
 def _multiple(instances: int, weights: int, rate: float) -> float:
-    from scipy.stats import t
+    from scipy.special import stdtrit  # and not scipy.stats: who judges first would wait for a second and more
 
     each = -math.expm1(math.log1p(-rate) / weights)
-    return float(t.isf(each / 2, instances - 1))
+    return float(-stdtrit(instances - 1, each / 2))
