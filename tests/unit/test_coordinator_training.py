@@ -345,6 +345,7 @@ def test_a_live_view_has_the_history_the_refused_and_each_model(single: Front) -
     for lane in told["lanes"]:
         assert [point[0] for point in lane["history"]] == list(range(1, lane["updates"] + 1))
         assert len(lane["norms"]) == len(lane["distances"]) == 5
+        assert np.linalg.norm(lane["models"], axis=1) == pytest.approx(lane["norms"])
 
 
 # --- what a restart finds -------------------------------------------------------------------------------

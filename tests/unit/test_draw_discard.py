@@ -430,6 +430,9 @@ def test_every_learning_rate_has_a_lane_and_the_requestors_own_rows_choose_the_b
     assert abs(lanes[0]["updates"] - 3000) < 300
     assert sum(lane["updates"] for lane in lanes) == release.updates
     assert release.extra["kept"] == 1e-6
+    assert set(release.spreads) == set(release.value["weights"])
+    assert np.mean(np.square(list(release.spreads.values()))) ** 0.5 == pytest.approx(release.spread)
+    assert release.spreads != release.lane(0.5).spreads
     public = {name: values[:500] for name, values in people.items()}
     best = release.best(public)
     assert best.extra["kept"] == 0.5

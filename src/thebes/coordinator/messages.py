@@ -106,7 +106,8 @@ class Detail(Summary):
 
 class Lane(BaseModel):
     """Models that are trained side by side at one rate. `history` holds [updates, spread]; `norms` the length of each
-    model and `distances` how far it is from their average, both empty once the task is over."""
+    model, `distances` how far it is from their average, `models` its weights where they are few; all three are empty
+    once the task is over."""
 
     updates: int
     refused: int
@@ -115,6 +116,7 @@ class Lane(BaseModel):
     history: list[list[float]]
     norms: list[float] = []
     distances: list[float] = []
+    models: list[list[float]] = []
 
 
 class Progress(BaseModel):

@@ -29,6 +29,7 @@ from thebes.wire.refusals import Conflict
 T = TypeVar("T")
 CLOSED = "this task takes no more contributions"
 SHOWN_SECONDS = 1.0  #: for so long a release is given out again before a newer one is made
+MOST_SHOWN = 2000  #: weights of one lane's models together that a live view has one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class Training(ABC):
                     "history": [[updates, spread] for updates, spread in lane.history],
                     "norms": np.linalg.norm(lane.models, axis=1).tolist(),
                     "distances": np.linalg.norm(lane.models - lane.models.mean(axis=0), axis=1).tolist(),
+                    "models": lane.models.tolist() if lane.models.size <= MOST_SHOWN else [],
                 }
                 for lane in self._lanes
             ],

@@ -72,6 +72,8 @@ def _lane(document: DrawDiscardDocument, rate: float, lane: Instances) -> dict[s
     told = {"learning_rate": rate, **lane.facts(), "spread": _rms(lane.models)}
     told = {name: value for name, value in told.items() if name not in ("stride", "settled", "age")}
     told["weights"] = packed(lane.models.mean(axis=0))
+    if lane.models.shape[1] <= MOST_NAMED:
+        told["spreads"] = packed(lane.models.std(axis=0, ddof=min(1, len(lane.models) - 1)))
     if document.average == "predictions":
         told["instances"] = packed(lane.models)
     return told
@@ -142,13 +144,23 @@ class _OfLanes(Release):
         """How much the instances differ, as one standard deviation over all weights; no error bar."""
         return float(self.extra["spread"])
 
+    @property
+    def spreads(self) -> dict[str, float]:
+        """The same for each weight by name; empty where there are more than 1,000."""
+        told = self._told(self.extra["kept"])
+        return dict(zip(plan(self.document).names, unpacked(told.get("spreads", "")).tolist(), strict=False))
+
     def lane(self, learning_rate: float) -> _OfLanes:
         """The same release showing the average of another learning rate's instances."""
+        told = self._told(learning_rate)
+        extra = {**self.extra, "kept": learning_rate, "spread": told["spread"]}
+        return type(self)(_value(self.document, unpacked(told["weights"])), self.certificate, {}, extra)
+
+    def _told(self, learning_rate: float) -> Mapping[str, Any]:
+        """What is public of one lane."""
         for told in self.extra["lanes"]:
             if told["learning_rate"] == learning_rate:
-                value = _value(self.document, unpacked(told["weights"]))
-                extra = {**self.extra, "kept": learning_rate, "spread": told["spread"]}
-                return type(self)(value, self.certificate, {}, extra)
+                return dict(told)
         raise Mistake("learning_rate", "must be one of the task's")
 
     def _lines(self) -> list[str]:
@@ -181,8 +193,7 @@ class ModelRelease(_OfLanes):
         one = unpacked(given) if isinstance(given, str) else np.asarray(list(given.values()), dtype=np.float64)
         models = one[None, :]
         if self.document.average == "predictions":
-            told = next(lane for lane in self.extra["lanes"] if lane["learning_rate"] == self.extra["kept"])
-            models = unpacked(told["instances"]).reshape(self.document.instances, -1)
+            models = unpacked(self._told(self.extra["kept"])["instances"]).reshape(self.document.instances, -1)
         return GeneralisedModel(self.document, models)
 
     def best(self, rows: Any) -> ModelRelease:
