@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from thebes.experiments.outcome import Found, Outcome
+from thebes.experiments.outcome import Found, Outcome, Picture
 from thebes.privacy.faults import Mistake
 
 #: what a module of an experiment does: (quick, seeds) -> what it found
@@ -18,7 +18,7 @@ class Experiment:
     """`find(quick, seeds)` runs the real kinds on real data where there are some; quick: within half a minute.
 
     `name` is what one types, `place` where the paper has it, `measure` what the numbers are and `across` what they
-    are drawn over; `unit` is who pays the epsilon of every row.
+    are drawn over; `unit` is who pays the epsilon of every row; `picture` how rows over a number are drawn.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Experiment:
     unit: str = "person"
     seeds: int = 5
     quick_seeds: int = 2
+    picture: Picture = "curves"
 
     def run(self, *, quick: bool = False, seeds: Sequence[int] | None = None) -> Outcome:
         """Run it, once for each seed. Seeds make every draw repeatable, which protects nobody and need not: nobody's
@@ -55,4 +56,5 @@ class Experiment:
             seconds=round(time.perf_counter() - started, 2),
             rows=tuple(found.rows),
             notes=tuple(found.notes),
+            picture=self.picture,
         )

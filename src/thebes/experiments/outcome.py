@@ -10,11 +10,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from thebes.privacy.faults import Fault, Mistake
+
+#: rows over a number: a curve for each series, or a point for each row beside the line where both are equal
+Picture = Literal["curves", "points"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,7 @@ class Outcome:
     seconds: float
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    picture: Picture = "curves"
 
     def table(self) -> dict[str, list[str]]:
         """For the eyes: a column for everything that at least one row has."""

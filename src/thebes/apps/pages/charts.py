@@ -61,6 +61,37 @@ def curves(series: Mapping[str, Sequence[Point]], *, title: str, across: str) ->
     )
 
 
+def points(found: Sequence[Point], *, title: str, across: str) -> Markup:
+    """One point for each, with its spread, beside the line on which what was found is what stands along the axis."""
+    ends = [end for x, y, apart in found for end in (x, y - (apart or 0.0), y + (apart or 0.0))]
+    room = 0.06 * (max(ends) - min(ends)) or 0.05
+    low, high = min(ends) - room, max(ends) + room
+
+    def across_at(x: float) -> float:
+        return _LEFT + (x - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
+
+    def up_at(y: float) -> float:
+        return _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+
+    drawn = []
+    for tick in _ticks(low, high):
+        drawn.append(_line(_LEFT, up_at(tick), _WIDTH - _RIGHT, up_at(tick), "grid"))
+        drawn.append(_text(_LEFT - 8, up_at(tick) + 4, f"{tick:.4g}", "end"))
+        drawn.append(_line(across_at(tick), _HEIGHT - _BOTTOM, across_at(tick), _HEIGHT - _BOTTOM + 5, "axis"))
+        drawn.append(_text(across_at(tick), _HEIGHT - _BOTTOM + 19, f"{tick:.4g}", "middle"))
+    drawn.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
+    drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, across, "middle"))
+    drawn.append(_line(across_at(low), up_at(low), across_at(high), up_at(high), "axis"))
+    for x, y, apart in found:
+        if apart:
+            drawn.append(_line(across_at(x), up_at(y - apart), across_at(x), up_at(y + apart), "spread kind0"))
+        dot = Markup('<circle class="dot kind0" cx="{}" cy="{}" r="4"/>')
+        drawn.append(dot.format(_place(across_at(x)), _place(up_at(y))))
+    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
+        _place(_WIDTH), _place(_HEIGHT), title, Markup("").join(drawn)
+    )
+
+
 def _ticks(low: float, high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step *= next(factor for factor in (5, 2, 1) if (high - low) / (step * factor) >= 2.5)

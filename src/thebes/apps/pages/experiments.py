@@ -40,6 +40,9 @@ def pictures(outcome: Outcome) -> list[tuple[str, Markup]]:
 
 def _picture(outcome: Outcome, panel: str, rows: Sequence[Row]) -> Markup:
     title = f"{outcome.measure}{f', {panel}' if panel else ''}"
+    points = [(float(row.at), row.ours, row.spread) for row in rows if isinstance(row.at, (int, float))]
+    if points and outcome.picture == "points":
+        return charts.points(points, title=f"{title}, by {outcome.across}", across=outcome.across)
     series: dict[str, list[charts.Point]] = {}
     for row in rows:
         if isinstance(row.at, (int, float)):
