@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from thebes.person.board import plain_text
 
 _WIDTH = 640.0
+_MOST_ACROSS = 10  #: models beside each other
 
 
 def bars(
@@ -148,6 +149,22 @@ def small_bars(counts: Sequence[float], *, title: str) -> Markup:
         for place, count in enumerate(counts)
     ]
     return _picture(drawn, 38, title, width=160)
+
+
+def profiles(models: Sequence[Sequence[float]], *, title: str) -> Markup:
+    """Small multiples: every model in a place of its own, an upright bar for each of its numbers, all to one scale."""
+    reach = max(abs(number) for model in models for number in model) or 1.0
+    across = min(_MOST_ACROSS, len(models))
+    side, height = _WIDTH / _MOST_ACROSS, 62.0
+    drawn = []
+    for place, model in enumerate(models):
+        left, middle = side * (place % across) + 4, height * (place // across) + 30
+        width = (side - 12) / len(model)
+        drawn.append(_line(left, middle, left + side - 12, middle, "axis"))
+        for number, value in enumerate(model):
+            tall = 27 * abs(value) / reach
+            drawn.append(_box(left + number * width, middle - tall if value > 0 else middle, 0.8 * width, tall, "bar"))
+    return _picture(drawn, height * math.ceil(len(models) / across), title)
 
 
 # --- pieces -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from thebes.apps.pages.asking.answers import ensemble, model, network, number, rows
+from thebes.apps.pages.asking.answers import ensemble, lanes, model, network, number, rows
 from thebes.apps.pages.asking.answers.pieces import Cells, Section, Table, percent, plain, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.reading import release_from_json
@@ -31,7 +31,15 @@ class Form(Protocol):
 
 
 #: by what a release says of itself
-FORMS: dict[str, Form] = {"value": number, "model": model, "rows": rows, "network": network, "ensemble": ensemble}
+FORMS: dict[str, Form] = {
+    "value": number,
+    "model": model,
+    "rows": rows,
+    "network": network,
+    "ensemble": ensemble,
+    "draw-discard": lanes,
+    "draw-discard-network": lanes,
+}
 _UNKNOWN = Section("Answer", "This page has no drawing for it. Download it.")
 
 
@@ -68,12 +76,16 @@ def shown(document: PeopleDocument, body: str) -> Shown:
 
 
 def table_of(document: PeopleDocument, body: str) -> str:
-    """The same as CSV: every number, key or row. A text cell that a spreadsheet would run gets an apostrophe."""
+    """The same as CSV: every number, key or row."""
     release = release_from_json(json.loads(body))
     if release.value is None:
         raise NotFound("there is no answer to put into a table")
     form = FORMS.get(release.form)
-    head, lines = (("value",), []) if form is None else form.table(release)
+    return csv_of(*((("value",), []) if form is None else form.table(release)))
+
+
+def csv_of(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV; a text cell that a spreadsheet would run gets an apostrophe."""
     written = io.StringIO()
     writer = csv.writer(written, quoting=csv.QUOTE_NONNUMERIC)  # where ";" separates, it must not begin a cell either
     writer.writerow([_harmless(cell) for cell in head])

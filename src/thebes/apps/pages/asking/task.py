@@ -13,8 +13,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from thebes.apps.pages.asking import result, words
-from thebes.apps.pages.asking.hall import Hall, Visitor
+from thebes.apps.pages.asking import result, training, words
+from thebes.apps.pages.asking.hall import Hall
 from thebes.coordinator.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
@@ -28,30 +28,35 @@ def routes(hall: Hall) -> APIRouter:
     made = hall.routes()
     results = Results()
 
-    async def standing(task_id: str) -> dict[str, Any]:
+    async def standing(request: Request, task_id: str) -> dict[str, Any]:
         task, body = await hall.task(task_id)
         shown = None if body is None else await results.of(task, body)
-        return {"task": task, "result": shown, "over": Status(task["status"]).final, "words": words}
+        over = Status(task["status"]).final
+        mine = not over and (await hall.visitor(request)).cancels(task["requestor"])
+        endless = task["document"]["type"] in words.ENDLESS
+        told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
+        told["training"] = await going(task_id, task) if endless else None
+        told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
+        return told
 
-    def may_cancel(task: Mapping[str, Any], visitor: Visitor) -> bool:
-        return not Status(task["status"]).final and visitor.cancels(task["requestor"])
+    async def going(task_id: str, task: Mapping[str, Any]) -> training.Training:
+        progress = await hall.reception.progress(task_id)
+        document: Any = registry.check(task["document"])
+        return await asyncio.to_thread(training.going, document, progress)
 
     @made.get("/task/{task_id}")
     async def show(request: Request, task_id: str) -> Response:
         """Everything there is to see of a task."""
-        told = await standing(task_id)
-        visitor = await hall.visitor(request)
-        told["may_cancel"] = may_cancel(told["task"], visitor)
-        document = abridged(told["task"]["document"])
-        return await hall.page(
-            request, "task.html", title=words.title(told["task"]), visitor=visitor, document=document, **told
-        )
+        told = await standing(request, task_id)
+        whole = told["task"]["document"]
+        document: Any = registry.check(whole) if told["training"] else None
+        told["learned"] = await asyncio.to_thread(training.learned, document) if document else []
+        return await hall.page(request, "task.html", title=words.title(told["task"]), document=abridged(whole), **told)
 
     @made.get("/task/{task_id}/standing")
     async def progress(request: Request, task_id: str) -> Response:
         """What of its page changes while it goes on."""
-        told = await standing(task_id)
-        return hall.part("standing.html", may_cancel=may_cancel(told["task"], await hall.visitor(request)), **told)
+        return hall.part("standing.html", **await standing(request, task_id))
 
     @made.post("/task/{task_id}/cancel")
     async def cancel(request: Request, task_id: str) -> Response:
@@ -63,6 +68,25 @@ def routes(hall: Hall) -> APIRouter:
         except Refusal as refusal:
             return hall.told(refusal)
         return Response(headers={"HX-Refresh": "true"})
+
+    @made.post("/task/{task_id}/close")
+    async def end(request: Request, task_id: str) -> Response:
+        """End what is trained without end, and keep its answer: its requestor or an operator."""
+        await hall.written(request)
+        try:
+            await hall.task(task_id)
+            await hall.reception.end(task_id, await hall.somebody(request))
+        except Refusal as refusal:
+            return hall.told(refusal)
+        return Response(headers={"HX-Refresh": "true"})
+
+    @made.get("/task/{task_id}/training.csv")
+    async def course(task_id: str) -> Response:
+        """How a training went, as a table."""
+        task, _ = await hall.task(task_id)
+        document: Any = registry.check(task["document"])
+        written = result.csv_of(*training.history(document, await hall.reception.progress(task_id)))
+        return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-training.csv")
 
     @made.get("/task/{task_id}/release.json")
     async def release(task_id: str) -> Response:

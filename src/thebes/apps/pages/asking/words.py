@@ -13,7 +13,10 @@ KINDS = {
     "bounded": "Perturbed rows",
     "gradient": "A network",
     "ensemble": "An ensemble",
+    "draw-discard": "A model that keeps learning",
 }
+#: kinds that are trained without end: an answer is there while contributions come in
+ENDLESS = ("draw-discard",)
 #: what the state means for who looks
 STATES = {
     "open": "Contributions are coming in.",
@@ -46,6 +49,8 @@ def subject(document: Mapping[str, Any]) -> str:
         return f"Perturbed rows of {_listed(list(document['bounds']))}"
     if type_ == "gradient":
         return f"A network for {_listed(document['outputs'])}"
+    if type_ == "draw-discard":
+        return f"{str(document.get('family', 'network')).capitalize()} model of {document['output']}"
     return KINDS.get(type_, str(type_))
 
 
@@ -71,6 +76,15 @@ def _listed(columns: Sequence[str]) -> str:
 def trust(document: Mapping[str, Any]) -> str:
     """Whom its contributors must trust."""
     return "this server is trusted" if document.get("server") == "trusted" else "nobody is trusted"
+
+
+def standing(task: Mapping[str, Any]) -> str:
+    """Its state in a sentence."""
+    if task["document"]["type"] in ENDLESS and task["status"] == "open":
+        if task["contributions"] < task["min_count"]:
+            return "It learns from every contribution. An answer is given out once there are enough."
+        return "It learns from every contribution; its answer is below, as it stands now."
+    return STATES[task["status"]]
 
 
 def guess(price: Mapping[str, Any]) -> str:
