@@ -252,7 +252,7 @@ def _submission(content_type: str, body: bytes, longest: int) -> Sent:
             raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
     except ValidationError as error:
         raise mistake(error.errors(include_input=False, include_url=False)) from None
-    return Sent(read.ask_id, read.part, read.payload, read.contributor, read.token)
+    return Sent(read.ask_id, read.part, frames.arrayed(read.payload), read.contributor, read.token)
 
 
 def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:

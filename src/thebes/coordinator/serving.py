@@ -21,6 +21,7 @@ from thebes.coordinator.database import Database, StoreUnavailable
 from thebes.coordinator.home import Home
 from thebes.coordinator.interface import Pages, interface
 from thebes.coordinator.reception import Reception
+from thebes.coordinator.whole import WholeAnswers
 from thebes.privacy.faults import Mistake
 from thebes.wire.local import Hold
 
@@ -56,6 +57,7 @@ def serve(
     reception = Reception(place, database, SystemClock(), look=crew.look)
     config = uvicorn.Config(
         interface(reception, largest_body=place.settings.largest_body, pages=pages),
+        http=WholeAnswers,
         access_log=False,  # who sent what when is nobody's business
         log_level="warning",
         lifespan="off",

@@ -101,6 +101,12 @@ def plain(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _written(value) if isinstance(value, np.ndarray) else value for name, value in payload.items()}
 
 
+def arrayed(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload with its long fields as arrays, whichever way it came: read once, and counted with from then on."""
+    found: dict[str, Any] = split({"payload": payload}).message(arrays=True)["payload"]
+    return found
+
+
 def split(message: Mapping[str, Any]) -> Frame:
     """Take the long fields out of a message's payload."""
     payload = message.get("payload")
