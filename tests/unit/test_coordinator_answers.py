@@ -27,7 +27,7 @@ def test_what_is_written_in_one_step_leaves_as_one_piece_and_before_the_end() ->
         line: Any = Line()
         transport = _Collecting(line, asyncio.get_running_loop())
         transport.write(b"head ")
-        transport.write(bytearray(b"body"))
+        transport.write(b"body")
         assert line.written == []
         await asyncio.sleep(0)
         transport.write(b"alone")

@@ -12,6 +12,7 @@ import pytest
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.wire import frames
 from thebes.wire.refusals import Conflict, Unreachable
 
 
@@ -152,3 +153,13 @@ def test_a_model_is_fetched_when_it_is_to_be_answered_and_not_before(
             me._work.turn()
         assert me.participations()[0]["state"] == "sent"
         assert min(asked) >= due
+
+
+def test_a_large_model_travels_as_a_frame(me: Person, server: CoordinatorInMemory) -> None:
+    values = [f"v{number}" for number in range(10_000)]
+    bounds = {**events()["bounds"], "species": {"type": "set", "values": values, "default": "v0"}}
+    task = server.post(events(bounds=bounds, mechanism="gaussian", delta=1e-6, instances=3))
+    me.accept(task)
+    assert me.wait(task)["state"] == "sent"
+    (body,) = server.bodies
+    assert len(frames.decode(body)["payload"]["weights"]) == 10_000

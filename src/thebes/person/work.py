@@ -254,7 +254,8 @@ class Work:
         payload = next(iter(made.payloads(layout)))
         whose = self._packets.whose(participation, ask, payload)
         message = {"ask_id": ask.ask_id, "part": ask.part, **whose, "payload": payload}
-        body, media_type = frames.encode(message, worth=_WORTH_FRAMING)
+        many = any(isinstance(value, list) and len(value) >= frames.WORTH_FRAMING for value in payload.values())
+        body, media_type = frames.encode(message, worth=frames.WORTH_FRAMING if many else _WORTH_FRAMING)
         if media_type == frames.JSON:
             body = filled(body, message, layout)
         made_of = (participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
