@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
 
+LEAST = 1e-200  #: of a length to clip to: numbers near it still have all their digits
 _SHRINK = 1.0 - 1e-12  # keeps a clipped row inside the ball whatever way float64 rounds
 
 
@@ -27,13 +28,17 @@ def clip_rows(gradients: NDArray[Any], norm: float) -> NDArray[np.float64]:
     """
     if isinstance(norm, bool) or not isinstance(norm, (int, float)) or not math.isfinite(norm) or norm <= 0:
         raise Mistake("norm", "must be a positive finite number")
+    if norm < LEAST:
+        raise Mistake("norm", f"must be at least {LEAST:g}")
     values = finite(gradients)
     if values.ndim != 2:
         raise Mistake("gradients", "must have one row per example")
-    # Lengths of rows near the largest float32 stay far inside float64; of larger float64 they would not.
+    # Squares of what is larger would be infinite, and of what is smaller 0: then nothing would be shortened.
     largest = np.max(np.abs(values), axis=1, initial=0.0, keepdims=True)
-    scale = np.where(largest > 1e100, largest, 1.0)
-    lengths = np.linalg.norm(values / scale, axis=1, keepdims=True)
-    allowed = norm / scale
-    factors = np.where(lengths > allowed * _SHRINK, allowed * _SHRINK / np.where(lengths > 0, lengths, 1.0), 1.0)
-    return values * factors
+    scale = np.where((largest > 1e100) | ((largest < 1e-100) & (largest > 0)), largest, 1.0)
+    scaled = values / scale
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # to infinity: such a row is far shorter than that
+        long = lengths > norm / scale * _SHRINK
+    factors = np.where(long, norm * _SHRINK / np.where(lengths > 0, lengths, 1.0), scale)
+    return scaled * factors

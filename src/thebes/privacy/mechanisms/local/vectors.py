@@ -27,6 +27,8 @@ BITS = 16  #: a coordinate under Gaussian noise is rounded to clip / 2^BITS
 _FINE_BITS = 24  #: with Laplace noise, whose scale has room for more
 _LARGEST = float(2**30)  #: no coordinate of a report, in multiples of clip, is larger
 _SHRINK = 1 - 1e-9  #: far above what sums of floats can be off by
+_LEAST_CLIP = 1e-100  #: so that no step, nor what a gradient is shortened by, is a number that has lost its digits
+_LONGEST = 1e150  #: of a longer gradient that would still be; it counts as zero
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class LocalGaussianVector:
     clip: float
     noise: Additive
     name: str = "local-gaussian"
+
+    def __post_init__(self) -> None:
+        _usable(self.clip)
 
     @classmethod
     def calibrated(cls, dimension: int, epsilon: Decimal, delta: Decimal, clip: float) -> LocalGaussianVector:
@@ -86,6 +91,7 @@ class _LaplaceVector(ABC):
     name: str
 
     def __init__(self, dimension: int, epsilon: Decimal, clip: float) -> None:
+        _usable(clip)
         self.dimension, self.epsilon, self.clip = dimension, epsilon, clip
         self.step = clip / (1 << _FINE_BITS)
         twice = 2 << _FINE_BITS  # two clipped vectors (or weights) are at most this many steps apart
@@ -141,8 +147,13 @@ class LocalLaplaceVector(_LaplaceVector):
 
     def steps(self, gradients: Floats) -> Integers:
         lengths = np.abs(gradients).sum(axis=-1, keepdims=True)
-        shorter = np.minimum(1.0, self.clip * _SHRINK / np.maximum(lengths, 1e-300))
+        shorter = np.minimum(1.0, self.clip * _SHRINK / np.maximum(lengths, 1e-300)) * (lengths < _LONGEST)
         return np.asarray(np.trunc(gradients * shorter / self.step), dtype=np.int64)
+
+
+def _usable(clip: float) -> None:
+    if not clip >= _LEAST_CLIP:
+        raise Mistake("clip", f"must be at least {_LEAST_CLIP:g}")
 
 
 def pure_share(whole: Decimal, parts: int, step: Decimal) -> Decimal:
