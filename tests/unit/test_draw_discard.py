@@ -15,7 +15,7 @@ import pytest
 import thebes
 from thebes.data.rows import Rows
 from thebes.privacy import randomness
-from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.promise import Unit
 from thebes.simulation import training
 from thebes.simulation.featurizing import featurize
@@ -180,7 +180,7 @@ def test_gradients_are_those_of_the_likelihood(family) -> None:
 def test_without_noise_an_update_is_one_clipped_step_down_the_gradient() -> None:
     document = checked(mechanism="none", learning_rate=0.5, decay=10.0)
     ask = Ask("a", "phase-0", 0, {"weights": [0.2, -0.4, 0.6], "version": 10, "lane": 0})
-    given = registry.owner(document).contribute(
+    given = registry.owner(document, simulated=True).contribute(
         document, ask, ONE, Purse(), randomness=randomness.seeded_for_simulation(1)
     )
     x = np.array([1.0, 0.5, 1.0])  # intercept, x, g=a
@@ -591,3 +591,24 @@ def test_the_same_seed_gives_the_same_release() -> None:
     assert first.as_json() == second.as_json()
     with pytest.raises(Mistake, match="in_flight"):
         thebes.simulate(checked(), PEOPLE, in_flight=0)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "laplace-l1", "gaussian"])
+def test_a_clip_too_small_for_its_digits_is_refused(mechanism: str) -> None:
+    """At 1e-200 squares of gradients are 0, so that nothing would be shortened; at 1e-316 steps are rounded."""
+    more = {"epsilon": None, "epsilon_per_weight": 1.0} if mechanism == "laplace" else {}
+    more |= {"delta": 1e-6} if mechanism == "gaussian" else {}
+    asked = {name: value for name, value in {**DOCUMENT, **more, "mechanism": mechanism}.items() if value is not None}
+    registry.check({**asked, "clip": 1e-90})
+    for clip in (1e-101, 1e-200, 1e-316, 5e-324):
+        with pytest.raises(InvalidDocument, match="clip"):
+            registry.check({**asked, "clip": clip})
+
+
+def test_only_a_simulation_answers_what_adds_no_noise() -> None:
+    """A server that puts such a task up all the same learns nothing, whatever price it names."""
+    document, purse = checked(mechanism="none", epsilon=0.001), Purse()
+    weights = [0.0] * 3
+    ask = Ask("a", "phase-0", 0, {"weights": weights, "version": 0, "lane": 0})
+    with pytest.raises(Refusal, match="adds no noise"):
+        registry.owner(document).contribute(document, ask, ONE, purse, randomness=randomness.system())

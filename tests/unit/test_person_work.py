@@ -582,6 +582,29 @@ def test_a_task_that_is_not_in_the_signed_list_is_neither_shown_nor_answered(
     assert me.participations() == []
 
 
+def test_a_task_without_any_noise_is_neither_shown_nor_answered(me: Person, server: CoordinatorInMemory) -> None:
+    """A coordinator that keeps to its rules never lists one; whatever its price says, it would be the row itself."""
+    bare = {
+        "type": "draw-discard",
+        "epsilon": 0.001,
+        "min_count": 20,
+        "featurizer": "SELECT age, income FROM profile.demographics",
+        "family": "linear",
+        "inputs": ["age"],
+        "output": "income",
+        "bounds": {
+            "age": {"type": "range", "low": 0, "high": 100},
+            "income": {"type": "range", "low": 0, "high": 1e6},
+        },
+        "mechanism": "none",
+    }
+    task = server.post(bare)
+    assert me.tasks() == []
+    with pytest.raises(NotListed, match="adds no noise"):
+        me.accept(task)
+    assert me.participations() == []
+
+
 @pytest.mark.parametrize(
     "change",
     [{"epsilon": 0.5}, {"min_count": 21}, {"featurizer": "SELECT income FROM profile.demographics"}, {"name": "other"}],

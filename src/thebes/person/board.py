@@ -114,6 +114,8 @@ class Board:
             raise NotListed("this task is for institutions, not for people")
         if document.digest != listed[task_id]:
             raise NotListed("this task's document is not the one in the coordinator's signed list")
+        if getattr(document, "only_simulated", None) is not None:  # whatever its price says
+            raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
         count = told.get("contributions")
         return Offer(
             task_id=task_id,

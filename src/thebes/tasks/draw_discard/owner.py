@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.learning.graph import GradientWorker, finite
 from thebes.learning.graph.weights import pack_flat, unpack_flat
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
@@ -32,7 +32,8 @@ _AT_ONCE = 2**22  #: numbers of designs or gradients held at a time
 
 
 class DrawDiscardOwner:
-    """`trusted` computes networks in this process: for simulations of one's own models only."""
+    """`trusted` computes networks in this process and answers documents without noise too: for simulations of one's own
+    models on data of one's own."""
 
     def __init__(self, *, trusted: bool = False) -> None:
         self._trusted = trusted
@@ -45,6 +46,8 @@ class DrawDiscardOwner:
         self, document: DrawDiscardDocument, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
         """The drawn model changed by each of these people; one participation's share of epsilon is spent before."""
+        if document.only_simulated is not None and not self._trusted:
+            raise Refusal("this task adds no noise, so no price covers it; it is for simulations only")
         made = plan(document)
         drawn, version, lane = _drawn(document, ask)
         claim.consume(epsilon=made.epsilon, delta=made.delta)
