@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from thebes.apps import rehearsal
-from thebes.apps.pages.asking import words
+from thebes.apps.pages.asking import lasting, words
 from thebes.apps.pages.asking.cautions import cautions
 from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
 from thebes.apps.pages.asking.hall import Hall, sentence
@@ -32,6 +32,10 @@ KIND_WORDS = {
     "ensemble": (
         "An ensemble",
         "a classifier, learned from packets of few columns each, changed at random before they leave a person",
+    ),
+    "draw-discard": (
+        "A model that keeps learning",
+        "trained by one person after another, on their own machines; its answer is there at any time, until you end it",
     ),
 }
 LABELS = {
@@ -61,6 +65,15 @@ LABELS = {
     "classifier": "Each learns by",
     "score": "Weighed by",
     "scoring_share": "Share of people who weigh",
+    "family": "Family",
+    "crosses": "Products of inputs",
+    "instances": "Instances",
+    "learning_rate": "Learning rate",
+    "keep": "Learning rate to show",
+    "decay": "Slower after",
+    "reduce": "Several rows of one person",
+    "epsilon_per_weight": "Epsilon of each weight",
+    "max_participations": "Times a person may take part",
     "group": "Who may answer",
     "epoch": "Who may answer",
     "anonymity": "Who may answer",
@@ -94,6 +107,7 @@ def routes(hall: Hall) -> APIRouter:
             "kinds": KIND_WORDS,
             "own": OWN,
             "cuts": CUTS,
+            "lasting": lasting,
             "published": {
                 f"{group['name']}/{group['epoch']}": f"{group['name']}, epoch {group['epoch']}: "
                 f"{plural(group['size'], 'member')}"
@@ -202,7 +216,8 @@ def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
     name, message = problem["field"], problem["message"]
     top, _, rest = name.partition(".")
     label = LABELS.get(top, top)
-    anchor = "raw" if draft.written else _ANCHORS.get(top, top if top in LABELS else "")
+    places_of = {**_ANCHORS, **(lasting.ANCHORS if draft.kind == "draw-discard" else {})}
+    anchor = "raw" if draft.written else places_of.get(top, top if top in LABELS else "")
     if top == "bounds" and rest and not draft.written:
         places = [place for place, bound in enumerate(draft.bounds) if f"{rest}.".startswith(f"{bound.column}.")]
         anchor = f"bound-{places[-1]}-kind" if places else "bounds"

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from thebes.apps.pages.asking import packets
+from thebes.apps.pages.asking import lasting, packets
 from thebes.apps.pages.asking.bound import MOST_COLUMNS, BoundDraft, number, text, typed
 from thebes.data import featurizer as sql
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import InvalidDocument
 
-KINDS = ("basic", "integrated", "bounded", "gradient", "ensemble")
+KINDS = ("basic", "integrated", "bounded", "gradient", "ensemble", "draw-discard")
 #: which typed fields a kind has beside those of every document
 OWN: dict[str, tuple[str, ...]] = {
     "basic": ("aggregator", "quantile", "bins", "missing"),
@@ -43,6 +43,20 @@ OWN: dict[str, tuple[str, ...]] = {
         "score",
         "scoring_share",
     ),
+    "draw-discard": (
+        "output",
+        "family",
+        "crosses",
+        "pairs",
+        "instances",
+        "rates",
+        "keep",
+        "decay",
+        "reduce",
+        "hiding",
+        "epsilon_per_weight",
+        "max_participations",
+    ),
 }
 EVERYWHERE = ("name", "purpose", "epsilon", "delta", "min_count", "max_count", "expires_at", "group")
 NUMBERS = frozenset(
@@ -61,6 +75,9 @@ NUMBERS = frozenset(
         "subset_size",
         "partitions",
         "scoring_share",
+        "instances",
+        "decay",
+        "max_participations",
     ]
 )
 DEFAULTS = {
@@ -76,9 +93,14 @@ DEFAULTS = {
     "votes": "hard",
     "classifier": "logistic",
     "score": "f1",
+    "family": "logistic",
+    "hiding": "privunit",
+    "reduce": "mean",
 }
+#: fields that stand in the form of a kind in another shape than in its document
+_RESHAPED = {"ensemble": packets.RESHAPED, "draw-discard": lasting.RESHAPED}
 #: what the predicted column is called in a document; what it is predicted from are its `inputs`, or all the others
-_PREDICTED = {"integrated": "output", "gradient": "outputs", "ensemble": "label"}
+_PREDICTED = {"integrated": "output", "gradient": "outputs", "ensemble": "label", "draw-discard": "output"}
 _BOUNDS_FOUND = ("basic", "integrated")  #: kinds that find bounds nobody declared, with a part of the price
 _SET_BY_KIND = ("version", "server")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -183,6 +205,8 @@ class Draft:
             made["bounds"] = bounds
         if self.kind == "ensemble":
             made |= packets.written(self.fields, self.bounds, problems)
+        if self.kind == "draw-discard":
+            made = lasting.written(made, self.fields, problems)
         group, _, epoch = self.get("group").strip().partition("/")
         if group:
             made |= {"anonymity": "token", "group": group, **({"epoch": epoch} if epoch else {})}
@@ -196,7 +220,7 @@ class Draft:
         made: dict[str, Any] = {}
         for name in (*EVERYWHERE, *OWN[self.kind]):
             written = self.get(name).strip()
-            if not written or name in ("output", "group") or (self.kind == "ensemble" and name in packets.RESHAPED):
+            if not written or name in ("output", "group", *_RESHAPED.get(self.kind, ())):
                 continue
             if name in NUMBERS:
                 read = number(written)
@@ -226,6 +250,7 @@ class Draft:
         except InvalidDocument as refused:
             wrong = {name.partition(".")[0] for name, _ in refused.problems}
             wrong |= {"cut"} if "bins" in wrong else set()
+            wrong |= {"rates"} if "learning_rate" in wrong else set()
             read = {name: value for name, value in self.fields.items() if name not in wrong}
             kept = tuple(bound for bound in self.bounds if "bounds" not in wrong or not bound.kind)
             return json.dumps(replace(self, fields=read, bounds=kept).document(), indent=2, ensure_ascii=False)
@@ -240,7 +265,7 @@ class Draft:
         fields: dict[str, str] = {}
         for name in (*EVERYWHERE, *OWN[kind]):
             known = name in rest and isinstance(rest[name], (str, int, float))
-            if known and name not in ("output", "group") and not (kind == "ensemble" and name in packets.RESHAPED):
+            if known and name not in ("output", "group", *_RESHAPED.get(kind, ())):
                 fields[name] = typed(rest.pop(name))
         fields |= _group(rest)
         if fields.get("expires_at", "").endswith("+00:00"):
@@ -267,6 +292,8 @@ class Draft:
         if kind == "ensemble":
             reshaped, bounds = packets.drafted(rest, bounds)
             fields |= reshaped
+        if kind == "draw-discard":
+            fields |= lasting.drafted(rest)
         table = next(iter(read.tables), "") if read and len(read.tables) == 1 else ""
         ticked = tuple(c for c in outputs if c in tables_of(schemas).get(table, {}).get("columns", {}))
         made = _select(table, ticked)
