@@ -10,6 +10,7 @@ import numpy as np
 
 from thebes.experiments.draw_discard import PAPER
 from thebes.experiments.draw_discard.crowd import Crowd, Trained
+from thebes.experiments.draw_discard.judging import judged
 from thebes.experiments.draw_discard.known_weights import DOCUMENT, FEATURIZER, TRUE, chances, people, unscaled
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
@@ -77,16 +78,6 @@ def correlation(run: Trained) -> float:
     """Of true and estimated weights."""
     found = unscaled(run.models[-1].weights)
     return float(np.corrcoef(list(TRUE.values()), [found[name] for name in TRUE])[0, 1])
-
-
-def judged(said: Any, true: Any) -> dict[str, float]:
-    """How often a yes or no is right, how many of the yes are, and how many of those who should get one do."""
-    both = float((said & true).sum())
-    return {
-        "accuracy": float((said == true).mean()),
-        "precision": both / max(1, int(said.sum())),
-        "recall": both / int(true.sum()),
-    }
 
 
 EXPERIMENT = Experiment(
