@@ -1,7 +1,6 @@
 """Draw and Discard in simulation: updates per second, convergence to known weights, and what attackers achieve.
 
-The model is the seed's of 33 weights (its second "B E2" block read as D E2, which makes them 33) with features of a
-distribution that the seed does not print: it is fixed here so that 46 % of the outcomes are 1.
+The model is the seed's of 33 weights, with the made-up owners of the experiments.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import thebes
+from thebes.experiments.draw_discard import known_weights
+from thebes.experiments.draw_discard.known_weights import SCALED, people
 from thebes.privacy import randomness
 from thebes.privacy.promise import Unit
 from thebes.simulation.featurizing import featurize
@@ -27,37 +28,7 @@ from thebes.tasks.shape import Ask, OutlyingContribution, Setting
 Floats = NDArray[np.float64]
 Table = dict[str, NDArray[Any]]
 
-#: weights by name, for raw D in [0, 2]; features are scaled to [0, 1], so that weights of d are to be doubled
-TRUE = {
-    "intercept": 0.34, "b=1": -1.18, "e1=A": 1.05, "e1=B": 1.6, "e2=a": -1.51, "e2=b": 0.72, "e2=c": 1.36,
-    "d": -1.41, "i": -1.67, "b=1 x e1=A": -1.14, "b=1 x e1=B": 1.3, "b=1 x e2=a": 1.72, "b=1 x e2=b": 0.18,
-    "b=1 x e2=c": -1.52, "b=1 x d": 1.72, "b=1 x i": -1.17, "e1=A x e2=a": -0.12, "e1=A x e2=b": -0.53,
-    "e1=A x e2=c": 1.0, "e1=B x e2=a": -0.42, "e1=B x e2=b": -1.64, "e1=B x e2=c": -1.53, "e1=A x d": 0.64,
-    "e1=B x d": 0.48, "e1=A x i": -0.17, "e1=B x i": 0.44, "e2=a x d": -0.51, "e2=b x d": -0.68, "e2=c x d": 1.65,
-    "e2=a x i": 0.51, "e2=b x i": -1.64, "e2=c x i": 0.57, "d x i": -0.8,
-}  # fmt: skip
-SCALED = {name: weight * (2 if "d" in name.split(" x ") else 1) for name, weight in TRUE.items()}
-
-DOCUMENT: dict[str, Any] = {
-    "type": "draw-discard",
-    "min_count": 100,
-    "featurizer": "SELECT b, e1, e2, d, i, o FROM app.event",
-    "family": "logistic",
-    "inputs": ["b", "e1", "e2", "d", "i"],
-    "crosses": "pairwise",
-    "output": "o",
-    "bounds": {
-        "b": {"type": "set", "values": [1, 0]},
-        "e1": {"type": "set", "values": ["A", "B", "C"]},
-        "e2": {"type": "set", "values": ["a", "b", "c", "d"]},
-        "d": {"type": "range", "low": 0.0, "high": 2.0},
-        "i": {"type": "range", "low": 0.0, "high": 1.0},
-        "o": {"type": "set", "values": [0, 1]},
-    },
-    "instances": 30,
-    "learning_rate": 0.05,
-    "mechanism": "none",
-}
+DOCUMENT: dict[str, Any] = {**known_weights.DOCUMENT, "learning_rate": 0.05}
 LAPLACE = {"mechanism": "laplace", "epsilon_per_weight": math.log(32)}
 GOAL_PER_SECOND = 50_000
 UPDATES = 1_000_000
@@ -73,21 +44,6 @@ def run() -> dict[str, Any]:
             "known weights": {name: learned(**asked) for name, asked in LEARNED.items()},
             "attackers": {name: {f"{share:.0%}": attacked(name, share) for share in SHARES} for name in ATTACKS},
         }
-
-
-def people(count: int, *, rows: int = 1, seed: int = 0) -> Table:
-    """Made-up owners with so many rows each."""
-    draw, n = np.random.default_rng(seed), count * rows
-    b, e1, e2 = draw.random(n) < 0.3, draw.choice(3, n, p=[0.3, 0.5, 0.2]), draw.choice(4, n, p=[0.2, 0.3, 0.3, 0.2])
-    d, i = draw.uniform(0, 2, n), draw.binomial(4, 0.35, n) / 4
-    own: dict[str, Any] = {"b=1": b, "d": d, "i": i, "intercept": np.ones(n)}
-    own |= {f"e1={v}": e1 == place for place, v in enumerate("AB")} | {f"e2={v}": e2 == p for p, v in enumerate("abc")}
-    linear = np.zeros(n)
-    for name, weight in TRUE.items():
-        linear += weight * np.prod([own[factor] for factor in name.split(" x ")], axis=0)
-    seen = draw.random(n) < 1 / (1 + np.exp(-linear))
-    table = {"b": b.astype(int), "e1": np.array(list("ABC"))[e1], "e2": np.array(list("abcd"))[e2], "d": d, "i": i}
-    return {**table, "o": seen.astype(int), "person_id": np.repeat(np.arange(count), rows)}
 
 
 TEST = people(50_000, seed=99)
