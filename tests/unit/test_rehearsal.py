@@ -147,3 +147,47 @@ def test_a_rehearsal_counts_the_people_who_find_thresholds_too_and_takes_no_more
 def test_what_adds_no_noise_has_nothing_to_rehearse() -> None:
     with pytest.raises(rehearsal.NotRehearsed, match="adds no noise"):
         classified(perturbation="none")
+
+
+LASTING: dict[str, Any] = {
+    "type": "draw-discard",
+    "epsilon": 8.0,
+    "min_count": 2000,
+    "featurizer": ENSEMBLE["featurizer"],
+    "family": "logistic",
+    "inputs": ["age", "sex"],
+    "output": "income",
+    "bounds": ENSEMBLE["bounds"],
+    "learning_rate": 0.1,
+    "instances": 5,
+}
+
+
+def lasting(**changed: Any) -> dict[str, Any]:
+    """What a rehearsal of a model that keeps learning says of the labels told right."""
+    document: Any = registry.check({**LASTING, **changed})
+    (right,) = rehearsal.rehearse(document)["quantities"]
+    assert right["what"] == rehearsal.RIGHT
+    return dict(right)
+
+
+def test_what_keeps_learning_is_rehearsed_against_the_same_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "REPEATS", 5)
+    right = lasting()
+    assert right["guessed"] == 0.5
+    assert right["exact"] > 0.7  # a column that goes with the label for half of them tells 3 of 4
+    assert 0.5 < right["least"] <= right["exact"] + 0.03
+    assert right["least"] > lasting(epsilon=0.2)["least"]
+
+
+def test_what_keeps_learning_is_rehearsed_with_as_many_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "REPEATS", 3)
+    weights = {name: value for name, value in LASTING.items() if name != "epsilon"}
+    document: Any = registry.check({**weights, "mechanism": "laplace", "epsilon_per_weight": 3, "max_count": 2500})
+    assert rehearsal.rehearse(document)["people"] == 2500
+
+
+def test_a_number_that_is_learned_is_not_rehearsed() -> None:
+    document: Any = registry.check({**LASTING, "family": "linear", "output": "age", "inputs": ["sex", "income"]})
+    with pytest.raises(rehearsal.NotRehearsed, match="rows of your own"):
+        rehearsal.rehearse(document)

@@ -26,14 +26,14 @@ from thebes.wire.refusals import Busy
 LENGTH = struct.Struct("<I")
 MOST_BYTES = 2**26
 MOST_PEOPLE = 100_000  #: more people than that only make the answer better
-MOST_PEERS = 20_000  #: of an ensemble, where every repeat trains classifiers
+MOST_PEERS = 20_000  #: of what every repeat trains anew
 REPEATS = 100
 SHARE = 0.95
 SECONDS = 20.0  #: after which the child is killed
 _WORK_SECONDS = 11.0  #: after which it begins no further repeat
 _MEMORY = 3 * 2**30
 _MOST_QUANTITIES = 12
-_KINDS = ("basic", "integrated", "bounded", "ensemble")
+_KINDS = ("basic", "integrated", "bounded", "ensemble", "draw-discard")
 _LEANING = 0.5  #: the chance that a value goes with its person's label, where it is learned what goes with it
 RIGHT = "the share of people whose label is told right"
 _HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
@@ -65,7 +65,11 @@ def rehearse(document: PeopleDocument) -> dict[str, Any]:
 
 def rehearsable(document: PeopleDocument) -> None:
     """Refuse what made-up people say nothing about."""
-    if document.type not in _KINDS or getattr(document, "model", "") == "RandomForestClassifier":
+    if (
+        document.type not in _KINDS
+        or getattr(document, "model", "") == "RandomForestClassifier"
+        or _unlabelled(document)
+    ):
         raise NotRehearsed(
             "what this learns is how people's values hang together, and those of made-up people do not: "
             "rehearse it with thebes.simulate over rows of your own"
@@ -75,6 +79,16 @@ def rehearsable(document: PeopleDocument) -> None:
     missing = [column for column in document.gives if column not in (document.bounds or {})]
     if missing and getattr(document, "aggregator", "") != "count":
         raise NotRehearsed(f"to rehearse it, declare bounds of {missing[0]!r}: made-up people are drawn within them")
+
+
+def _unlabelled(document: PeopleDocument) -> bool:
+    """Whether it is trained by one after another, and predicts no label: then nothing is known to learn."""
+    return document.type == "draw-discard" and getattr(document, "family", None) not in ("logistic", "multinomial")
+
+
+def label_of(document: Any) -> str | None:
+    """The column whose values are learned to be told, where there is one."""
+    return str(document.output) if document.type == "draw-discard" else getattr(document, "label", None)
 
 
 def _asked(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +147,9 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
 
     document: Any = registry.check(body)
     needed = sum(document.least_in(phase) for phase in range(document.phases))
-    people = min(needed, MOST_PEERS) if document.type == "ensemble" else min(document.min_count, MOST_PEOPLE)
+    if document.endless:
+        needed = document.max_count or document.min_count
+    people = min(document.min_count, MOST_PEOPLE) if label_of(document) is None else min(needed, MOST_PEERS)
     rows = _made_up(document, people)
     names = ", ".join('"' + column.replace('"', '""') + '"' for column in rows)
     asked = {**document.as_json(), "featurizer": f"SELECT {names} FROM made.up"}  # noqa: S608
@@ -142,12 +158,15 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     def run(seed: int, **changed: Any) -> dict[str, Any] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            release = simulate({**asked, **changed}, rows, seed=seed)
+            given = {name: value for name, value in {**asked, **changed}.items() if value is not None}
+            release = simulate(given, rows, seed=seed)
         return None if release.form != "rows" and release.value is None else _measured(release, rows)
 
     if document.type == "ensemble":
         truth = run(0, perturbation="none")
         truth = truth and {**truth, **_true_labels(document, rows)}
+    elif document.type == "draw-discard":
+        truth = run(0, mechanism="none", epsilon=_HARMLESS, epsilon_per_weight=None, diagnostics=None)
     else:
         truth = _true_shares(document, rows) if document.type == "bounded" else run(0, epsilon=_HARMLESS)
     if truth is None:
@@ -161,7 +180,7 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     for what, exact in list(truth.items())[:_MOST_QUANTITIES]:
         if what == RIGHT:
             wrong = _reached([1.0 - np.asarray(answer[what]) for answer in heard], done)
-            least, guessed = None if wrong is None else 1.0 - wrong, 1 / len(document.bounds[document.label].values)
+            least, guessed = None if wrong is None else 1.0 - wrong, 1 / len(document.bounds[label_of(document)].values)
             quantities.append({"what": what, "least": least, "exact": exact[0], "guessed": guessed})
             continue
         off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
@@ -187,7 +206,7 @@ def _made_up(document: PeopleDocument, people: int) -> dict[str, Any]:
     import numpy as np
 
     draw = np.random.Generator(np.random.PCG64(1))  # made-up people, not noise
-    label = getattr(document, "label", None)
+    label = label_of(document)
     classes = 1 if label is None else len((document.bounds or {})[label].values)  # type: ignore[union-attr]
     theirs = draw.permutation(np.arange(people) % classes)
     rows: dict[str, Any] = {}
@@ -229,6 +248,8 @@ def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str,
 
 def _measured(release: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
     """The quantities of a release that a requestor would look at."""
+    if release.form == "draw-discard":
+        return {RIGHT: [float((release.model.predict(rows) == rows[release.document.output]).mean())]}
     if release.form == "ensemble":
         label, shares = release.value["document"]["label"], release.extra["base_rate"]["value"]
         right = float((release.model.predict(rows) == rows[label]).mean())
