@@ -23,10 +23,11 @@ from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.draw_discard import families
+from thebes.tasks.draw_discard import families, owner
 from thebes.tasks.draw_discard.features import Batch
 from thebes.tasks.draw_discard.instances import MOST_POINTS, Instances
 from thebes.tasks.draw_discard.outliers import Outliers
+from thebes.tasks.draw_discard.plan import weights_of
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.shape import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed
 from thebes.testing.kinds import Purse
@@ -612,3 +613,38 @@ def test_only_a_simulation_answers_what_adds_no_noise() -> None:
     ask = Ask("a", "phase-0", 0, {"weights": weights, "version": 0, "lane": 0})
     with pytest.raises(Refusal, match="adds no noise"):
         registry.owner(document).contribute(document, ask, ONE, purse, randomness=randomness.system())
+
+
+@pytest.mark.parametrize("rows", [0, 3, 900])
+def test_how_many_rows_a_person_has_does_not_show_in_when_a_large_model_leaves(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand rows of a hundred thousand weights take longer than reading them may."""
+
+    class Holding(Purse):
+        moment: float | None = None
+
+        def hold(self, moment: float) -> None:
+            self.moment = moment
+
+    monkeypatch.setattr(owner.time, "monotonic", lambda: 100.0)
+    sizes = {"x": {"type": "set", "values": list(range(60))}, "g": {"type": "set", "values": list(range(60))}}
+    bounds = {**sizes, "y": {"type": "set", "values": [0, 1]}}
+    columns = {name: np.zeros(rows, dtype=np.int64) for name in ("x", "g", "y")}
+    mine = Rows(columns, np.zeros(rows, dtype=np.int64), 1, np.zeros(1, dtype=np.uint8))
+    for crosses, moment in (("pairwise", 100.0 + owner.GRADIENT_SECONDS), (None, None)):
+        document, claim = checked(bounds=bounds, crosses=crosses, mechanism="laplace-l1"), Holding()
+        ask = Ask("a", "phase-0", 0, {"weights": [0.0] * weights_of(document), "version": 0, "lane": 0})
+        owner.OWNER.contribute(document, ask, mine, claim, randomness=randomness.system())
+        assert claim.moment == moment
+
+
+def test_rows_that_take_too_long_count_as_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked(mechanism="laplace-l1", epsilon=1e5)
+    ask = Ask("a", "phase-0", 0, {"weights": [0.0] * 3, "version": 0, "lane": 0})
+    monkeypatch.setattr(owner, "_QUICK", 2)
+    for seconds, moved in ((0.0, True), (owner.GRADIENT_SECONDS, False)):
+        moments = iter([0.0, seconds])
+        monkeypatch.setattr(owner.time, "monotonic", lambda moments=moments: next(moments))
+        given = owner.OWNER.contribute(document, ask, ONE, Purse(), randomness=randomness.system())
+        assert (np.abs(given.fields["weights"]).max() > 0.01) == moved

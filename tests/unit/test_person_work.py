@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
-from thebes.person import work
+from thebes.person import purse, work
 from thebes.person.board import NotListed
 from thebes.person.book import Book
 from thebes.person.decisions import NothingToSend
@@ -336,6 +337,16 @@ def test_how_long_reading_took_shows_nowhere(
     assert len(left) == 2
     assert 0.6 <= left[0] - began < 0.85
     assert 1.2 <= left[1] - began < 1.65
+
+
+@pytest.mark.parametrize("began", [100.0, 101.75])
+def test_how_long_a_computation_is_held_does_not_count_from_when_reading_ended(
+    monkeypatch: pytest.MonkeyPatch, began: float
+) -> None:
+    monkeypatch.setattr(purse.time, "monotonic", lambda: began)
+    claim = purse.Waiting(SimpleNamespace(remaining=None))  # type: ignore[arg-type]
+    claim.hold(began + 20.0)
+    assert claim.held == 20.0
 
 
 def test_a_process_that_ends_sends_nothing_that_is_held_back(home: Path, server: CoordinatorInMemory) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -154,12 +155,13 @@ class Waiting:
         self._left = claim.remaining
         self.epsilon = Decimal(0)
         self.delta = Decimal(0)
-        #: a moment (of `time.monotonic`) before which what is made must not leave
-        self.not_before = 0.0
+        #: so much later than otherwise what is made must leave
+        self.held = 0.0
 
     def hold(self, moment: float) -> None:
-        """Keep what is made until `moment`: until then, how long it took may be the data's doing."""
-        self.not_before = max(self.not_before, moment)
+        """Keep what is made until `moment` (of `time.monotonic`) or later: until then, how long it took may be the
+        data's doing. When this is called is the data's doing, too, so only how long it is from now on counts."""
+        self.held = max(self.held, moment - time.monotonic())
 
     def consume(self, *, epsilon: Any, delta: Any = 0) -> None:
         from thebes.privacy import exact

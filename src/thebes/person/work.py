@@ -207,14 +207,14 @@ class Work:
             participation = self._book.move(participation, State.ASKED)
         began = time.monotonic()
         try:
-            sending, not_before = self._computed(participation, ask)
+            sending, longer = self._computed(participation, ask)
         except _LATER:
             raise
         except ThebesError as error:
             return self._end(participation, State.FAILED, f"nothing was sent: {error}")
         kept = self._book.keep(participation, sending)
         # Here and not in `_pause`: other contributions, too, would leave later by what this one took.
-        held = max(not_before, began + COMPUTING_SECONDS) - time.monotonic()
+        held = began + COMPUTING_SECONDS + longer - time.monotonic()
         if self._steady and self._stopping.wait(max(held, 0.0)):
             return None
         return kept
@@ -244,7 +244,7 @@ class Work:
         return Wait(1.0) if isinstance(again, Ask) and again.part != asked.part else again
 
     def _computed(self, participation: Participation, ask: Ask) -> tuple[Sending, float]:
-        """The bytes to send, and the moment before which how long they took may be the data's doing."""
+        """The bytes to send, and for how many seconds more than reading takes their making may be the data's doing."""
         document = participation.document
         owner = registry.owner(document)
         if isinstance(document, PeopleDocument) and not self._packets.has(document, ask, participation):
@@ -259,7 +259,7 @@ class Work:
         if media_type == frames.JSON:
             body = filled(body, message, layout)
         made_of = (participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
-        return Sending(*made_of), paid.not_before
+        return Sending(*made_of), paid.held
 
     def _contribution(self, participation: Participation, ask: Ask) -> tuple[Contributions, Waiting]:
         document = participation.document

@@ -6,6 +6,7 @@ is drawn on a public grid; what follows is a function of it and of what the serv
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -26,8 +27,10 @@ from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Flo
 from thebes.tasks.gradient.network import tables
 from thebes.tasks.shape import Ask, Claim
 
-#: for all that data can slow down in a network, after which what is missing counts as zero; no answer leaves earlier
+#: for all that data can slow down in a network or in a family of many weights, after which what is missing counts as
+#: zero; no answer leaves earlier
 GRADIENT_SECONDS = 20.0
+_QUICK = 2000  #: weights of a family with which even the most rows take no time worth hiding
 _AT_ONCE = 2**22  #: numbers of designs or gradients held at a time
 
 
@@ -54,7 +57,7 @@ class DrawDiscardOwner:
         if made.network is not None:
             gradients = self._of_network(document, drawn, rows, claim)
         else:
-            gradients = _of_family(document, drawn, rows)
+            gradients = self._of_family(document, drawn, rows, claim)
         rate = document.rate(lane, version)
         fields: dict[str, NDArray[np.generic]] = {
             WEIGHTS: stepped(drawn, rate, made.hiding.hide(gradients, randomness)),
@@ -84,10 +87,7 @@ class DrawDiscardOwner:
         size = max(1, _AT_ONCE // made.weights)
         with GradientWorker(str(document.model), str(document.loss), trusted=self._trusted) as worker:
             if not self._trusted:  # from here on the rows decide how long it takes
-                worker.finish_by(time.monotonic() + GRADIENT_SECONDS)
-                hold = getattr(claim, "hold", None)
-                if hold is not None:
-                    hold(time.monotonic() + GRADIENT_SECONDS)
+                worker.finish_by(_held(claim))
             for start in range(0, len(person), size):
                 span = slice(start, start + size)
                 each = finite(worker.gradients(weights, inputs[usable][span], targets[usable][span]))
@@ -95,6 +95,20 @@ class DrawDiscardOwner:
         if document.reduce == "mean":
             gradients /= np.maximum(np.bincount(person, minlength=rows.people), 1)[:, None]
         return gradients
+
+    def _of_family(self, document: DrawDiscardDocument, drawn: Floats, rows: Rows, claim: Claim) -> Floats:
+        made, people = plan(document), np.arange(rows.people)
+        until = math.inf if self._trusted or made.weights <= _QUICK else _held(claim)
+        read = Encoded(made.features, rows)
+        gradients = np.zeros((rows.people, made.weights))
+        deepest = read.rows_of(people)
+        step = max(1, _AT_ONCE // (made.weights * max(1, rows.people)))
+        for start in range(0, deepest, step):
+            if time.monotonic() >= until:
+                return np.zeros_like(gradients)
+            batch = read.batch(people, start, min(start + step, deepest))
+            gradients += families.gradients(str(document.family), drawn[None, :], batch)
+        return finite(gradients)
 
 
 class Prepared:
@@ -128,16 +142,13 @@ class Prepared:
         return stepped(drawn, rates[:, None], hidden)
 
 
-def _of_family(document: DrawDiscardDocument, drawn: Floats, rows: Rows) -> Floats:
-    features = plan(document).features
-    people, read = np.arange(rows.people), Encoded(features, rows)
-    gradients = np.zeros((rows.people, plan(document).weights))
-    deepest = read.rows_of(people)
-    step = max(1, _AT_ONCE // (features.count * max(1, rows.people)))
-    for start in range(0, deepest, step):
-        batch = read.batch(people, start, min(start + step, deepest))
-        gradients += families.gradients(str(document.family), drawn[None, :], batch)
-    return finite(gradients)
+def _held(claim: Claim) -> float:
+    """The moment by which gradients must be there. An owner whose answer travels keeps it until then; a simulation's
+    claim has nobody to hide it from."""
+    until, hold = time.monotonic() + GRADIENT_SECONDS, getattr(claim, "hold", None)
+    if hold is not None:
+        hold(until)
+    return until
 
 
 def stepped(drawn: Floats, rate: float | Floats, perturbed: Floats) -> Floats:
