@@ -109,8 +109,9 @@ class DrawDiscardDocument(PeopleDocument):
                 if column not in self.bounds:
                     raise rule("bounds", f"has nothing for {named(column)}: it needs a range or a set of values")
         if isinstance(self.crosses, tuple):
+            known = set(self.inputs)
             for pair in self.crosses:
-                if len(pair) != 2 or len(set(pair)) != 2 or not set(pair) <= set(self.inputs):
+                if len(pair) != 2 or len(set(pair)) != 2 or not known.issuperset(pair):
                     raise rule("crosses", "must be 'pairwise' or a list of pairs of different inputs")
             if len({frozenset(pair) for pair in self.crosses}) != len(self.crosses):
                 raise rule("crosses", "names a pair twice")

@@ -78,6 +78,11 @@ class Plan:
         return mechanisms.first_deviation(self.document, self.hiding)
 
     def layout(self) -> dict[str, Slot]:
+        """What a contribution looks like; asked for with each of them, so it is always the same object."""
+        return self._slots
+
+    @cached_property
+    def _slots(self) -> dict[str, Slot]:
         slots = {
             WEIGHTS: Slot("number", -FARTHEST, FARTHEST, length=self.weights),
             VERSION: Slot("integer", 0, _MOST_VERSION),
@@ -94,11 +99,13 @@ _plans: dict[str, Plan] = {}  # by digest: finding a cap, or reading a graph, ta
 def plan(document: DrawDiscardDocument) -> Plan:
     """The plan of a document; a `Mistake` names what cannot work."""
     digest = document.digest
-    if digest not in _plans:
-        if len(_plans) >= 16:
+    known = _plans.get(digest)
+    if known is None:
+        known = _made(document)
+        if len(_plans) >= 16:  # by whichever thread; who has a plan keeps it
             _plans.clear()
-        _plans[digest] = _made(document)
-    return _plans[digest]
+        _plans[digest] = known
+    return known
 
 
 def weights_of(document: DrawDiscardDocument) -> int:
