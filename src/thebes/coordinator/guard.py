@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from thebes.coordinator.database import StoreUnavailable
+from thebes.coordinator.straight import Shortcuts
 from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import Malformed, TooLarge
@@ -25,8 +27,8 @@ log = logging.getLogger("thebes.coordinator")
 class Guard:
     """ASGI around the interface. Nothing of a request is ever logged but its method, its route and its status."""
 
-    def __init__(self, app: App, *, largest_body: int, registry: CollectorRegistry) -> None:
-        self._app = app
+    def __init__(self, app: App, *, largest_body: int, registry: CollectorRegistry, shortcuts: Shortcuts) -> None:
+        self._app, self._shortcuts = app, shortcuts
         self._largest = largest_body
         self._requests = Counter(
             "thebes_requests_total", "Requests by method and status.", ["method", "status"], registry=registry
@@ -56,7 +58,7 @@ class Guard:
 
         try:
             self._admit(scope["headers"])
-            await self._app(scope, receiving, sending)
+            await (self._shortcuts.way(scope) or self._app)(scope, receiving, sending)
         except Exception as error:
             status, body = self._told(error)
             if started:
@@ -70,6 +72,8 @@ class Guard:
         if isinstance(error, StoreUnavailable):
             log.error("%s", error)
             return 503, problem(503, "the coordinator's database does not answer just now; try again")
+        if isinstance(error, HTTPException):
+            return error.status_code, problem(error.status_code, str(error.detail))
         status, body = to_problem(error)
         if status == 500:
             log.error("a request failed: %s", whereabouts(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, FastAPI, Path, Query, Request
@@ -20,14 +20,12 @@ from thebes.coordinator import messages as m
 from thebes.coordinator.examining import Sent
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
-from thebes.coordinator.straight import Straight
-from thebes.privacy.faults import Mistake
+from thebes.coordinator.straight import Shortcuts, Straight, mistake
 from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.shape import Wait
-from thebes.tasks.wording import in_words
 from thebes.wire import frames
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
-from thebes.wire.refusals import Malformed, TooLarge
+from thebes.wire.refusals import TooLarge
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
 Group = Annotated[str, Path(pattern=GROUP_NAME)]
@@ -65,10 +63,11 @@ def interface(reception: Reception, *, largest_body: int, pages: Pages | None = 
     """The application. There are no interactive pages: they would fetch programs from elsewhere."""
     app = FastAPI(title="Thebes coordinator", version=__version__, docs_url=None, redoc_url=None)
     metrics = CollectorRegistry()
-    app.add_middleware(Guard, largest_body=largest_body, registry=metrics)
+    shortcuts = Shortcuts("/api/task/")
+    app.add_middleware(Guard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    _contributions(app, reception, metrics)  # first: an address is looked for in this order
+    _contributions(app, reception, metrics, shortcuts)
     _tasks(app, reception)
     _groups(app, reception)
     _everything_else(app, reception, metrics)
@@ -125,7 +124,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         return m.Examined(**await reception.examined(document))
 
 
-def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:
+def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry, shortcuts: Shortcuts) -> None:
     taken = Counter("thebes_submissions_total", "Submissions that were given a receipt.", registry=metrics)
 
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
@@ -161,6 +160,9 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
         ("/api/task/{task_id}/ask", ask, "GET", {"responses": _says(404, 410)}),
     ):
         app.router.add_api_route(path, endpoint, methods=[method], route_class_override=Straight, **told)
+    for route in app.router.routes:
+        if isinstance(route, Straight):
+            shortcuts.add(route)
 
     @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
@@ -253,17 +255,6 @@ def _submission(content_type: str, body: bytes, longest: int) -> Sent:
     except ValidationError as error:
         raise mistake(error.errors(include_input=False, include_url=False)) from None
     return Sent(read.ask_id, read.part, frames.arrayed(read.payload), read.contributor, read.token)
-
-
-def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:
-    """The first thing that was wrong with a request, by its place and never by its value."""
-    first = errors[0]
-    if first["type"] == "json_invalid":
-        return Malformed("body", "is not JSON")
-    places = [str(place)[:40] for place in first["loc"] if place not in ("body", "query", "path")]
-    if first["type"] == "none_required":
-        return Mistake(".".join(places), "must be left out: this coordinator has no groups yet")
-    return Mistake(".".join(places) or "body", in_words(first))
 
 
 def _token(bearer: HTTPAuthorizationCredentials | None) -> str | None:

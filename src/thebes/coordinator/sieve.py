@@ -6,6 +6,7 @@ A Bloom filter (Bloom 1970) that grows in layers. It errs to one side only: a na
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 _FIRST = 2**14  #: names in the first layer; each further layer takes four times as many
 _BITS = 16  #: for each name; with four places that lets one new name in 400 look like a known one
@@ -40,6 +41,7 @@ def _has(layer: bytearray, place: int) -> bool:
     return bool(layer[bit >> 3] >> (bit & 7) & 1)
 
 
+@lru_cache(maxsize=1024)  # a new name is looked for, and then added
 def _places(name: bytes) -> tuple[int, ...]:
     hashed = int.from_bytes(hashlib.blake2b(name, digest_size=8 * _PLACES).digest(), "big")
     return tuple(hashed >> 64 * n & 0xFFFFFFFFFFFFFFFF for n in range(_PLACES))

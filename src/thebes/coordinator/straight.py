@@ -6,16 +6,19 @@ is also what is published of it; nothing else about it differs from any other ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from thebes.privacy.faults import Mistake
+from thebes.tasks.wording import in_words
+from thebes.wire.refusals import Malformed
 
 
 class Straight(APIRoute):
@@ -48,7 +51,43 @@ class Straight(APIRoute):
                 try:
                     found[name] = adapter.validate_strings(told[name])
                 except ValidationError as error:
-                    raise RequestValidationError([{**each, "loc": (name,)} for each in error.errors()]) from None
+                    raise mistake([{**each, "loc": (name,)} for each in error.errors()]) from None
             elif default is Parameter.empty:
-                raise RequestValidationError([{"type": "missing", "loc": (name,), "msg": "Field required"}])
+                raise Mistake(name, "is missing")
         return found
+
+
+class Shortcuts:
+    """Finds straight routes below one address without asking every other route first."""
+
+    def __init__(self, below: str) -> None:
+        self._below = below
+        self._routes: dict[tuple[str, str], Straight] = {}
+
+    def add(self, route: Straight) -> None:
+        """One whose path is `below{task_id}/NAME`."""
+        for method in route.methods or ():
+            self._routes[method, route.path.rpartition("/")[2]] = route
+
+    def way(self, scope: Scope) -> ASGIApp | None:
+        """Where a request goes straight to, if it does."""
+        path: str = scope["path"]
+        if not path.startswith(self._below):
+            return None
+        task_id, _, name = path[len(self._below) :].partition("/")
+        route = self._routes.get((scope["method"], name))
+        if route is None or not task_id:
+            return None
+        scope["path_params"] = {"task_id": task_id}
+        return route.handle
+
+
+def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:
+    """The first thing that was wrong with a request, by its place and never by its value."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return Malformed("body", "is not JSON")
+    places = [str(place)[:40] for place in first["loc"] if place not in ("body", "query", "path")]
+    if first["type"] == "none_required":
+        return Mistake(".".join(places), "must be left out: this coordinator has no groups yet")
+    return Mistake(".".join(places) or "body", in_words(first))

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 
 from thebes.apps.pages.asking.hall import Hall, text
-from thebes.coordinator.interface import mistake
 from thebes.coordinator.messages import Published
+from thebes.coordinator.straight import mistake
 from thebes.privacy.faults import Mistake, Refusal
 
 EXAMPLE = {
