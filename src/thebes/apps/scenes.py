@@ -47,7 +47,7 @@ def wanted(people: int) -> int:
 def scenes(people: int) -> list[Scene]:
     """Every scene, for so many people. A small crowd pays more for the same sharpness."""
     sharp = float(max(1, -(-100 // wanted(people))))
-    made = [*_of_contributors(sharp), *_of_requestors(sharp), _packets(sharp), _tokens(), _network()]
+    made = [*_of_contributors(sharp), *_of_requestors(sharp), _packets(sharp), _lasting(sharp), _tokens(), _network()]
     return [_counted(scene, people) for scene in made]
 
 
@@ -58,9 +58,10 @@ def waiting(people: int) -> list[Scene]:
 
 def _counted(scene: Scene, people: int) -> Scene:
     count = LEAST if scene.few else wanted(people)
-    return Scene(
-        scene.name, {**scene.document, "name": scene.name, "min_count": count}, scene.judge, scene.metric, scene.few
-    )
+    document = {**scene.document, "name": scene.name, "min_count": count}
+    if document["type"] == "draw-discard":  # it would never end, and everybody's rules agree to what is open
+        document["max_count"] = count
+    return Scene(scene.name, document, scene.judge, scene.metric, scene.few)
 
 
 def _of_contributors(sharp: float) -> list[Scene]:
@@ -210,7 +211,29 @@ def _packets(sharp: float) -> Scene:
             "votes": "probability",
             "purpose": "To learn a rule from packets that each hold one input and the label, changed at random",
         },
-        _votes_beside_regression,
+        _beside_regression,
+        metric="accuracy",
+    )
+
+
+def _lasting(sharp: float) -> Scene:
+    x = {"type": "range", "low": -1, "high": 1, "default": 0}
+    return Scene(
+        "y, one after another",
+        {
+            "type": "draw-discard",
+            "epsilon": 10 * sharp,
+            "featurizer": "SELECT x0, x1, y FROM profile.example",
+            "family": "logistic",
+            "inputs": ["x0", "x1"],
+            "output": "y",
+            "bounds": {"x0": x, "x1": x, "y": {"type": "set", "values": [0, 1], "default": 0}},
+            "instances": 3,
+            "learning_rate": 2.0,
+            "decay": 20,
+            "purpose": "To learn a rule from one person after another, each changing a model a little",
+        },
+        _beside_regression,
         metric="accuracy",
     )
 
@@ -379,7 +402,7 @@ def _classifier(least: float) -> Callable[[Release, Rows, Rows], Verdict]:
     return judge
 
 
-def _votes_beside_regression(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _beside_regression(release: Release, mine: Rows, everybody: Rows) -> Verdict:
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
