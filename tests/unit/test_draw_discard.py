@@ -23,7 +23,7 @@ from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.draw_discard import families, owner
+from thebes.tasks.draw_discard import certifying, families, owner
 from thebes.tasks.draw_discard.features import Batch
 from thebes.tasks.draw_discard.instances import MOST_POINTS, Instances
 from thebes.tasks.draw_discard.outliers import Outliers
@@ -505,7 +505,10 @@ def test_the_certificate_says_what_is_proved_and_labels_what_is_estimated() -> N
     assert told.parameters["per_weight"] == {"unit": "weight", "epsilon": 1.0}
     assert told.contributors == release.updates <= 800
     assert "not a guarantee" in told.parameters["estimates"]["says"]
-    assert told.parameters["estimates"]["internal"]["expected_epsilon"] == pytest.approx(3 / 4 * 1.5 / 2)
+    internal = told.parameters["estimates"]["internal"]
+    which, unknown = internal["chance_to_know_which"], 3 / 4 * 1.5 / 2
+    assert 0 < which < 1
+    assert internal["expected_epsilon"] == pytest.approx(unknown + which * (1.5 - unknown))
     assert "not a guarantee" in told.parameters["filter"]["influence"]["says"]
     assert "no error bar" in told.text
     assert release.interval() is None
@@ -648,3 +651,18 @@ def test_rows_that_take_too_long_count_as_no_rows(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(owner.time, "monotonic", lambda moments=moments: next(moments))
         given = owner.OWNER.contribute(document, ask, ONE, Purse(), randomness=randomness.system())
         assert (np.abs(given.fields["weights"]).max() > 0.01) == moved
+
+
+@pytest.mark.parametrize(("instances", "weights"), [(20, 1), (20, 5), (20, 33), (4, 3)])
+def test_the_instance_that_was_drawn_is_found_no_more_often_than_the_certificate_says(
+    instances: int, weights: int
+) -> None:
+    """Of 33 weights it is found every time, and lemma 1, which says that it cannot be, would halve epsilon."""
+    chance, found = np.random.default_rng(4), 0
+    for _ in range(1000):
+        models = chance.normal(size=(instances, weights)) * math.sqrt(instances / 2)
+        update = models[0] + chance.normal(size=weights)
+        found += int(np.square(models - update).sum(axis=1).argmin() == 0)
+    said = certifying._found(instances, weights)
+    assert found / 1000 <= said + 0.03
+    assert (said > 0.999) == (weights == 33)

@@ -58,8 +58,9 @@ def certificate(
 def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
     """What one participation is expected to tell adversaries who see less than the channel.
 
-    internal: sees all instances right after the update, but not which one it was made from: (k - 1) / k of epsilon / 2
-    (the seed's lemma 1, an expectation over the server's coins). opportunistic: sees one instance T updates to it
+    internal: sees all instances, but not which one the update was made from: (k - 1) / k of epsilon / 2 (the seed's
+    lemma 1, an expectation over the server's coins) if it cannot tell, and all of epsilon where it can. It mostly can:
+    see `_found`. opportunistic: sees one instance T updates to it
     later, which this owner's is in (in the end with a chance of 1 / k, lemma 2): the noise of T updates, taken as
     normal with T times the variance, hides two gradients as far apart as clipping allows. That is lemma 3 with its
     distance put right (2 clip by weight, 2 clip sqrt(p) for p weights) and its inequality solved as it stands.
@@ -68,7 +69,8 @@ def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
     epsilon = float(made.epsilon)
     found: dict[str, Any] = {"says": ESTIMATE}
     if k > 1:
-        found["internal"] = {"expected_epsilon": (k - 1) / k * epsilon / 2}
+        unknown, told = (k - 1) / k * epsilon / 2, _found(k, made.weights)
+        found["internal"] = {"expected_epsilon": unknown + told * (epsilon - unknown), "chance_to_know_which": told}
     found["opportunistic"] = {
         "delta": _SMALL,
         "chance_to_be_there": 1 / k,
@@ -77,6 +79,17 @@ def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
         },
     }
     return found
+
+
+def _found(instances: int, weights: int) -> float:
+    """The chance, from above, that of all instances the one an update was made from lies nearest to it.
+
+    From that one the update is its own noise away, from any other sqrt(k + 1) times as far (theorem 1), both lengths of
+    `weights` numbers, taken as normal: one particular other is nearer with the chance that their F ratio says.
+    """
+    from scipy.special import betainc
+
+    return float(betainc(weights / 2, weights / 2, (instances + 1) / (instances + 2)))
 
 
 def _after(updates: int, variance: float, distance: float) -> float:
