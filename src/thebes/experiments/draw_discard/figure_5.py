@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
     place="figure 5",
     shows="A model with known weights is found again by people who never show a row; noise moves weights more than "
     "predictions.",
-    measure="estimated weight, or share of outcomes",
+    measure="found",
     across="true weight",
     find=find,
     seeds=3,

@@ -1,0 +1,49 @@
+"""Handwritten digits by draw-discard, 6,000 people and 20 passes: what noise by weight costs if gradients are averaged
+and if they are summed, and that k instances learn as fast as batches of k updates."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+
+import pytest
+
+from thebes.experiments import datasets
+from thebes.experiments.draw_discard.alternatives import Batches, DrawAndDiscard
+from thebes.experiments.draw_discard.digits import DOCUMENT, Digits, digits
+
+pytestmark = pytest.mark.slow
+PASSES = 20
+
+
+@cache
+def held() -> Digits:
+    if not (datasets.data_folder() / "mnist").is_dir():
+        pytest.skip("mnist is not in THEBES_DATA")
+    return digits(6000)
+
+
+def accuracy(server=DrawAndDiscard, *, epsilon: float | None = None, **more: object) -> float:
+    noise = {}
+    if epsilon is not None:
+        noise = {"mechanism": "laplace", "epsilon_per_weight": PASSES * epsilon, "max_participations": PASSES}
+    ((found,),) = held().curves({**DOCUMENT, "instances": 10, **noise, **more}, server, [0], [PASSES])
+    return found
+
+
+def test_averaged_gradients_reach_their_floors_and_lose_much_to_noise() -> None:
+    without, noisy = accuracy(), accuracy(epsilon=math.log(16))
+    assert without > 0.865
+    assert noisy > 0.82
+    assert without - noisy > 0.02
+
+
+def test_summed_gradients_lose_little_to_noise() -> None:
+    assert accuracy(epsilon=math.log(16), reduce="sum") > 0.89
+    assert accuracy(epsilon=math.log(3), reduce="sum") > 0.86
+
+
+def test_k_instances_learn_as_fast_as_batches_of_k_updates_and_not_of_k_squared_digits() -> None:
+    instances = accuracy(instances=20)
+    assert accuracy(partial(Batches, size=20)) == pytest.approx(instances, abs=0.01)
+    assert accuracy(partial(Batches, size=40)) < instances - 0.01
