@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.coordinator import alone, shared
+from thebes.coordinator import alone, several
 from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.examining import Submission
 from thebes.coordinator.shelf import Shelf
@@ -439,7 +439,7 @@ def test_what_one_process_mixes_in_another_draws(tmp_path: Path) -> None:
             body["payload"]["weights"] = [weight + 1e-5 for weight in body["payload"]["weights"]]
             assert two.submit(task_id, body).status_code == 202  # known there at once, however new
             assert one.submit(task_id, body).status_code == 202  # a repeat
-        time.sleep(shared.COPY_SECONDS * 2)
+        time.sleep(several.COPY_SECONDS * 2)
         drawn = {tuple(front.update(task_id)["payload"]["weights"]) for front in (one, two) for _ in range(60)}
         assert {tuple(model) for model in models(one, task_id)} == drawn
         assert one.progress(task_id)["contributions"] == two.progress(task_id)["contributions"] == 40
@@ -464,7 +464,7 @@ def test_what_several_processes_counted_is_brought_together(tmp_path: Path) -> N
         assert told["contributions"] == 23
         assert one.database.read(lambda c: c.exec_driver_sql("SELECT accepted FROM coordinator_task").scalar()) == 23
         assert one.close_task(task_id).status_code == 204
-        time.sleep(shared.COPY_SECONDS * 2)
+        time.sleep(several.COPY_SECONDS * 2)
         assert two.client.get(f"/api/task/{task_id}/ask", params={"slot": "x"}).status_code == 410
         two.closing.step()
         assert two.task(task_id)["result"]["refused"] == 5
@@ -523,7 +523,7 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
         assert len({first, a, b}) == 3
         for front in (one, two):
             settled(front)
-        time.sleep(shared.COPY_SECONDS * 2)
+        time.sleep(several.COPY_SECONDS * 2)
         assert one.progress(task_id)["contributions"] == two.progress(task_id)["contributions"] == 3
         assert sum(Shelf(one.database).read(task_id).times) == 3
 

@@ -10,7 +10,7 @@ from typing import Any
 from thebes.coordinator.alone import Alone
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.database import Database
-from thebes.coordinator.shared import Shared
+from thebes.coordinator.several import Shared
 from thebes.coordinator.shelf import Shelf
 from thebes.coordinator.training import Trainee, Training
 
