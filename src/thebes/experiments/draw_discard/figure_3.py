@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thebes.experiments.draw_discard import PAPER
-from thebes.experiments.draw_discard.alternatives import ARCHITECTURES
+from thebes.experiments.draw_discard.alternatives import ARCHITECTURES, DrawAndDiscard
 from thebes.experiments.draw_discard.digits import DOCUMENT, EACH, Digits, digits
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
@@ -20,7 +20,8 @@ ALONE = "k = 1 (at a server)"
 def find(quick: bool, seeds: Sequence[int]) -> Found:
     held, looks = digits(QUICK_PEOPLE if quick else PEOPLE), QUICK_LOOKS if quick else LOOKS
     rows = []
-    for series, curves in compared(held, {"instances": K}, seeds, looks):
+    alone = held.curves({**DOCUMENT, "instances": 1}, DrawAndDiscard, seeds, looks)
+    for series, curves in ((ALONE, alone), *compared(held, {"instances": K}, seeds, looks)):
         rows += [Row.over(scores, series=series, at=look) for look, scores in zip(looks, curves, strict=True)]
     return Found(rows=rows, data=str(held), made_up=held.made_up, notes=notes(quick, QUICK_PEOPLE, QUICK_LOOKS[-1]))
 
@@ -40,11 +41,9 @@ def notes(quick: bool, people: int, passes: int) -> tuple[str, ...]:
 def compared(
     held: Digits, more: Mapping[str, Any], seeds: Sequence[int], looks: Sequence[int]
 ) -> Iterator[tuple[str, list[tuple[float, ...]]]]:
-    """(architecture, for each look the accuracy of every seed), for all of them and for training at a server."""
-    servers = {ALONE: (1, ARCHITECTURES["draw and discard"])}
-    servers |= {name: (more["instances"], made) for name, made in ARCHITECTURES.items()}
-    for name, (k, made) in servers.items():
-        yield name, held.curves({**DOCUMENT, **more, "instances": k}, made, seeds, looks)
+    """(architecture, for each look the accuracy of every seed)"""
+    for name, made in ARCHITECTURES.items():
+        yield name, held.curves({**DOCUMENT, **more}, made, seeds, looks)
 
 
 EXPERIMENT = Experiment(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thebes.experiments.draw_discard import PAPER, figure_3
-from thebes.experiments.draw_discard.digits import digits
+from thebes.experiments.draw_discard.alternatives import DrawAndDiscard
+from thebes.experiments.draw_discard.digits import DOCUMENT, digits
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
 
@@ -16,12 +17,12 @@ RATE = 0.0001
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
     held, passes = digits(QUICK_PEOPLE if quick else PEOPLE), QUICK_PASSES if quick else PASSES
-    rows, alone = [], None
+    same = {"learning_rate": RATE}
+    (alone,) = held.curves({**DOCUMENT, **same, "instances": 1}, DrawAndDiscard, seeds, [passes])
+    rows = []
     for k in (5, 20) if quick else (5, 10, 20, 50):
-        for series, ((*scores,),) in figure_3.compared(held, {"instances": k, "learning_rate": RATE}, seeds, [passes]):
-            if series == figure_3.ALONE:  # the same for every k
-                alone = alone or scores
-                scores = alone
+        rows.append(Row.over(alone, series=figure_3.ALONE, at=k))
+        for series, (scores,) in figure_3.compared(held, {**same, "instances": k}, seeds, [passes]):
             rows.append(Row.over(scores, series=series, at=k))
     notes = (
         *figure_3.notes(quick, QUICK_PEOPLE, QUICK_PASSES),
