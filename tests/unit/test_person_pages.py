@@ -70,6 +70,19 @@ ENSEMBLE = {
     "subsets": 1,
 }
 
+LASTING: dict[str, Any] = {
+    "type": "draw-discard",
+    "epsilon": 6.0,
+    "min_count": 20,
+    "featurizer": "SELECT species, age FROM profile.pets",
+    "family": "linear",
+    "inputs": ["species"],
+    "output": "age",
+    "bounds": ROWS["bounds"],
+    "learning_rate": 0.1,
+    "max_participations": 2,
+}
+
 
 def network() -> dict[str, Any]:
     import torch
@@ -570,6 +583,7 @@ FORMS = {
     "ensemble": ENSEMBLE,
     "rows": ROWS,
     "network": "network",
+    "lasting": LASTING,
 }
 
 
@@ -591,10 +605,23 @@ def test_every_form_of_answer_is_drawn(world: World, form: str) -> None:
     text = harmless(world.http.get("/accepted"))
     assert "The answer" in text
     assert "What was promised for it" in text
-    assert ("<svg" in text) == (form in ("number", "bars", "ensemble", "rows"))
+    assert ("<svg" in text) == (form in ("number", "bars", "ensemble", "rows", "lasting"))
     if form == "model":
         assert "mean of 0" in text
         assert '<th scope="row">x0</th>' in text
+
+
+def test_an_answer_that_keeps_learning_shows_its_largest_weights_or_says_how_many_it_hides() -> None:
+    many = [f"s{number:02}" for number in range(60)]
+    bounds = {"species": {"type": "set", "values": many}, "age": AGE["age"]}
+    rows = {"age": np.arange(300.0) % 100, "species": np.array(many)[np.arange(300) % 60]}
+    release = thebes.simulate({**LASTING, "bounds": bounds}, rows, seed=1)
+    shown = answer.shown(json.loads(json.dumps(release.as_json())))
+    assert (len(shown["values"]), shown["hidden"], shown["updates"]) == (40, 20, release.updates)
+    given = release.value["weights"]
+    smallest = min(abs(weight) for weight in shown["values"].values())
+    assert sum(abs(weight) >= smallest for weight in given.values()) == 40
+    assert all(given[name] == weight for name, weight in shown["values"].items())
 
 
 @pytest.mark.parametrize(
@@ -612,10 +639,11 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_unreadable(world: World, re
     assert answer.shown(result)["form"] == "unreadable"
 
 
-def test_an_answer_with_wrong_parts_never_breaks_the_page(world: World) -> None:
+@pytest.mark.parametrize("document", [HISTOGRAM, LASTING], ids=lambda d: d["type"])
+def test_an_answer_with_wrong_parts_never_breaks_the_page(world: World, document: dict[str, Any]) -> None:
     """Every part of a true answer replaced by nonsense in turn: the page still stands."""
-    whole = json.loads(json.dumps(thebes.simulate(HISTOGRAM, people(), seed=1).as_json()))
-    task = world.server.post(HISTOGRAM)
+    whole = json.loads(json.dumps(thebes.simulate(document, people(), seed=1).as_json()))
+    task = world.server.post(document)
     world.me.accept(task)
     mine = world.me.participations()[0]
     for key in list(whole):
@@ -625,6 +653,51 @@ def test_an_answer_with_wrong_parts_never_breaks_the_page(world: World) -> None:
             answered = world.http.get(f"/accepted/{task}/0", headers=PARTIAL)
             assert answered.status_code == 200, (key, poison)
             harmless(answered)
+
+
+def test_what_cannot_be_taken_back_is_said_before_it_is_agreed_to(world: World) -> None:
+    task = world.server.post(LASTING)
+    for address in (f"/tasks/{task}", "/tasks"):
+        text = harmless(world.http.get(address))
+        assert "Once it is sent it cannot be taken back" in text
+        assert "You may take part up to 2 times; each time costs the same." in text
+        assert "Accept, for epsilon 3" in text
+    other = harmless(world.http.get(f"/tasks/{world.server.post(MEDIAN)}"))
+    assert "cannot be taken back" not in other
+
+
+def test_taking_part_again_is_offered_until_it_was_the_last_time(world: World) -> None:
+    task = world.server.post(LASTING)
+    world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL)
+    world.me.wait(task)
+    text = harmless(world.http.get(f"/tasks/{task}"))
+    assert "You took part 1 of 2 times. You may do so again; it costs the same." in text
+    assert "Take part again, for epsilon 3" in text
+    assert "Take it back" not in text
+    for address in ("/accepted", f"/accepted/{task}/0"):
+        assert "Take part again" in world.http.get(address, headers=PARTIAL).text
+    world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL)
+    world.me.wait(task)
+    text = harmless(world.http.get(f"/tasks/{task}"))
+    assert "You took part 2 of 2 times. That was the last." in text
+    assert "Take part again" not in text
+    for address in ("/accepted", f"/accepted/{task}/0", f"/accepted/{task}/1"):
+        assert "Take part again" not in world.http.get(address, headers=PARTIAL).text
+
+
+def test_an_example_of_a_moved_model_is_drawn_anew_each_time(world: World) -> None:
+    task = world.server.post(LASTING)
+    drawn = [harmless(world.http.get(f"/tasks/{task}/example", headers=PARTIAL)) for _ in range(2)]
+    assert "by how much each number of the model would be moved" in drawn[0]
+    assert "species=cat" in drawn[0]
+    assert drawn[0] != drawn[1]
+    network_of = {
+        **LASTING,
+        "bounds": {**LASTING["bounds"], "species": {"type": "set", "values": [str(n) for n in range(50)]}},
+    }
+    told = harmless(world.http.get(f"/tasks/{world.server.post(network_of)}/example", headers=PARTIAL))
+    assert "50</span>" not in told
+    assert "moved in a direction computed from your rows" in told
 
 
 def test_every_kind_of_task_has_words() -> None:

@@ -270,3 +270,39 @@ def test_an_example_of_a_packet_says_what_its_server_would_read(world: World) ->
         "perturbation": "krr",
     }
     assert world.me.example(world.server.post(packets))["columns"] == {"age with pay": "30 to 60 with much"}
+
+
+def moving(**more: Any) -> dict[str, Any]:
+    return {
+        "type": "draw-discard",
+        "epsilon": 3.0,
+        "min_count": 20,
+        "featurizer": "SELECT species, age FROM profile.pets",
+        "family": "linear",
+        "inputs": ["species"],
+        "output": "age",
+        "bounds": {"species": {"type": "set", "values": ["cat", "dog"], "default": "dog"}, **AGE},
+        "learning_rate": 0.5,
+        **more,
+    }
+
+
+def test_an_example_of_a_moved_model_holds_the_change_of_each_weight_and_costs_nothing(world: World) -> None:
+    """At a large epsilon the noise is gone, and the change is the rate times what the person's rows say."""
+    quiet = moving(mechanism="laplace-l1", epsilon=1e5, start=[1.0, 0.0], clip=2.0)
+    told = world.me.example(world.server.post(quiet))
+    rows = world.me.preview(world.server.post(quiet))["rows"]
+    ages, cats = [row["age"] / 100 for row in rows], [row["species"] == "cat" for row in rows]
+    errors = [1.0 - age for age in ages]  # the model begins with 1 for everybody
+    gradient = [sum(errors) / len(rows), sum(e for e, cat in zip(errors, cats, strict=True) if cat) / len(rows)]
+    assert list(told["columns"].values()) == pytest.approx([-0.5 * each for each in gradient], abs=2e-3)
+    assert list(told["columns"]) == ["intercept", "species=cat"]
+    noisy = world.server.post(moving())
+    assert len({str(world.me.example(noisy)["columns"]) for _ in range(3)}) == 3
+    assert (world.server.bodies, world.me.participations()) == ([], [])
+
+
+def test_a_model_too_large_for_the_eye_is_counted_instead(world: World) -> None:
+    bounds = {"species": {"type": "set", "values": [str(number) for number in range(50)]}, **AGE}
+    told = world.me.example(world.server.post(moving(bounds=bounds)))
+    assert (told["columns"], told["numbers"]["weights"]) == ({}, 50)

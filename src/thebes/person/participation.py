@@ -88,6 +88,11 @@ class Participation:
         """Whether what was sent can be taken back for as long as the server has not used it."""
         return not getattr(self.document, "endless", False)
 
+    @property
+    def times(self) -> int:
+        """How often one person may take part in its task."""
+        return int(getattr(self.document, "participations", 1))
+
     def as_json(self) -> dict[str, Any]:
         epsilon, delta = share(self.document)
         return {
@@ -105,6 +110,7 @@ class Participation:
             "result": self.result,
             "note": self.note,
             "returnable": self.returnable,
+            "times": self.times,
         }
 
 

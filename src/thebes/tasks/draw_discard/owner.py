@@ -20,7 +20,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
-from thebes.tasks.draw_discard import families
+from thebes.tasks.draw_discard import example, families
 from thebes.tasks.draw_discard.features import Batch, Encoded, Integers
 from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
@@ -70,6 +70,12 @@ class DrawDiscardOwner:
 
     def layout(self, document: DrawDiscardDocument, ask: Ask) -> Layout:
         return plan(document).layout()
+
+    def foreseen(self, document: DrawDiscardDocument, randomness: Randomness) -> list[Ask]:
+        return example.possible(document)
+
+    def legible(self, document: DrawDiscardDocument, contributions: Contributions) -> dict[str, list[Any]]:
+        return example.in_words(document, contributions)
 
     def prepared(self, document: DrawDiscardDocument, rows: Rows) -> Prepared | None:
         """The same for a simulated crowd that answers one after another: rows read once, noise drawn ahead. None where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Request
@@ -37,7 +37,9 @@ def routes(indoors: Indoors) -> APIRouter:
     def one(request: Request, task_id: TaskId, number: Number) -> Response:
         """One participation as it stands now; a page asks for it again and again while something may change, so
         nothing is read for it but what it shows."""
-        return indoors.part("participation.html", p=_ready(person.participation(task_id, number)), told=None)
+        p = person.participation(task_id, number)
+        again = p["times"] > 1 and _open_again(p, person.participations())
+        return indoors.part("participation.html", p=_ready(p, again=again), told=None)
 
     @made.post("/accepted/{task_id}/{number}/withdraw")
     def withdraw(
@@ -58,15 +60,28 @@ def _mine(person: Person) -> list[dict[str, Any]]:
     ledger = person.ledger()
     sent = {(h["task_id"], h["number"]): h["at"] for h in ledger["history"]}
     spent = {(e["task_id"], e["number"]): e["spent"] for e in ledger["entries"]}
+    mine = person.participations()
     return [
-        _ready({**p, "sent": sent.get((p["task_id"], p["number"])), "spent": spent.get((p["task_id"], p["number"]))})
-        for p in reversed(person.participations())
+        _ready(
+            {**p, "sent": sent.get((p["task_id"], p["number"])), "spent": spent.get((p["task_id"], p["number"]))},
+            again=_open_again(p, mine),
+        )
+        for p in reversed(mine)
     ]
 
 
-def _ready(p: Mapping[str, Any]) -> dict[str, Any]:
+def _open_again(p: Mapping[str, Any], mine: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether this is the latest time, it arrived, and there is another one."""
+    same = [other for other in mine if other["task_id"] == p["task_id"]]
+    latest = p["number"] == max(other["number"] for other in same)
+    arrived = sum(bool(other["receipts"]) for other in same)
+    return bool(latest and p["state"] == State.SENT and arrived < p["times"])
+
+
+def _ready(p: Mapping[str, Any], *, again: bool = False) -> dict[str, Any]:
     return {
         **p,
+        "again": again,
         "standing": words.state(p["state"]),
         "answer": shown(p["result"]) if p["result"] is not None else None,
         "back": p["state"] in words.BACK and (p["returnable"] or p["state"] != State.SENT),

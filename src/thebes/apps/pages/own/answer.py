@@ -18,7 +18,7 @@ MOST_ROWS = 50
 
 
 def shown(result: Mapping[str, Any]) -> dict[str, Any]:
-    """`form` says how to draw it: number, bars, model, ensemble, rows, network, none or unreadable."""
+    """`form` says how to draw it: number, bars, model, ensemble, rows, network, lasting, none or unreadable."""
     try:
         release = release_from_json(result)
         told = _drawn(release)
@@ -32,6 +32,8 @@ def _drawn(release: Release) -> dict[str, Any]:
         return {"form": "none", "why": str(release.extra.get("explanation", "nothing could be released"))}
     if release.form == "network":
         return {"form": "network", "weights": len(release.extra["gradient"]), "inputs": list(release.extra["inputs"])}
+    if release.form in ("draw-discard", "draw-discard-network"):
+        return _lasting(release)
     if release.form == "ensemble":
         return _ensemble(release)
     if release.form == "model":
@@ -109,6 +111,22 @@ def _ensemble(release: Release) -> dict[str, Any]:
         "high": high,
         "hidden": len(told["value"]) - len(kept),
         "level": _finite(bar["level"]),
+    }
+
+
+def _lasting(release: Release) -> dict[str, Any]:
+    """A model as it stands: its largest weights where they have names, else how many there are."""
+    document, given = release.extra["document"], release.value["weights"]
+    weights = {str(name): _finite(weight) for name, weight in given.items()} if isinstance(given, Mapping) else {}
+    largest = dict(sorted(weights.items(), key=lambda named: -abs(named[1]))[:MOST_BARS])
+    return {
+        "form": "lasting",
+        "family": str(document.get("family", "network")),
+        "output": str(document["output"]),
+        "inputs": [str(name) for name in document["inputs"]],
+        "updates": int(_finite(release.extra["updates"])),
+        "values": {name: weight for name, weight in weights.items() if name in largest},
+        "hidden": len(weights) - len(largest),
     }
 
 

@@ -86,14 +86,21 @@ SERVERS = {
 REPORT = "What would leave is a report computed from your rows and then changed at random, as described above."
 REPORTS = {
     "gradient": "What would leave says in which direction a small network would have to change to fit you better, "
-    "shortened and then changed at random."
+    "shortened and then changed at random.",
+    "draw-discard": "What would leave is the model your machine was sent, moved in a direction computed from your "
+    "rows, shortened and then changed at random.",
 }
 #: what else an example must say, by kind
 EXAMPLES = {
     "ensemble": "Which of your columns a packet is about, and where numbers are cut that the task does not cut itself, "
     "is known only once the coordinator asks: this is one possibility. A packet often names more than one combination, "
-    "and may name none that is true."
+    "and may name none that is true.",
+    "draw-discard": "It says by how much each number of the model would be moved, here of the model the task begins "
+    "with; which one your machine is sent is known only once the coordinator asks. Nearly all of it is noise: "
+    "only what thousands of people send together points somewhere.",
 }
+#: kinds whose contributions are mixed in at once
+_MIXED = ("draw-discard",)
 
 
 def state(name: str) -> Standing:
@@ -182,6 +189,23 @@ def taken_part(task: Mapping[str, Any]) -> str:
     if count is None:
         return f"An answer is made once {plural(wanted, 'person has', 'people have')} contributed." if wanted else ""
     return f"{plural(count, 'contribution')} so far" + (f" of the {figure(wanted)} an answer needs." if wanted else ".")
+
+
+def for_good(task: Mapping[str, Any]) -> str:
+    """What to know before agreeing to what is mixed in at once; empty where a contribution can be taken back."""
+    return "Once it is sent it cannot be taken back: it is mixed in at once." if task["type"] in _MIXED else ""
+
+
+def turns(task: Mapping[str, Any]) -> str:
+    """How often one took part, where one may do so several times."""
+    times = task["document"].get("max_participations", 1)
+    if times == 1:
+        return ""
+    left = task["turns_left"]
+    if left == times:
+        return f"You may take part up to {times} times; each time costs the same."
+    told = f"You took part {times - left} of {times} times."
+    return f"{told} You may do so again; it costs the same." if left else f"{told} That was the last."
 
 
 def refusal(error: ThebesError) -> str:
