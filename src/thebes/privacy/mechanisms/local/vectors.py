@@ -154,13 +154,3 @@ class LocalLaplaceVector(_LaplaceVector):
 def _usable(clip: float) -> None:
     if not clip >= _LEAST_CLIP:
         raise Mistake("clip", f"must be at least {_LEAST_CLIP:g}")
-
-
-def pure_share(whole: Decimal, parts: int, step: Decimal) -> Decimal:
-    """An equal share of `whole`, rounded down so that the parts never exceed it; `Mistake` where nothing is left."""
-    from decimal import ROUND_FLOOR
-
-    share = (whole / parts).quantize(step, ROUND_FLOOR)
-    if share <= 0:
-        raise Mistake("epsilon", "is too small to be shared so often")
-    return share
