@@ -21,6 +21,7 @@ from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.examining import Submission
 from thebes.coordinator.shelf import Shelf
 from thebes.coordinator.sieve import Sieve
+from thebes.privacy.faults import Fault
 from thebes.tasks.reading import release_from_json
 from thebes.testing.coordinator import AGES, EVENTS, Front
 from thebes.testing.postgres import new_database
@@ -423,6 +424,34 @@ def test_no_more_are_acknowledged_than_may_be_at_risk(tmp_path: Path, monkeypatc
         settled(front)
         assert rows(tmp_path) == 14
         assert models(front, task_id).shape == (5, 3)
+
+
+def test_what_was_mixed_in_is_written_however_writing_failed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a failure that nobody thought of, which is told as a fault and without its words."""
+    with Front(tmp_path / "home") as front:
+        task_id = front.post(EVENTS)
+        broken = True
+        write = Shelf.write
+
+        def failing(shelf: Shelf, new: Any) -> Any:
+            if broken:
+                raise ZeroDivisionError("secret words")
+            return write(shelf, new)
+
+        monkeypatch.setattr(Shelf, "write", failing)
+        front.train(task_id, 3)
+        with pytest.raises(Fault, match="could not be written"):
+            settled(front)
+        broken = False
+        end = time.monotonic() + 10
+        while rows(tmp_path) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        front.train(task_id, 1)
+        settled(front)
+        assert rows(tmp_path) == 4
 
 
 # --- several processes ----------------------------------------------------------------------------------

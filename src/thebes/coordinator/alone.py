@@ -16,7 +16,7 @@ from thebes.coordinator.examining import Submission
 from thebes.coordinator.shelf import Identity, Noted, Written
 from thebes.coordinator.sieve import Sieve
 from thebes.coordinator.training import Training, again
-from thebes.privacy.faults import ThebesError
+from thebes.privacy.faults import Fault, ThebesError
 from thebes.wire.refusals import Busy
 
 WRITE_SECONDS = 0.5
@@ -94,22 +94,27 @@ class Alone(Training):
             self._writing = asyncio.get_running_loop().create_task(self._write_down())
 
     async def _write_down(self) -> ThebesError | None:
-        new, failed = self._new(), None
+        failed: ThebesError | None = None
+        new = self._new()
         try:
             times = await self._in(self._writer, lambda: self._shelf.write(new))
-        except ThebesError as error:
-            failed = error
-            log.error("task %s: %s; what was mixed in waits to be written", self.task, error)
+        except BaseException as error:
             self._replaced = {**dict.fromkeys(new.models, 0), **self._replaced}
+            failed = error if isinstance(error, ThebesError) else Fault("what was mixed in could not be written")
+            told = str(error) if isinstance(error, ThebesError) else type(error).__name__
+            log.error("task %s: %s; what was mixed in waits to be written", self.task, told)
+            if not isinstance(error, Exception):
+                raise
         else:
             for identity in new.receipts:
                 del self._pending[identity]
             if times is None or new.full:
                 self.ended = True
-        self._writing = None
-        if self._pending or self._replaced:
-            soon = failed is None and len(self._pending) >= WRITE_UPDATES
-            self._timer = asyncio.get_running_loop().call_later(0 if soon else WRITE_SECONDS, self._write)
+        finally:
+            self._writing = None
+            if self._pending or self._replaced:
+                soon = failed is None and len(self._pending) >= WRITE_UPDATES
+                self._timer = asyncio.get_running_loop().call_later(0 if soon else WRITE_SECONDS, self._write)
         return failed
 
     def _new(self) -> Written:
