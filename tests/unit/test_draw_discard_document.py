@@ -83,6 +83,7 @@ def test_a_multinomial_has_weights_for_every_class() -> None:
         ("learning_rate", {"learning_rate": []}),
         ("target", {"target": {"moved": 0.1}}),
         ("instances", {"instances": 0}),
+        ("decay", {"decay": 0.99}),
     ],
 )
 def test_what_cannot_work_is_refused_by_name(field, more) -> None:

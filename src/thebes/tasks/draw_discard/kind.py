@@ -61,7 +61,7 @@ class DrawDiscardDocument(PeopleDocument):
     #: several rates are as many lanes of instances, trained at once; `keep` says which one the answer shows
     learning_rate: float | tuple[float, ...] = 0.001
     keep: float | None = None
-    decay: float | None = Field(default=None, gt=0, le=1e12)  #: the rate after t updates is rate / (1 + t / decay)
+    decay: float | None = Field(default=None, ge=1, le=1e12)  #: the rate after t updates is rate / (1 + t / decay)
     reduce: Literal["mean", "sum"] = "mean"  #: how the gradients of an owner's rows become one
     clip: float = Field(default=1.0, gt=0, le=1e6)
     mechanism: Literal["laplace", "laplace-l1", "gaussian", "privunit", "none"] = "privunit"
