@@ -214,7 +214,7 @@ class _Crew:
             self._together = max(_LEAST_TOGETHER, self._together // 2)
             order = _ordered(draws[:n], discards, count, waiting, flight)
             order.left[discards[outlier]] = order.replaced[outlier]
-            self._set_aside(arrived[outlier])
+            self._set_aside()
         else:
             self._together = min(_MOST_TOGETHER, self._together * 2)
         heard = mixed if outlier is None else mixed + 1
@@ -291,16 +291,16 @@ class _Crew:
             self._discards.drop(1)
             replaced = self._instances.models[[place]]
             if self._first_outlier(weights[None, :], replaced, version, ages) is not None:
-                self._set_aside(weights)
+                self._set_aside()
             else:
                 self._instances.age = ages[1]
                 self._instances.replace(place, weights)
                 self._taken += 1
                 self._aggregator.look_at_target(self._lane)
 
-    def _set_aside(self, weights: Floats) -> None:
+    def _set_aside(self) -> None:
         with suppress(OutlyingContribution):
-            self._aggregator.set_aside(self._lane, weights)
+            self._aggregator.set_aside(self._lane)
             self._taken += 1
 
 

@@ -1,6 +1,6 @@
 """The aggregator of a draw-discard task: k instances for each learning rate, drawn for an ask, replaced by an answer.
 
-It never ends by itself, keeps no contribution (but for the last outliers in quarantine), and can answer at any time.
+It never ends by itself, keeps no contribution, and can answer at any time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from thebes.tasks.gathering import Arrays, Gathering
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed, Wait
 
-MOST_QUARANTINED = 20  #: of the latest outliers are kept to be looked at
-
 
 class DrawDiscardAggregator(Gathering):
     document: DrawDiscardDocument
@@ -35,7 +33,6 @@ class DrawDiscardAggregator(Gathering):
         super().__init__(document, setting)
         self._plan = plan(document)
         self.outliers = Outliers(document.instances, self._plan.weights, document.false_positives)
-        self.quarantine: list[tuple[int, Floats]] = []  #: (lane, model) of the latest outliers
         self._failures = np.zeros(0 if self._plan.failures is None else self._plan.failures.size, dtype=np.int64)
         self._checked: list[tuple[int, Floats]] = []  # by lane: (updates, average) when the target was last looked at
         self._settled = False
@@ -126,7 +123,7 @@ class DrawDiscardAggregator(Gathering):
             lane, version = (int(contributions.fields[name][row]) for name in (LANE, VERSION))
             weights = np.asarray(contributions.fields[WEIGHTS][row], dtype=np.float64)
             if self._outlying(lane, version, weights):
-                self.set_aside(lane, weights)
+                self.set_aside(lane)
             else:
                 instances = self.lanes[lane]
                 instances.age = self.outliers.aged(instances.age, instances.updates - version)
@@ -196,13 +193,12 @@ class DrawDiscardAggregator(Gathering):
             return False
         return bool((np.abs(weights - self.lanes[lane].mean()) > self.allowed(lane, version)).any())
 
-    def set_aside(self, lane: int, weights: Floats) -> None:
-        """Refuse an outlier, or keep it apart, as the document says."""
+    def set_aside(self, lane: int) -> None:
+        """Refuse an outlier, or take it and mix it in nowhere, as the document says. It is counted and not kept."""
         if self.document.outliers == "refuse":
             self.lanes[lane].refused += 1
             raise OutlyingContribution("this model lies too far from the others to be mixed in; it was not taken")
         self.lanes[lane].quarantined += 1
-        self.quarantine = [*self.quarantine, (lane, weights)][-MOST_QUARANTINED:]
 
     def look_at_target(self, lane: int) -> None:
         """After an update: whether the average has come to rest."""
@@ -250,9 +246,7 @@ class DrawDiscardAggregator(Gathering):
         arrays: dict[str, NDArray[np.generic]] = {}
         for i, lane in enumerate(self.lanes):
             arrays[f"lane-{i}"], arrays[f"sums-{i}"] = lane.models, lane.sums()
-        if self.quarantine:
-            arrays["quarantine"] = np.array([weights for _, weights in self.quarantine])
-        return {**self.facts(), "quarantined": [lane for lane, _ in self.quarantine]}, arrays
+        return self.facts(), arrays
 
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         rates = range(len(self.document.rates))
@@ -260,8 +254,6 @@ class DrawDiscardAggregator(Gathering):
         self.recall(facts)
         for i, lane in enumerate(self.lanes):
             lane.go_on_from(np.asarray(arrays[f"sums-{i}"]))
-        kept = zip(facts["quarantined"], arrays.get("quarantine", ()), strict=True)
-        self.quarantine = [(int(lane), np.asarray(weights, dtype=np.float64)) for lane, weights in kept]
 
     def _stand(self) -> Standing:
         failures = None
