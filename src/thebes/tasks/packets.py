@@ -15,7 +15,7 @@ def part_of(phase: int, packet: int = 0, packets: int = 1) -> str:
     return parts_of(f"phase-{phase}", packets)[packet]
 
 
-@lru_cache(maxsize=256)  # asked for with every contribution, and there may be 10,000
+@lru_cache(maxsize=64)  # asked for with every contribution, and there may be 10,000
 def parts_of(phase: str, packets: int) -> tuple[str, ...]:
     """Every part of a phase, in the order of the packets; a phase of one packet is its own part."""
     return (phase,) if packets == 1 else tuple(f"{phase}.packet-{packet}" for packet in range(packets))
