@@ -519,6 +519,15 @@ def test_the_certificate_says_what_is_proved_and_labels_what_is_estimated() -> N
     assert registry.check({**DOCUMENT, "mechanism": "none"}).only_simulated == "mechanism"
 
 
+def test_what_one_contribution_moves_is_told_for_whoever_names_the_oldest_model_they_may() -> None:
+    document = checked(decay=10.0, stale_after=100)
+    aggregator = begun(document, simulated=True)
+    aggregator.lanes[0].jump(aggregator.lanes[0].models, 150)
+    (told,) = list(aggregator.release().certificate.parameters["filter"]["influence"].values())[1:]
+    by_version = [aggregator.allowed(0, version).max() / 4 for version in range(50, 151)]
+    assert told == max(by_version) > 2 * by_version[-1]
+
+
 def test_an_epsilon_so_large_that_no_noise_is_left_still_has_a_certificate() -> None:
     told = thebes.simulate(checked(epsilon=200.0, inputs=["x"]), PEOPLE, seed=1).certificate
     assert told.epsilon == 200.0

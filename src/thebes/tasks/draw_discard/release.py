@@ -90,7 +90,8 @@ def _filtering(document: DrawDiscardDocument, standing: Standing) -> dict[str, A
         "quarantined": sum(lane.quarantined for lane in standing.lanes),
     }
     if outliers.active:
-        moved = standing.allowed(kept, standing.lanes[kept].updates) / document.instances
+        oldest = max(0, standing.lanes[kept].updates - document.stalest)  # whoever wants the widest limits names this
+        moved = standing.allowed(kept, oldest) / document.instances
         said["multiple"] = outliers.multiple
         said["influence"] = {
             "says": ESTIMATE,
