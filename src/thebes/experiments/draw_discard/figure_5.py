@@ -51,8 +51,8 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
         rows.append(Row.over(near, series=name, panel=CORRELATION, ceiling=1.0, epsilon=made[0].epsilon))
     rows.sort(key=lambda row: [f"weights, {name}" for name in DRAWN].index(row.panel) if row.at is not None else 99)
     notes = (
-        f"The paper heard 983,068,969 updates, without noise, at a rate of .005; here it is {updates:,} for each line. "
-        "At its rate that is too few; at larger rates, and best at one that falls, it is enough.",
+        f"The paper heard 983,068,969 updates, without noise, at a rate of .005; here {updates:,} for each line. At "
+        "its rate these are too few for the weights; at a larger one, and best at one that falls, they are enough.",
         "The formula is printed with the products of B and E2 twice; the second time it must be D and E2, else there "
         "are not 33 weights. How the features are distributed is not printed; here so that 46 % of outcomes are 1.",
         "The paper's accuracy, precision and recall do not fit each other at 46 %: its precision and recall make an "
