@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.coordinator import alone, several
+from thebes.coordinator import alone, several, training
 from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.examining import Submission
 from thebes.coordinator.shelf import Shelf
 from thebes.coordinator.sieve import Sieve
 from thebes.privacy.faults import Fault
+from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
 from thebes.tasks.reading import release_from_json
 from thebes.testing.coordinator import AGES, EVENTS, Front
 from thebes.testing.postgres import new_database
@@ -347,6 +349,60 @@ def test_a_live_view_has_the_history_the_refused_and_each_model(single: Front) -
         assert [point[0] for point in lane["history"]] == list(range(1, lane["updates"] + 1))
         assert len(lane["norms"]) == len(lane["distances"]) == 5
         assert np.linalg.norm(lane["models"], axis=1) == pytest.approx(lane["norms"])
+
+
+def test_what_takes_long_is_computed_once_and_beside_everything_else(
+    single: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release, and what is drawn of the models, while contributions are mixed in; however many people look."""
+    task_id = single.post(EVENTS)
+    single.train(task_id, 12)
+    threads: list[str] = []
+    make, describe = DrawDiscardAggregator.release, training._described
+
+    def slowly(what: str, work: Any) -> Any:
+        def done(*arguments: Any) -> Any:
+            threads.append(f"{what} {threading.get_ident() == here}")
+            time.sleep(0.2)
+            return work(*arguments)
+
+        return done
+
+    monkeypatch.setattr(DrawDiscardAggregator, "release", slowly("release", make))
+    monkeypatch.setattr(training, "_described", slowly("models", describe))
+    here = loop(single).call(threading.get_ident)
+
+    async def everybody() -> tuple[list[Any], list[Any], int]:
+        known = single.reception._trainings.of(task_id)
+        assert known is not None
+        looks = asyncio.gather(*(known.release() for _ in range(20)))
+        views = asyncio.gather(*(known.progress(models=True) for _ in range(20)))
+        steps = 0
+        while not (looks.done() and views.done()):
+            await asyncio.sleep(0.01)
+            steps += 1
+        return list(await looks), list(await views), steps
+
+    looks, views, steps = loop(single).call(everybody)
+    assert sorted(threads) == ["models False", "release False"]
+    assert len(set(looks)) == 1
+    assert all(view == views[0] for view in views)
+    assert steps >= 5
+
+
+def test_a_copy_stays_as_it_was_while_training_goes_on(single: Front) -> None:
+    task_id = single.post({**EVENTS, "learning_rate": [0.01, 0.001]})
+    single.train(task_id, 20)
+    known = single.reception._trainings.of(task_id)
+    assert known is not None
+    copied: Any = known.aggregator.copied()
+    before = copied.release().as_json()
+    going: Any = known.aggregator
+    assert before == going.release().as_json()
+    single.train(task_id, 10)
+    copied._shown = None
+    assert copied.release().as_json() == before
+    assert going.release().as_json() != before
 
 
 # --- what a restart finds -------------------------------------------------------------------------------

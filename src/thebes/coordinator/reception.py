@@ -129,16 +129,21 @@ class Reception:
         """Put a task up: (task_id, digest)."""
         if requestor.role not in (Role.REQUESTOR, Role.OPERATOR):
             raise NotAllowed("only requestors and operators put tasks up")
-        return await self._intake.change(lambda: self._post(document, requestor))
+        new = await self._in_reader(lambda: self._new(document, requestor))  # first models take a while to draw
+        await self._intake.change(lambda: self._post(new))
+        return new.id, new.digest
 
-    def _post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
+    def _post(self, new: NewTask) -> None:
+        self._home.keys.make(new.id)
+        self.store.add(new)
+
+    def _new(self, document: Mapping[str, Any], requestor: Somebody) -> NewTask:
         checked = self.checked(document)
         aggregator = registry.aggregator(checked, setting(self._members(checked)))
-        task_id, deadline = secrets.token_hex(16), checked.deadline
+        deadline = checked.deadline
         expires = None if deadline is None else deadline.timestamp()
-        self._home.keys.make(task_id)
         new = NewTask(
-            id=task_id,
+            id=secrets.token_hex(16),
             requestor=requestor.name,
             digest=checked.digest,
             document=checked.as_json(),
@@ -150,8 +155,7 @@ class Reception:
             least=aggregator.least,
             wanted=aggregator.wanted,
         )
-        self.store.add(_trained(new, cast(Trained, aggregator)) if aggregator.endless else new)
-        return task_id, checked.digest
+        return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
 
     async def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """What one contributor would pay; nothing is put up."""
@@ -224,8 +228,7 @@ class Reception:
             raise NotFound("this task is not one that is trained without end")
         training = await self._training(task_id)
         if training is not None:
-            await training.catch_up()
-            return training.progress()
+            return await training.progress(models=True)
         facts = (await self._in_reader(lambda: self._trainings.shelf.read(task_id))).facts
         lanes = facts["lanes"]
         return {"contributions": sum(lane["updates"] + lane["quarantined"] for lane in lanes), "lanes": lanes}

@@ -1,7 +1,8 @@
 """Tasks that are trained without end: an ask draws a model, a contribution replaces one, an answer is always there.
 
 What must stay true: a contribution is mixed in at most once, and is so exactly if its receipt is in the database. No
-lock: what happens to the models happens on the event loop, one step after another, and nothing there waits.
+lock: what happens to the models happens on the event loop, one step after another, and nothing there waits; what takes
+longer than a step is computed beside it, from a copy.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.examining import Submission
 from thebes.coordinator.keys import TaskKey
+from thebes.coordinator.lately import Lately
 from thebes.coordinator.shelf import Kept, Noted, Shelf
 from thebes.privacy.faults import Mistake
 from thebes.tasks.contributions import read_payloads
@@ -57,7 +60,7 @@ class Training(ABC):
         self._reader, self._writer = reader, writer
         self._packets = {part: packet for packet, part in enumerate(self.aggregator.parts)}
         self._lanes = self.aggregator.lanes
-        self._shown: tuple[float, str | None] = (float("-inf"), None)
+        self._answer, self._models_shown = Lately(self._released), Lately(self._drawn)
         self._restore(kept)
 
     # --- what is asked of it ----------------------------------------------------------------------------
@@ -82,18 +85,11 @@ class Training(ABC):
 
     async def release(self) -> str | None:
         """The answer as it stands, as JSON; a second old at the most."""
-        now = asyncio.get_running_loop().time()
-        if now - self._shown[0] >= SHOWN_SECONDS:
-            await self.catch_up()
-            made = self.aggregator.release()
-            text = None if made is None else await self._in(self._reader, lambda: json.dumps(made.as_json()))
-            self._shown = (now, text)
-        return self._shown[1]
+        return await self._answer.get(SHOWN_SECONDS)
 
     async def end(self) -> None:
         """Take nothing more, and leave the rest to the worker; Conflict where there is no answer to keep."""
-        await self.catch_up()
-        if self.aggregator.release() is None:
+        if await self._released() is None:
             raise Conflict("there is no answer yet: too little was mixed in; wait, or cancel the task")
         self.ended = True  # first: what is written below is then all there is
         try:
@@ -107,24 +103,36 @@ class Training(ABC):
         """Hear of what other processes did, where there are any."""
         return
 
-    def progress(self) -> dict[str, Any]:
-        """What a live view shows: how it went, and how far each model is from their average."""
-        return {
-            "contributions": sum(self.aggregator.counts),
-            "lanes": [
-                {
-                    "updates": lane.updates,
-                    "refused": lane.refused,
-                    "quarantined": lane.quarantined,
-                    "stale": lane.stale,
-                    "history": [[updates, spread] for updates, spread in lane.history],
-                    "norms": np.linalg.norm(lane.models, axis=1).tolist(),
-                    "distances": np.linalg.norm(lane.models - lane.models.mean(axis=0), axis=1).tolist(),
-                    "models": lane.models.tolist() if lane.models.size <= MOST_SHOWN else [],
-                }
-                for lane in self._lanes
-            ],
-        }
+    async def progress(self, *, models: bool) -> dict[str, Any]:
+        """What a live view shows: how it went and, with `models`, each of them, a second old at the most."""
+        await self.catch_up()
+        drawn = await self._models_shown.get(SHOWN_SECONDS) if models else [{} for _ in self._lanes]
+        lanes = [
+            {
+                "updates": lane.updates,
+                "refused": lane.refused,
+                "quarantined": lane.quarantined,
+                "stale": lane.stale,
+                "history": [[updates, spread] for updates, spread in lane.history],
+                **each,
+            }
+            for lane, each in zip(self._lanes, drawn, strict=True)
+        ]
+        return {"contributions": sum(self.aggregator.counts), "lanes": lanes}
+
+    async def _released(self) -> str | None:
+        await self.catch_up()
+        copied = self.aggregator.copied()
+
+        def work() -> str | None:
+            made = copied.release()
+            return None if made is None else json.dumps(made.as_json())
+
+        return await self._in(self._reader, work)
+
+    async def _drawn(self) -> list[dict[str, Any]]:
+        copied = [lane.models.copy() for lane in self._lanes]
+        return await self._in(self._reader, lambda: [_described(models) for models in copied])
 
     # --- mixing in --------------------------------------------------------------------------------------
 
@@ -180,6 +188,15 @@ class Training(ABC):
 
     async def _in(self, pool: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
+def _described(models: NDArray[np.float64]) -> dict[str, Any]:
+    """Each model of a lane: its length, how far it is from their average and, of small ones, its weights."""
+    return {
+        "norms": np.linalg.norm(models, axis=1).tolist(),
+        "distances": np.linalg.norm(models - models.mean(axis=0), axis=1).tolist(),
+        "models": models.tolist() if models.size <= MOST_SHOWN else [],
+    }
 
 
 def restore(aggregator: Trained, kept: Kept) -> None:

@@ -235,6 +235,10 @@ class Trained(Aggregator, Protocol):
     @property
     def lanes(self) -> Sequence[Lane]: ...
 
+    def copied(self) -> Trained:
+        """The same as it stands now, for who computes while it goes on."""
+        ...
+
     def facts(self) -> dict[str, Any]: ...
 
     def recall(self, facts: Mapping[str, Any]) -> None:

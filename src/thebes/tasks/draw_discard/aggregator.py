@@ -6,6 +6,7 @@ It never ends by itself, keeps no contribution, and can answer at any time.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -162,6 +163,13 @@ class DrawDiscardAggregator(Gathering):
         if self._shown is None or self._shown[0] != of:
             self._shown = of, released(self.document, self.setting, self._stand(), self.notes)
         return self._shown[1]
+
+    def copied(self) -> DrawDiscardAggregator:
+        """The same as it stands now, for who computes while it goes on."""
+        made = copy(self)
+        made.__dict__["lanes"] = tuple(lane.copied() for lane in self.lanes)
+        made.counts, made._failures, made._checked = list(self.counts), self._failures.copy(), list(self._checked)
+        return made
 
     @property
     def _enough(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,13 @@ class Instances:
     @property
     def count(self) -> int:
         return len(self.models)
+
+    def copied(self) -> Instances:
+        """The same as they are now, which stay so."""
+        made = copy(self)
+        made.models, made.history, made.changed = self.models.copy(), list(self.history), set(self.changed)
+        made.go_on_from(self.sums())
+        return made
 
     # --- algorithm 2 ------------------------------------------------------------------------------------
 
@@ -117,7 +125,7 @@ class Instances:
 
     def saved(self, place: int) -> bytes:
         """One instance as little-endian 64-bit floats."""
-        return bytes(self.models[place].astype("<f8").tobytes())
+        return np.ascontiguousarray(self.models[place], dtype="<f8").tobytes()
 
     def load(self, place: int, saved: bytes) -> None:
         """The inverse of `saved`; counts nothing."""
