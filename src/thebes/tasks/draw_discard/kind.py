@@ -28,7 +28,8 @@ from thebes.tasks.document import (
 
 MOST_ROWS = 1000  #: of one owner
 MOST_WEIGHTS = 100_000
-MOST_NUMBERS = 2**25  #: in all instances of all lanes together
+MOST_NUMBERS = 2**22  #: in all instances of all lanes together: whoever asks has some of them computed with
+MOST_RELEASED = 2**18  #: the same where every release holds them all
 ENDLESS = 10**9  #: contributions that nobody waits for
 _LISTS = ("inputs", "crosses", "learning_rate", "start")
 _MOST_RATES = 16

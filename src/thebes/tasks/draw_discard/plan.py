@@ -20,7 +20,7 @@ from thebes.tasks.contributions import Slot
 from thebes.tasks.document import FAILURE, Values
 from thebes.tasks.draw_discard import mechanisms
 from thebes.tasks.draw_discard.features import Features
-from thebes.tasks.draw_discard.kind import MOST_NUMBERS, MOST_WEIGHTS, DrawDiscardDocument
+from thebes.tasks.draw_discard.kind import MOST_NUMBERS, MOST_RELEASED, MOST_WEIGHTS, DrawDiscardDocument
 
 Floats = NDArray[np.float64]
 
@@ -128,8 +128,11 @@ def predictors(document: DrawDiscardDocument) -> tuple[str, ...]:
 
 def _made(document: DrawDiscardDocument) -> Plan:
     weights = weights_of(document)
-    if weights * document.instances * len(document.rates) > MOST_NUMBERS:
+    numbers = weights * document.instances * len(document.rates)
+    if numbers > MOST_NUMBERS:
         raise Mistake("instances", f"of so many weights hold more than {MOST_NUMBERS} numbers")
+    if document.average == "predictions" and numbers > MOST_RELEASED:
+        raise Mistake("average", f"must be 'weights' where the instances hold more than {MOST_RELEASED} numbers")
     if document.start is not None and len(document.start) != weights:
         raise Mistake("start", f"must hold {weights} numbers, one for each weight")
     epsilon = _share(exact.epsilon(document.epsilon), document.max_participations, exact.EPSILON_STEP)
