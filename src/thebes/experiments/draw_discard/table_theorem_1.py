@@ -50,7 +50,8 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
     notes = (
         "Printed is k / 2, which theorem 1 proves for one update after another.",
         "With s more updates under way, each made from a model that has moved on when it comes back, the instances lie "
-        "about (k + s) / 2 apart. So limits for outliers follow from what is seen, not from theorem 1.",
+        "about (k + s) / 2 apart, and less than that where s is many times k. So limits for outliers follow from what "
+        "is seen, not from theorem 1.",
         "A weight seen alone costs 1; the column epsilon is what a person pays for all ten.",
     )
     return Found(rows=rows, data="none: people who have no row, and so send noise around nothing", notes=notes)
