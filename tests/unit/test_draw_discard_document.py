@@ -93,13 +93,12 @@ def test_what_cannot_work_is_refused_by_name(field, more) -> None:
 
 
 def test_a_task_holds_no_more_numbers_than_can_be_computed_with_for_everybody() -> None:
-    words = {"type": "set", "values": list(range(50_450))}
     large = {"inputs": ["b"], "crosses": None, "mechanism": "laplace-l1"}
-    bounds = {**DOCUMENT["bounds"], "b": words}
-    assert plan(document(**large, bounds=bounds)).weights == 50_450
+    words = {"b": {"type": "set", "values": list(range(8409))}, "o": {"type": "set", "values": list("abcdef")}}
+    assert plan(document(**large, family="multinomial", bounds=words)).weights == 50_454
     lanes = [0.1, 0.2, 0.3, 0.4, 0.5]
     with pytest.raises(InvalidDocument, match="instances"):
-        document(**large, bounds=bounds, learning_rate=lanes)
+        document(**large, family="multinomial", bounds=words, learning_rate=lanes)
     digits = {**DOCUMENT["bounds"], "b": {"type": "set", "values": list(range(7850))}}
     assert document(**large, bounds=digits, instances=100)
     with pytest.raises(InvalidDocument, match="average"):
