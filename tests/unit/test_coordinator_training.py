@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from thebes.coordinator import alone, several, training
+from thebes.coordinator.accounts import Role
 from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.examining import Submission
 from thebes.coordinator.shelf import Shelf
@@ -349,6 +350,26 @@ def test_a_live_view_has_the_history_the_refused_and_each_model(single: Front) -
         assert [point[0] for point in lane["history"]] == list(range(1, lane["updates"] + 1))
         assert len(lane["norms"]) == len(lane["distances"]) == 5
         assert np.linalg.norm(lane["models"], axis=1) == pytest.approx(lane["norms"])
+
+
+def test_single_models_are_shown_to_who_asked_and_to_operators_only(single: Front) -> None:
+    single.reception.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
+    single.reception.accounts.add("ben", "correct horse battery", Role.REQUESTOR)
+    logged = {
+        name: single.client.post("/api/login", json={"username": name, "password": "correct horse battery"}).json()
+        for name in ("ana", "ben")
+    }
+    bearer = {name: {"Authorization": f"Bearer {told['token']}"} for name, told in logged.items()}
+    task_id = single.client.post("/api/task", json=EVENTS, headers=bearer["ana"]).json()["task_id"]
+    single.train(task_id, 5)
+    one_by_one = {"norms", "distances", "models"}
+    for headers, shown in ((bearer["ana"], True), (single.admin, True), (bearer["ben"], False), ({}, False)):
+        answer = single.client.get(f"/api/task/{task_id}/training", headers=headers)
+        (lane,) = answer.json()["lanes"]
+        assert (one_by_one <= set(lane)) == shown
+        assert bool(one_by_one & set(lane)) == shown
+        assert len(lane["history"]) == lane["updates"] == 5
+    assert single.client.get(f"/api/task/{task_id}/training", headers={"Authorization": "Bearer x"}).status_code == 401
 
 
 def test_what_takes_long_is_computed_once_and_beside_everything_else(

@@ -56,11 +56,26 @@ def ready(front: Front, document: dict[str, Any], updates: int) -> str:
 
 
 def test_before_the_first_contribution_the_instances_are_there_and_nothing_else(front: Front) -> None:
-    shown = page(front, front.post(EVENTS))
+    task_id = front.post(EVENTS)
+    sign_in(front)
+    shown = page(front, task_id)
     assert "Nothing was mixed in yet." in shown
     assert "5 instances, each with its 3 weights" in shown
     assert "The answer" not in shown
     assert "End it and keep its answer" not in shown
+
+
+def test_single_instances_are_drawn_for_who_asked_and_for_operators_only(front: Front) -> None:
+    task_id = front.post(RATES)
+    front.train(task_id, 5)
+    for name, shown in (("", False), ("ben", False), ("operator", True)):
+        if name:
+            sign_in(front, name.replace("operator", ""))
+        for part in ("", "/standing"):
+            seen = page(front, task_id, part)
+            assert seen.count("The instances just now") == (2 if shown else 0)
+            assert ("40 instances" in seen) == shown
+            assert ("Only who asked and the operators are shown the instances one by one" in seen) != shown
 
 
 def test_a_training_is_seen_to_go_on_before_and_after_its_first_answer(front: Front) -> None:

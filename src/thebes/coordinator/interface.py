@@ -108,10 +108,12 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
         await reception.end(task_id, await reception.who(_token(bearer)))
 
-    @app.get("/api/task/{task_id}/training", responses=_says(404))
-    async def training(task_id: TaskId) -> m.Progress:
-        """How a task goes that is trained without end: everything a live view shows of it."""
-        return JSONResponse(await reception.progress(task_id))  # type: ignore[return-value]
+    @app.get("/api/task/{task_id}/training", responses=_says(401, 404))
+    async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
+        """How a task goes that is trained without end: everything a live view shows of it. What is single models'
+        (`norms`, `distances`, `models`) is there for its requestor and operators only."""
+        asking = None if bearer is None else await reception.who(_token(bearer))
+        return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
     @app.post("/api/quote", responses=_says(413))
     async def quote(document: Document) -> m.Quote:

@@ -107,7 +107,7 @@ class Detail(Summary):
 class Lane(BaseModel):
     """Models that are trained side by side at one rate. `history` holds [updates, spread]; `norms` the length of each
     model, `distances` how far it is from their average, `models` its weights where they are few; all three are empty
-    once the task is over."""
+    once the task is over, and for everybody but its requestor and operators."""
 
     updates: int
     refused: int

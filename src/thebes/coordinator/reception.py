@@ -221,14 +221,16 @@ class Reception:
             release = None if training is None else await training.release()
         return summary, release
 
-    async def progress(self, task_id: str) -> dict[str, Any]:
-        """How the training of a task goes, for a live view; of one that is over, how it went."""
+    async def progress(self, task_id: str, asking: Somebody | None = None) -> dict[str, Any]:
+        """How the training of a task goes, for a live view; of one that is over, how it went. Its models are single
+        contributions, so only its requestor and operators are shown them."""
         public = await self._in_reader(lambda: self._shown_of(task_id))
         if not public.document.endless:
             raise NotFound("this task is not one that is trained without end")
         training = await self._training(task_id)
         if training is not None:
-            return await training.progress(models=True)
+            standing = await self._in_reader(lambda: self.store.standing(task_id))
+            return await training.progress(models=asking is not None and _may_end(standing, asking))
         facts = (await self._in_reader(lambda: self._trainings.shelf.read(task_id))).facts
         lanes = facts["lanes"]
         return {"contributions": sum(lane["updates"] + lane["quarantined"] for lane in lanes), "lanes": lanes}
@@ -236,7 +238,7 @@ class Reception:
     async def end(self, task_id: str, asking: Somebody) -> None:
         """End a task that is trained without end and keep its last release; nothing to do where that was done."""
         standing = await self._in_reader(lambda: self.store.standing(task_id))
-        if asking.role is not Role.OPERATOR and asking.name != standing.requestor:
+        if not _may_end(standing, asking):
             raise NotAllowed("only the task's requestor or an operator closes it")
         if not (await self._in_reader(lambda: self._shown(task_id))).document.endless:
             raise Conflict("this task ends by itself; cancel it if it is to end without an answer")
@@ -549,6 +551,11 @@ def _trained(new: NewTask, aggregator: Trained) -> NewTask:
     models = [lane.saved(place) for lane in aggregator.lanes for place in range(lane.count)]
     expires = None if new.expires is None else new.expires + _GRACE_SECONDS
     return replace(new, expires=expires, least=0, models=models, facts=aggregator.facts())
+
+
+def _may_end(standing: Standing, asking: Somebody) -> bool:
+    """Whether this is the task's requestor or an operator."""
+    return asking.role is Role.OPERATOR or asking.name == standing.requestor
 
 
 def _operates(asking: Somebody) -> None:

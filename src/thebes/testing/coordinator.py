@@ -133,7 +133,8 @@ class Talking:
         return [answer.json()["receipt"] for answer in answers]
 
     def progress(self, task_id: str) -> dict[str, Any]:
-        return dict(self.client.get(f"/api/task/{task_id}/training").json())
+        """How a training goes, as an operator sees it."""
+        return dict(self.client.get(f"/api/task/{task_id}/training", headers=self.admin).json())
 
     def close_task(self, task_id: str) -> httpx.Response:
         return self.client.post(f"/api/task/{task_id}/close", headers=self.admin)

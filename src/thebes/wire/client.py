@@ -47,7 +47,8 @@ class CoordinatorClient(Connection):
         self._request("POST", f"/api/task/{segment('task_id', task_id)}/close")
 
     def training(self, task_id: str) -> dict[str, Any]:
-        """How a task goes that is trained without end: contributions, and of each lane updates, refused and history."""
+        """How a task goes that is trained without end: contributions, and of each lane updates, refused and history;
+        for its requestor and operators what its models are like, too."""
         return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}/training"))
 
     # --- contributions ------------------------------------------------------------------------------

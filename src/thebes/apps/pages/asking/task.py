@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from thebes.apps.pages.asking import result, training, words
-from thebes.apps.pages.asking.hall import Hall
+from thebes.apps.pages.asking.hall import Hall, Visitor
 from thebes.coordinator.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
@@ -32,15 +32,16 @@ def routes(hall: Hall) -> APIRouter:
         task, body = await hall.task(task_id)
         shown = None if body is None else await results.of(task, body)
         over = Status(task["status"]).final
-        mine = not over and (await hall.visitor(request)).cancels(task["requestor"])
+        visitor = await hall.visitor(request)
+        mine = not over and visitor.cancels(task["requestor"])
         endless = task["document"]["type"] in words.ENDLESS
         told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
-        told["training"] = await going(task_id, task) if endless else None
+        told["training"] = await going(task_id, task, visitor) if endless else None
         told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
         return told
 
-    async def going(task_id: str, task: Mapping[str, Any]) -> training.Training:
-        progress = await hall.reception.progress(task_id)
+    async def going(task_id: str, task: Mapping[str, Any], visitor: Visitor) -> training.Training:
+        progress = await hall.reception.progress(task_id, visitor.somebody)
         document: Any = registry.check(task["document"])
         return await asyncio.to_thread(training.going, document, progress)
 
