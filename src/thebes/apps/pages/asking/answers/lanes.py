@@ -37,7 +37,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         picture = drawing.bars({name: weight for name, weight, _ in largest}, title="The largest weights")
         words += "No error bar is known for them."
     head = ("weight of", "weight", "spread between instances")
-    made = [Section("The model as it is", words, picture, Table.of(head, rows), folded=True)]
+    made = [Section("The model", words, picture, Table.of(head, rows), folded=True)]
     return [*made, *_rates(told)] if len(rates) > 1 else made
 
 
