@@ -529,16 +529,29 @@ def test_what_one_contribution_moves_is_told_for_whoever_names_the_oldest_model_
     assert max(by_version) > 1.5 * by_version[-1]
 
 
+def test_a_certificate_says_who_may_be_many_and_whose_instances_a_release_holds() -> None:
+    many, held = "one machine may have been any share", "Every release holds all instances"
+    group, setting = {"anonymity": "token", "group": "friends"}, Setting(Unit.DEVICE, randomness.system())
+    for more, said in (({}, (True, False)), ({"average": "predictions"}, (True, True)), (group, (False, False))):
+        document = checked(**more)
+        told = certifying.certificate(document, setting, 12, {"active": True}, []).text
+        assert (many in told, held in told) == said
+    assert many not in thebes.simulate(checked(), PEOPLE, seed=1).certificate.text
+
+
 def test_an_epsilon_so_large_that_no_noise_is_left_still_has_a_certificate() -> None:
     told = thebes.simulate(checked(epsilon=200.0, inputs=["x"]), PEOPLE, seed=1).certificate
     assert told.epsilon == 200.0
-    assert max(told.parameters["estimates"]["opportunistic"]["epsilon"].values()) <= 200.0
+    assert (
+        max(told.parameters["estimates"]["opportunistic"]["epsilon_after_updates_of_that_instance"].values()) <= 200.0
+    )
 
 
 def test_lemma_three_holds_at_the_estimated_epsilon() -> None:
     document = checked(mechanism="laplace", epsilon=None, epsilon_per_weight=1.0)
-    later = thebes.simulate(document, PEOPLE, seed=1).certificate.parameters["estimates"]["opportunistic"]["epsilon"]
-    found = later["10000"]
+    told = thebes.simulate(document, PEOPLE, seed=1).certificate.parameters["estimates"]["opportunistic"]
+    assert told["updates_of_the_task_for_one_of_an_instance_about"] == document.instances
+    found = told["epsilon_after_updates_of_that_instance"]["10000"]
     deviation, distance = math.sqrt(10_000 * 2 * 2.0**2), 2 * math.sqrt(3)  # scale 2 clip / epsilon; 2 clip sqrt(p)
     needed = distance * math.sqrt(2 * (math.log(1 / (2 * 1e-8)) + found)) / found
     assert deviation == pytest.approx(needed, rel=1e-6)
@@ -677,3 +690,11 @@ def test_the_instance_that_was_drawn_is_found_no_more_often_than_the_certificate
     said = certifying._found(instances, weights)
     assert found / 1000 <= said + 0.03
     assert (said > 0.999) == (weights == 33)
+
+
+def test_an_instance_descends_from_a_kth_of_the_updates() -> None:
+    source, lengths = randomness.seeded_for_simulation(8), np.zeros(20, dtype=int)
+    for drawn, discarded in zip(source.below(20, 40_000), source.below(20, 40_000), strict=True):
+        lengths[discarded] = lengths[drawn] + 1
+    assert lengths.mean() == pytest.approx(40_000 / certifying.each_of(checked(instances=20)), rel=0.1)
+    assert certifying.each_of(checked(instances=20, learning_rate=[0.1, 0.2])) == 40

@@ -15,6 +15,7 @@ import pytest
 
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking import training
+from thebes.apps.pages.frame import figure
 from thebes.coordinator.accounts import Role
 from thebes.tasks import registry
 from thebes.testing.coordinator import AGES, EVENTS, Front
@@ -75,7 +76,7 @@ def test_single_instances_are_drawn_for_who_asked_and_for_operators_only(front: 
             seen = page(front, task_id, part)
             assert seen.count("The instances just now") == (2 if shown else 0)
             assert ("40 instances" in seen) == shown
-            assert ("Only who asked and the operators are shown the instances one by one" in seen) != shown
+            assert ("only who asked and the operators are shown the instances one by one" in seen) != shown
 
 
 def test_a_training_is_seen_to_go_on_before_and_after_its_first_answer(front: Front) -> None:
@@ -193,8 +194,19 @@ def test_estimates_are_those_of_the_certificate(front: Front) -> None:
     assert found[0].epsilon * 2 == told["epsilon"]
     assert found[1].epsilon == told["parameters"]["estimates"]["internal"]["expected_epsilon"]
     assert [each.epsilon for each in found[2:]] == list(
-        told["parameters"]["estimates"]["opportunistic"]["epsilon"].values()
+        told["parameters"]["estimates"]["opportunistic"]["epsilon_after_updates_of_that_instance"].values()
     )
+
+
+def test_nobody_is_said_to_know_less_than_they_could() -> None:
+    """An instance has a k-th of the task's updates; a server's silence is a promise; a release may hold everything."""
+    document: Any = registry.check(RATES)
+    _, internal, *later = training.learned(document)
+    assert internal.who == "who sees all instances"
+    assert "whoever runs the server could note that" in internal.sees
+    assert f"one instance, 100 updates of it later: about {figure(8000)} of the task" in later[0].sees
+    document = registry.check({**EVENTS, "average": "predictions"})
+    assert training.learned(document)[1].who == "whoever reads the releases"
 
 
 def test_many_weights_are_drawn_by_the_distance_of_each_instance_and_the_largest_weights() -> None:

@@ -13,7 +13,7 @@ from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import facts, plan
 from thebes.tasks.shape import Setting
 
-LATER = (100, 10_000)  #: updates after which an occasional onlooker is taken to look
+LATER = (100, 10_000)  #: updates of one instance after which an occasional onlooker is taken to look
 _SMALL = 1e-8  #: the delta of that estimate, as in the seed
 ESTIMATE = "estimate, not a guarantee; nothing is charged by it"
 
@@ -37,6 +37,13 @@ def certificate(
         )
     if not filtering["active"]:
         said.append("Outliers were not looked for: too few instances say nothing about what is usual.")
+    if document.average == "predictions":
+        said.append(
+            "Every release holds all instances, each of which is what somebody sent: whoever reads releases as they "
+            "come sees what the estimates call internal."
+        )
+    if document.anonymity == "none" and not setting.simulated:
+        said.append("Contributors prove nothing about themselves: one machine may have been any share of them.")
     said.append("The spread says how much the instances differ; it is no error bar of the weights.")
     delta = 0.0 if made.hiding.pure else document.delta
     return Certificate(
@@ -60,10 +67,14 @@ def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
 
     internal: sees all instances, but not which one the update was made from: (k - 1) / k of epsilon / 2 (the seed's
     lemma 1, an expectation over the server's coins) if it cannot tell, and all of epsilon where it can. It mostly can:
-    see `_found`. opportunistic: sees one instance T updates to it
-    later, which this owner's is in (in the end with a chance of 1 / k, lemma 2): the noise of T updates, taken as
-    normal with T times the variance, hides two gradients as far apart as clipping allows. That is lemma 3 with its
-    distance put right (2 clip by weight, 2 clip sqrt(p) for p weights) and its inequality solved as it stands.
+    see `_found`. Whoever runs the server is no such adversary by any proof: that it does not note which one was drawn
+    is its promise.
+
+    opportunistic: sees one instance, as whoever asks does, T updates to it later, which this owner's is in (in the end
+    with a chance of 1 / k, lemma 2): the noise of T updates, taken as normal with T times the variance, hides two
+    gradients as far apart as clipping allows. That is lemma 3 with its distance put right (2 clip by weight,
+    2 clip sqrt(p) for p weights) and its inequality solved as it stands. What an instance descends from becomes one
+    update longer, on average, with every k updates of its lane.
     """
     made, k = plan(document), document.instances
     epsilon = float(made.epsilon)
@@ -74,11 +85,17 @@ def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
     found["opportunistic"] = {
         "delta": _SMALL,
         "chance_to_be_there": 1 / k,
-        "epsilon": {
+        "updates_of_the_task_for_one_of_an_instance_about": each_of(document),
+        "epsilon_after_updates_of_that_instance": {
             str(later): min(epsilon, _after(later, made.hiding.variance, made.hiding.distance)) for later in LATER
         },
     }
     return found
+
+
+def each_of(document: DrawDiscardDocument) -> int:
+    """About so many updates of the task are one of each instance."""
+    return document.instances * len(document.rates)
 
 
 def _found(instances: int, weights: int) -> float:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Cells, Table, short
 from thebes.apps.pages.frame import figure, plural
-from thebes.tasks.draw_discard.certifying import estimates
+from thebes.tasks.draw_discard.certifying import each_of, estimates
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import plan
 
@@ -117,12 +117,17 @@ def learned(document: DrawDiscardDocument) -> list[Learned]:
     everything = "everything that one owner sends, and the model it was made from"
     found = [Learned("who listens", everything, float(made.epsilon), float(made.delta), True)]
     if "internal" in guess:
-        sees = "all instances right afterwards, but not which one was drawn"
-        found.append(Learned("who runs the server", sees, guess["internal"]["expected_epsilon"], 0.0, False))
+        who = "who sees all instances" if document.average == "weights" else "whoever reads the releases"
+        sees = (
+            "all instances right afterwards, but not which one was drawn (whoever runs the server could note that, "
+            "and would be one who listens; that it does not is a promise)"
+        )
+        found.append(Learned(who, sees, guess["internal"]["expected_epsilon"], 0.0, False))
     later = guess["opportunistic"]
-    for updates, epsilon in later["epsilon"].items():
-        sees = f"one instance {figure(int(updates))} updates later"
+    for updates, epsilon in later["epsilon_after_updates_of_that_instance"].items():
+        of_the_task = figure(int(updates) * each_of(document))
+        sees = f"one instance, {figure(int(updates))} updates of it later: about {of_the_task} of the task"
         if later["chance_to_be_there"] < 1:
             sees += f" (in the end one contribution in {document.instances} is still in any)"
-        found.append(Learned("who looks in once", sees, epsilon, later["delta"], False))
+        found.append(Learned("who asks once", sees, epsilon, later["delta"], False))
     return found
