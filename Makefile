@@ -23,9 +23,9 @@ demo: $(READY)  ## the whole system on this machine, with made-up people
 	@$(BIN)/thebes demo --exit
 
 test: $(READY)  ## set up and pass the tests (under 10 minutes)
-	@$(BIN)/pytest -n auto --dist loadgroup -m 'not heavy'
+	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy'
 
-test-heavy: $(READY)  ## the tests of big optional parts
+test-heavy: $(READY)  ## the tests of big optional parts, and those that take minutes
 	@$(BIN)/pytest -m heavy
 
 check: $(READY)  ## style, types, and the arrows between the rooms

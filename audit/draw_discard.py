@@ -45,8 +45,9 @@ def cases() -> list[Case]:
 
 def broken() -> list[Case]:
     """By weight, what is promised for one weight claimed for the whole model: the seed's reading of its epsilon."""
-    by_weight: dict[str, Any] = {"mechanism": "laplace", "epsilon": None, "epsilon_per_weight": EPSILON}
-    return [_case("draw-discard, a weight's epsilon claimed for all", positive_control=True, **by_weight)]
+    by_weight: dict[str, Any] = {"mechanism": "laplace", "epsilon": None, "epsilon_per_weight": 2 * EPSILON}
+    name = "draw-discard, a weight's epsilon claimed for all"
+    return [_case(name, claim=2 * EPSILON, positive_control=True, **by_weight)]
 
 
 def _case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from math import comb
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from thebes.learning.graph.clipping import clip_rows
 from thebes.privacy.mechanisms.local.additive import LocalGaussian, LocalLaplace
 from thebes.privacy.mechanisms.local.bounded import Hybrid, Piecewise, TwoPoint
 from thebes.privacy.mechanisms.local.hadamard import HadamardResponse
@@ -18,6 +20,7 @@ from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.privacy.mechanisms.local.shape import LocalMechanism
 from thebes.privacy.mechanisms.local.subset import SubsetSelection
 from thebes.privacy.mechanisms.local.unary import AsymmetricUnaryEncoding, SymmetricUnaryEncoding
+from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector, LocalLaplaceVector, LocalLaplaceWeights
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk
 from thebes.testing.audit import Audited, Case, Draw, Enumerated
@@ -31,7 +34,7 @@ Odds = dict[Hashable, Fraction]
 
 def cases() -> list[Case]:
     """All of this room: drawn from, and where outcomes are few also enumerated."""
-    return [*_categories(), *_numbers(), *_rows(), *_enumerated()]
+    return [*_categories(), *_numbers(), *_rows(), *_gradients(), *_enumerated()]
 
 
 def _reports(mechanism: LocalMechanism, value: Any) -> Draw:
@@ -82,6 +85,23 @@ def _rows() -> list[Case]:
 
 
 # --- exact odds from the coins' integer thresholds --------------------------------------------------------------
+
+
+def _gradients() -> list[Case]:
+    """Two gradients as far apart as clipping lets them be. By weight, an owner's two weights cost twice epsilon."""
+    here, there = np.array([[2.0, 2.0], [-2.0, -2.0]])
+    made: list[tuple[Any, float, float]] = [
+        (LocalLaplaceVector(2, Decimal(1), 0.5), 1.0, 0.0),
+        (LocalLaplaceWeights(2, Decimal("0.5"), 0.5), 1.0, 0.0),
+        (LocalGaussianVector.calibrated(2, Decimal(1), Decimal("0.001"), 0.5), 1.0, 0.001),
+    ]
+    sides = [clip_rows(side[None, :], 0.5)[0] for side in (here, there)]
+    found: list[Case] = []
+    for vector, epsilon, delta in made:
+        draws = [_reports(vector, side) for side in sides]
+        name = f"{vector.name}, two weights"
+        found.append(Audited(name, epsilon, delta, REPLACE, draws[0], draws[1], draws=DRAWS))
+    return found
 
 
 def _enumerated() -> list[Case]:

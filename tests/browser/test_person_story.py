@@ -16,7 +16,7 @@ from neighbours import BARS, COMMUTES, MEDIAN, NEIGHBOURS, RIDES, ROWS, Neighbou
 
 from thebes.testing.browser import Visitor
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("person")]  # one neighbourhood for all of them
+pytestmark = pytest.mark.slow
 PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy")
 
 

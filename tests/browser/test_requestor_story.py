@@ -32,7 +32,7 @@ from thebes.simulation import example
 from thebes.testing.browser import PHONE, Visitor
 from thebes.testing.coordinator import AGES, PETS
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("requestor")]  # one town for all of them
+pytestmark = pytest.mark.slow
 PEOPLE = 14
 PASSWORD = "correct horse battery"
 SCHEMA = {

@@ -18,7 +18,7 @@ from neighbours import COMMUTES, NEIGHBOURS, RIDES, Neighbourhood
 
 from thebes.testing.browser import PHONE, Visitor
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("training")]  # one neighbourhood for all of them
+pytestmark = pytest.mark.slow
 TYPED = {
     "#rates": "0.2, 0.05",
     "#instances": "6",

@@ -24,7 +24,7 @@ from thebes.testing.tor import Network, Watch, Witness, network
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Unreachable
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tor")]  # one network for all of them
+pytestmark = pytest.mark.slow
 SECONDS = 240.0  #: for anything that goes through the network, on a machine that has other things to do
 TASKS = 2
 AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}

@@ -20,7 +20,7 @@ from processes import PersonProcess, coordinator, stopped
 from thebes.person.home import Person
 from thebes.simulation import example
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spine")]  # one world for all of them
+pytestmark = pytest.mark.slow
 PROCESSES, TOGETHER = 3, 47
 PEOPLE = PROCESSES + TOGETHER
 AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}

@@ -39,11 +39,12 @@ def test_averaged_gradients_lose_much_to_noise() -> None:
     assert 0.82 < accuracy(epsilon=math.log(16)) < 0.855
 
 
-@pytest.mark.parametrize(("x", "floor"), [(16, 0.89), (3, 0.86)])
+@pytest.mark.parametrize(("x", "floor"), [(16, 0.89), pytest.param(3, 0.86, marks=pytest.mark.heavy)])
 def test_summed_gradients_lose_little_to_noise(x: int, floor: float) -> None:
     assert accuracy(epsilon=math.log(x), reduce="sum") > floor
 
 
+@pytest.mark.heavy
 def test_k_instances_learn_as_fast_as_batches_of_k_updates_and_not_of_k_squared_digits() -> None:
     instances = accuracy(instances=20)
     assert accuracy(partial(Batches, size=20)) == pytest.approx(instances, abs=0.01)
