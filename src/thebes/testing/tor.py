@@ -289,17 +289,16 @@ class Witness:
             threading.Thread(target=self._serve, args=(peer, address[1]), daemon=True).start()
 
     def _who(self, port: int) -> str | None:
-        inode = None
-        for _ in range(20):  # a reading of the system's table may miss an entry
+        for _ in range(20):  # a reading of the system's tables may miss an entry
             inode = _inode(port)
-            for pid, name in self._known.items() if inode is not None else ():
-                with suppress(OSError):
-                    for handle in Path(f"/proc/{pid}/fd").iterdir():
-                        with suppress(OSError):
-                            if os.readlink(handle) == f"socket:[{inode}]":
-                                return name
+            if inode is not None:
+                for pid, name in self._known.items():
+                    if _holds(str(pid), inode):
+                        return name
+                if any(_holds(entry.name, inode) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+                    return ""  # seen at somebody else, not merely seen nowhere
             time.sleep(0.05)
-        return None if inode is None else ""
+        return None
 
     def _serve(self, peer: socket.socket, port: int) -> None:
         caller = self._who(port)
@@ -322,6 +321,16 @@ def _inode(port: int) -> str | None:
         if columns[1] == f"0100007F:{port:04X}" and columns[3] == "01":
             return columns[9]
     return None
+
+
+def _holds(pid: str, inode: str) -> bool:
+    """Whether a process has that socket open."""
+    with suppress(OSError):
+        for handle in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if os.readlink(handle) == f"socket:[{inode}]":
+                    return True
+    return False
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
