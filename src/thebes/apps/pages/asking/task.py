@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,6 +15,7 @@ from fastapi.responses import Response
 
 from thebes.apps.pages.asking import result, training, words
 from thebes.apps.pages.asking.hall import Hall, Visitor
+from thebes.coordinator.accounts import Somebody
 from thebes.coordinator.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
@@ -59,27 +60,24 @@ def routes(hall: Hall) -> APIRouter:
         """What of its page changes while it goes on."""
         return hall.part("standing.html", **await standing(request, task_id))
 
-    @made.post("/task/{task_id}/cancel")
-    async def cancel(request: Request, task_id: str) -> Response:
-        """End it: its requestor or an operator, who have said that they are sure."""
+    async def over(request: Request, task_id: str, end: Callable[[str, Somebody], Awaitable[None]]) -> Response:
         await hall.written(request)
         try:
             await hall.task(task_id)
-            await hall.reception.cancel(task_id, await hall.somebody(request))
+            await end(task_id, await hall.somebody(request))
         except Refusal as refusal:
             return hall.told(refusal)
         return Response(headers={"HX-Refresh": "true"})
 
+    @made.post("/task/{task_id}/cancel")
+    async def cancel(request: Request, task_id: str) -> Response:
+        """End it: its requestor or an operator, who have said that they are sure."""
+        return await over(request, task_id, hall.reception.cancel)
+
     @made.post("/task/{task_id}/close")
-    async def end(request: Request, task_id: str) -> Response:
+    async def close(request: Request, task_id: str) -> Response:
         """End what is trained without end, and keep its answer: its requestor or an operator."""
-        await hall.written(request)
-        try:
-            await hall.task(task_id)
-            await hall.reception.end(task_id, await hall.somebody(request))
-        except Refusal as refusal:
-            return hall.told(refusal)
-        return Response(headers={"HX-Refresh": "true"})
+        return await over(request, task_id, hall.reception.end)
 
     @made.get("/task/{task_id}/training.csv")
     async def course(task_id: str) -> Response:
