@@ -11,10 +11,9 @@ import pytest
 
 from thebes.tasks import registry
 from thebes.testing.coordinator import Front
-from thebes.testing.forms import filled
+from thebes.testing.forms import composing, filled, put_up, write
 from thebes.testing.peers import group_of
 
-HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 COLUMNS = {
     "age": {"type": "float", "description": "years"},
     "town": {"type": "string", "description": ""},
@@ -64,25 +63,8 @@ FORM = {
 
 @pytest.fixture
 def front(tmp_path: Path) -> Iterator[Front]:
-    with Front(tmp_path / "home") as made:
-        tables = {"hall": {"description": "", "columns": COLUMNS}}
-        made.client.post("/api/schema", json={"app": "town", "tables": tables}, headers=made.admin)
-        made.client.post("/sign-in", json={"token": made.admin_token}, headers=HERE)
+    with composing(tmp_path / "home", "town", "hall", COLUMNS) as made:
         yield made
-
-
-def write(front: Front, path: str, body: dict[str, Any]) -> str:
-    answer = front.client.post(path, json=body, headers=HERE)
-    assert answer.status_code == 200, answer.text
-    return str(answer.text)
-
-
-def put_up(front: Front, body: dict[str, Any]) -> dict[str, Any]:
-    """The document that was put up for this form."""
-    answer = front.client.post("/ask", json=body, headers=HERE)
-    assert "hx-redirect" in answer.headers, answer.text
-    document: dict[str, Any] = front.task(answer.headers["hx-redirect"].removeprefix("/task/"))["document"]
-    return document
 
 
 def test_a_published_table_becomes_a_model_that_keeps_learning(front: Front) -> None:

@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
+
+from thebes.testing.coordinator import Front
+
+HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
+
+
+@contextmanager
+def composing(folder: Path, app: str, table: str, columns: Mapping[str, Any]) -> Iterator[Front]:
+    """A coordinator with one published table, and its operator signed in to its pages."""
+    with Front(folder) as made:
+        tables = {table: {"description": "", "columns": columns}}
+        made.client.post("/api/schema", json={"app": app, "tables": tables}, headers=made.admin)
+        made.client.post("/sign-in", json={"token": made.admin_token}, headers=HERE)
+        yield made
+
+
+def write(front: Front, path: str, body: dict[str, Any]) -> str:
+    """What a page answers to a form."""
+    answer = front.client.post(path, json=body, headers=HERE)
+    assert answer.status_code == 200, answer.text
+    return str(answer.text)
+
+
+def put_up(front: Front, body: dict[str, Any]) -> dict[str, Any]:
+    """The document that was put up for this form."""
+    answer = front.client.post("/ask", json=body, headers=HERE)
+    assert "hx-redirect" in answer.headers, answer.text
+    document: dict[str, Any] = front.task(answer.headers["hx-redirect"].removeprefix("/task/"))["document"]
+    return document
 
 
 def filled(page: str) -> dict[str, Any]:
