@@ -24,7 +24,7 @@ from thebes.coordinator.clock import Clock
 from thebes.coordinator.database import Database
 from thebes.coordinator.schema import USER
 from thebes.privacy.faults import Mistake
-from thebes.wire.refusals import Conflict, NotFound, NotSignedIn
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound, NotSignedIn
 
 LIFE = timedelta(minutes=15)
 LONGEST_NAME = 64
@@ -185,3 +185,9 @@ class Accounts:
     def _found(self, name: str) -> tuple[str, Role, bool] | None:
         row = self._database.read(lambda c: c.execute(select(USER).where(USER.c.name == name)).first())
         return None if row is None else (row.password, Role(row.role), bool(row.disabled))
+
+
+def operates(asking: Somebody) -> None:
+    """Refuse everybody but operators."""
+    if asking.role is not Role.OPERATOR:
+        raise NotAllowed("only operators see and change users and groups")

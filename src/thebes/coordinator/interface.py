@@ -176,17 +176,17 @@ def _groups(app: FastAPI, reception: Reception) -> None:
     @app.get("/api/group", responses=_says())
     async def groups() -> list[m.Group]:
         """Every group with its newest epoch."""
-        return JSONResponse(await reception.groups())  # type: ignore[return-value]
+        return JSONResponse(await reception.groups.all())  # type: ignore[return-value]
 
     @app.get("/api/group/{name}", responses=_says(404))
     async def group(name: Group, epoch: Annotated[str | None, Query(pattern=GROUP_NAME)] = None) -> m.Group:
         """What is public of a group's epoch; without one, of its newest."""
-        return JSONResponse(await reception.group(name, epoch))  # type: ignore[return-value]
+        return JSONResponse(await reception.groups.group(name, epoch))  # type: ignore[return-value]
 
     @app.post("/api/group/{name}/enrol", responses=_says(403, 404, 409, 413))
     async def enrol(name: Group, body: m.Enrolling) -> m.Enrolled:
         """The authority's answer to whoever it gave a code; the same request again gets the same."""
-        epoch, response = await reception.enrol(name, body.code, body.request, body.epoch)
+        epoch, response = await reception.groups.enrol(name, body.code, body.request, body.epoch)
         return m.Enrolled(epoch=epoch, response=response)
 
 

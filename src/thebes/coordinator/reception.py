@@ -10,22 +10,23 @@ import asyncio
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from thebes.coordinator.accounts import Accounts, Role, Somebody, User
+from thebes.coordinator.accounts import Accounts, Role, Somebody, User, operates
 from thebes.coordinator.admission import Admission, Shown
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.closing import setting
 from thebes.coordinator.database import Database
 from thebes.coordinator.examining import Arrival, Phase, Sent
-from thebes.coordinator.groups import Admitted, Groups
+from thebes.coordinator.groups import Groups
 from thebes.coordinator.home import Home
 from thebes.coordinator.intake import Intake
 from thebes.coordinator.keys import TaskKey, place_of_snapshot
+from thebes.coordinator.membership import Membership
 from thebes.coordinator.records import most_bytes
 from thebes.coordinator.states import Status
 from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_part
@@ -37,7 +38,6 @@ from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.packets import parts_of, phase_of
 from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Trained, Wait
-from thebes.tokens.parameters import PRIVATE
 from thebes.wire import log
 from thebes.wire.groups import GroupRecord
 from thebes.wire.refusals import Busy, Conflict, NotAllowed, NotFound, NotSignedIn
@@ -74,6 +74,7 @@ class Reception:
         self._intake = Intake(self.store)
         self._admission = Admission()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
+        self.groups = Membership(self.register, readers=self._readers, intake=self._intake)
         self._passwords = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
         self._public: OrderedDict[str, Public] = OrderedDict()
@@ -255,7 +256,7 @@ class Reception:
 
         def work() -> None:
             standing = self.store.standing(task_id)
-            if asking.role is not Role.OPERATOR and asking.name != standing.requestor:
+            if not _may_end(standing, asking):
                 raise NotAllowed("only the task's requestor or an operator cancels it")
             self.store.cancel(task_id)
             self._phases.pop(task_id, None)
@@ -357,59 +358,6 @@ class Reception:
         if not past_part(self._database, task_id, part):
             raise Mistake("part", "is not a part of this task")
 
-    # --- groups -----------------------------------------------------------------------------------------
-
-    async def group(self, name: str, epoch: str | None = None) -> dict[str, Any]:
-        """What is public of a group's epoch, by default of its newest."""
-        return await self._in_reader(lambda: self._told(self.register.record(name, epoch)))
-
-    async def groups(self) -> list[dict[str, Any]]:
-        """Every group with its newest epoch."""
-
-        def work() -> list[dict[str, Any]]:
-            newest = {record.name: record for record in reversed(self.register.all())}
-            return [self._told(newest[name]) for name in sorted(newest)]
-
-        return await self._in_reader(work)
-
-    async def published_groups(self) -> list[dict[str, Any]]:
-        """Every epoch that a task may name, the newest of a group first: without the list of its members."""
-
-        def work() -> list[dict[str, Any]]:
-            frozen = [record for record in self.register.all() if record.frozen]
-            return [{"name": record.name, "epoch": record.epoch, "size": record.size} for record in frozen]
-
-        return await self._in_reader(work)
-
-    async def enrol(self, name: str, code: str, request: str, epoch: str | None) -> tuple[str, str]:
-        """(epoch, the authority's answer) for the holder of a code."""
-        return await self._in_reader(lambda: self.register.enrol(name, code, request, epoch=epoch))
-
-    async def create_group(
-        self, name: str, minimum: int, epoch: str | None, asking: Somebody, *, names: str = PRIVATE
-    ) -> GroupRecord:
-        """A new group or epoch: operators."""
-        _operates(asking)
-        return await self._intake.change(lambda: self.register.create(name, minimum=minimum, epoch=epoch, names=names))
-
-    async def admit(self, name: str, identities: Sequence[str], epoch: str, asking: Somebody) -> dict[str, str]:
-        """One-time codes for people who may enrol: operators."""
-        _operates(asking)
-        return await self._intake.change(lambda: self.register.admit(name, identities, epoch=epoch))
-
-    async def publish_group(self, name: str, epoch: str, asking: Somebody) -> GroupRecord:
-        """Freeze an epoch: operators."""
-        _operates(asking)
-        return await self._intake.change(lambda: self.register.publish(name, epoch=epoch))
-
-    async def admitted(self, name: str, epoch: str, asking: Somebody) -> list[Admitted]:
-        """Who may enrol, and who has: operators."""
-        _operates(asking)
-        return await self._in_reader(lambda: self.register.admitted(name, epoch))
-
-    def _told(self, record: GroupRecord) -> dict[str, Any]:
-        return {**record.as_json(), "epochs": self.register.epochs(record.name)}
-
     def _record(self, document: PeopleDocument) -> GroupRecord:
         return self.register.record(document.group or "", document.epoch)
 
@@ -437,23 +385,23 @@ class Reception:
 
     async def users(self, asking: Somebody) -> list[User]:
         """Everybody with a password, by name."""
-        _operates(asking)
+        operates(asking)
         return await self._in_reader(self.accounts.users)
 
     async def add_user(self, name: str, password: str, role: Role, asking: Somebody) -> None:
         """Let somebody in by a name that is free and a password."""
-        _operates(asking)
+        operates(asking)
         async with self._passwords:
             await self._in_reader(lambda: self.accounts.add(name, password, role))
 
     async def disable_user(self, name: str, asking: Somebody) -> None:
         """Let somebody in no longer."""
-        _operates(asking)
+        operates(asking)
         await self._in_reader(lambda: self.accounts.disable(name))
 
     async def grant(self, name: str, role: Role, asking: Somebody) -> None:
         """Give a user another role; a disabled one may come in again."""
-        _operates(asking)
+        operates(asking)
         await self._in_reader(lambda: self.accounts.grant(name, role))
 
     async def log(self, after: int) -> dict[str, Any]:
@@ -556,11 +504,6 @@ def _trained(new: NewTask, aggregator: Trained) -> NewTask:
 def _may_end(standing: Standing, asking: Somebody) -> bool:
     """Whether this is the task's requestor or an operator."""
     return asking.role is Role.OPERATOR or asking.name == standing.requestor
-
-
-def _operates(asking: Somebody) -> None:
-    if asking.role is not Role.OPERATOR:
-        raise NotAllowed("only operators see and change users and groups")
 
 
 def _has(document: PeopleDocument, part: str) -> bool:

@@ -111,7 +111,7 @@ def routes(hall: Hall) -> APIRouter:
             "published": {
                 f"{group['name']}/{group['epoch']}": f"{group['name']}, epoch {group['epoch']}: "
                 f"{plural(group['size'], 'member')}"
-                for group in await reception.published_groups()
+                for group in await reception.groups.published()
             },
             "statistics": await asyncio.to_thread(_statistics),
         }
@@ -144,7 +144,7 @@ def routes(hall: Hall) -> APIRouter:
         if not found["problems"]:
             checked: Any = await asyncio.to_thread(registry.check, found["document"])
             rehearsed = _not_rehearsed(checked)
-            careful = cautions(checked, draft, await reception.schemas(), await reception.published_groups())
+            careful = cautions(checked, draft, await reception.schemas(), await reception.groups.published())
         return hall.part(
             "verdict.html",
             found=found,

@@ -23,12 +23,12 @@ def routes(hall: Hall) -> APIRouter:
 
     async def listed(visitor: Visitor, words: str = "", good: bool = False) -> dict[str, Any]:
         epochs = []
-        for group in await reception.groups():
+        for group in await reception.groups.all():
             for epoch in group["epochs"]:
-                told = group if epoch == group["epoch"] else await reception.group(group["name"], epoch)
+                told = group if epoch == group["epoch"] else await reception.groups.group(group["name"], epoch)
                 people = []
                 if visitor.operates and visitor.somebody is not None and not told["frozen"]:
-                    people = await reception.admitted(told["name"], epoch, visitor.somebody)
+                    people = await reception.groups.admitted(told["name"], epoch, visitor.somebody)
                 epochs.append({**told, "people": people})
         return {"groups": epochs, "visitor": visitor, "words": words, "good": good, "codes": {}}
 
@@ -60,7 +60,7 @@ def routes(hall: Hall) -> APIRouter:
             if not isinstance(minimum, int) or isinstance(minimum, bool):
                 raise Mistake("minimum", "must be a whole number")
             names = text(body, "names") or PRIVATE
-            record = await reception.create_group(text(body, "name"), minimum, epoch, asking, names=names)
+            record = await reception.groups.create(text(body, "name"), minimum, epoch, asking, names=names)
             return f"The group {record.name} has the epoch {record.epoch} now. Admit its members.", {}
 
         return await done(request, work)
@@ -72,8 +72,8 @@ def routes(hall: Hall) -> APIRouter:
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, dict[str, str]]:
             people = [line.strip() for line in text(body, "people").splitlines() if line.strip()]
             name, epoch = text(body, "name"), text(body, "epoch")
-            before = {each.identity for each in await reception.admitted(name, epoch, asking)}
-            codes = await reception.admit(name, people, epoch, asking)
+            before = {each.identity for each in await reception.groups.admitted(name, epoch, asking)}
+            codes = await reception.groups.admit(name, people, epoch, asking)
             again = ", ".join(identity for identity in codes if identity in before)
             ended = f" What was given before to {again} no longer works." if again else ""
             return f"Hand each code to that person only. They are not shown again.{ended}", codes
@@ -85,7 +85,7 @@ def routes(hall: Hall) -> APIRouter:
         """Frozen from now on."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, dict[str, str]]:
-            record = await reception.publish_group(text(body, "name"), text(body, "epoch"), asking)
+            record = await reception.groups.publish(text(body, "name"), text(body, "epoch"), asking)
             return f"{record.name}, epoch {record.epoch}, is published with {record.size} members.", {}
 
         return await done(request, work)
