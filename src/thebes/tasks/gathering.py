@@ -6,8 +6,6 @@ at the deadline with fewer the task expires and nothing is released. Closing dep
 
 from __future__ import annotations
 
-import io
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,8 +21,7 @@ from thebes.tasks.document import SERVER_FLOOR, PeopleDocument
 from thebes.tasks.packets import part_of, partition_of, parts_of
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Closed, Setting, State, TaskClosed, Wait
-
-Arrays = dict[str, NDArray[np.generic]]
+from thebes.tasks.snapshots import Arrays, packed, unpacked
 
 
 class Gathering(ABC):
@@ -202,19 +199,12 @@ class Gathering(ABC):
             "facts": facts,
             "release": None if self._release is None else self._release.as_json(),
         }
-        buffer = io.BytesIO()
-        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        np.savez(buffer, allow_pickle=False, header=text, **{f"a.{name}": array for name, array in arrays.items()})
-        return buffer.getvalue()
+        return packed(header, arrays)
 
     def restore(self, snapshot: bytes) -> None:
         from thebes.tasks.reading import release_from_json
 
-        with np.load(io.BytesIO(snapshot), allow_pickle=False) as stored:
-            header = json.loads(stored["header"].tobytes())
-            arrays = {name[2:]: stored[name] for name in stored.files if name.startswith("a.")}
-        if header["digest"] != self.document.digest:
-            raise Mistake("snapshot", "belongs to another document")
+        header, arrays = unpacked(snapshot, self.document.digest)
         self.state = State(header["state"])
         self.phase = header["phase"]
         self.counts = header.get("counts") or [header["accepted"]]  # as it was before there were packets

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.gathering import Arrays, Gathering
+from thebes.tasks.gathering import Gathering
 from thebes.tasks.shape import State
+from thebes.tasks.snapshots import Arrays
 from thebes.tasks.trusted import TrustedDocument, layout_of
 
 

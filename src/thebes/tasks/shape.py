@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
+from thebes.data.schema import Schema
+from thebes.data.table import Table
 from thebes.privacy import exact
 from thebes.privacy.faults import Refusal
 from thebes.privacy.guarantees import Price
@@ -80,13 +82,15 @@ class Setting:
     """What an aggregator is told by the role that runs it; everything else is in the document.
 
     `unit` is what admission proves. `group_size` is the published number of registered owners where there is
-    a group. `simulated` marks declared people.
+    a group. `simulated` marks declared people. `sites` are those that are asked, where institutions answer, each with
+    the schema it declares.
     """
 
     unit: Unit
     randomness: Randomness
     group_size: int | None = None
     simulated: bool = False
+    sites: Mapping[str, Schema] = field(default_factory=dict)
 
 
 class Claim(Protocol):
@@ -247,6 +251,41 @@ class Trained(Aggregator, Protocol):
 
     def joined(self, theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
         """`theirs` and everything that came to `mine` since it was `before`: what several processes know together."""
+        ...
+
+
+class Convened(Aggregator, Protocol):
+    """What an aggregator has besides where institutions answer, each known by its name: a slot is a site, and a peer
+    partition of its own."""
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Who will not answer this phase, and why."""
+        ...
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Who has neither answered this phase nor been excused."""
+        ...
+
+    def excuse(self, site: str, why: str) -> None:
+        """Go on without a site in this phase: it refused, failed, or took too long."""
+        ...
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is, in public figures, for a live view."""
+        ...
+
+
+class SiteOwner(Protocol):
+    """The half that computes on an institution's rows: its table is read-only and clips by itself."""
+
+    def contribute(
+        self, document: Any, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
+    ) -> Contributions: ...
+
+    def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout:
+        """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
 
 

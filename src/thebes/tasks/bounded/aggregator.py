@@ -18,8 +18,9 @@ from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.bounded.release import RowsRelease
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE, Range, Values
-from thebes.tasks.gathering import Arrays, Gathering
+from thebes.tasks.gathering import Gathering
 from thebes.tasks.shape import Setting
+from thebes.tasks.snapshots import Arrays
 
 
 class BoundedAggregator(Gathering):

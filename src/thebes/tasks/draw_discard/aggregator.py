@@ -22,9 +22,10 @@ from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import LANE, VERSION, WEIGHTS, plan
 from thebes.tasks.draw_discard.release import Standing, released
-from thebes.tasks.gathering import Arrays, Gathering
+from thebes.tasks.gathering import Gathering
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed, Wait
+from thebes.tasks.snapshots import Arrays
 
 
 class DrawDiscardAggregator(Gathering):

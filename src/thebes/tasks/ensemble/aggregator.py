@@ -21,10 +21,11 @@ from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.ensemble.model import Member, described
 from thebes.tasks.ensemble.release import EnsembleRelease
 from thebes.tasks.ensemble.searching import Search
-from thebes.tasks.gathering import Arrays, Gathering
+from thebes.tasks.gathering import Gathering
 from thebes.tasks.packets import drawn, parts_of
 from thebes.tasks.release import LEVEL
 from thebes.tasks.shape import Ask, Closed, Setting, Wait
+from thebes.tasks.snapshots import Arrays
 
 
 class EnsembleAggregator(Gathering):

@@ -19,11 +19,12 @@ from thebes.privacy.promise import Adjacency
 from thebes.tasks.accompanying import WORKED
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
-from thebes.tasks.gathering import Arrays, Gathering
+from thebes.tasks.gathering import Gathering
 from thebes.tasks.gradient.kind import GradientDocument
 from thebes.tasks.gradient.network import REPORT, facts, network
 from thebes.tasks.gradient.release import NetworkRelease
 from thebes.tasks.shape import Setting
+from thebes.tasks.snapshots import Arrays
 
 _AT_ONCE = 2**22
 

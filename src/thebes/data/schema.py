@@ -1,0 +1,162 @@
+"""What the rows of a data set are: columns with declared bounds, and who one person is among them.
+
+Everything a sensitivity needs is public and written here by whoever keeps the rows; nothing of it is read off the
+data. What a row holds beyond a bound counts as the bound, what is in no declared value counts as missing.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from thebes.data.store.declaration import MOST_COLUMNS
+from thebes.privacy.faults import Mistake
+from thebes.privacy.grid import Grid
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.stability import Change
+
+MOST_ROWS = 10_000  #: of one person that may count
+MOST_VALUES = 10_000
+COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
+TYPES = ("integer", "float", "string", "boolean", "timestamp")
+
+Scalar = bool | int | float | str
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Column(_Strict):
+    """One column. Numbers that are summed need `low` and `high`; what is grouped by needs `values`. `key` marks the
+    column that says who a row is about; it is never shown and never asked for."""
+
+    type: Literal["integer", "float", "string", "boolean", "timestamp"]
+    low: float | None = None
+    high: float | None = None
+    values: tuple[Scalar, ...] | None = Field(default=None, min_length=1, max_length=MOST_VALUES)
+    key: bool = False
+    description: str = Field(default="", max_length=2000)
+
+    @field_validator("low", "high", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _from_list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.low is None) != (self.high is None):
+            raise ValueError("low and high go together")
+        if self.low is not None and self.high is not None:
+            if self.type not in ("integer", "float"):
+                raise ValueError("low and high are for numbers")
+            Grid(self.low, self.high)
+        if self.values is not None:
+            if self.low is not None:
+                raise ValueError("has either low and high or values, not both")
+            if len({str(value) for value in self.values}) != len(self.values):
+                raise ValueError("values must differ from each other, also when they are written as text")
+        if self.key and (self.low is not None or self.values is not None):
+            raise ValueError("a key says who somebody is: it has no bounds and no values")
+        return self
+
+    @property
+    def ranged(self) -> bool:
+        """Whether it is a number in bounds."""
+        return self.low is not None
+
+    def grid(self, bits: int) -> Grid:
+        """The steps in which this number is counted."""
+        assert self.low is not None  # noqa: S101
+        assert self.high is not None  # noqa: S101
+        return Grid(self.low, self.high, bits)
+
+
+class Schema(_Strict):
+    """The columns of a data set and its unit. Of one person at most `max_rows_per_unit` rows count."""
+
+    unit: Literal["person", "event"]
+    max_rows_per_unit: int = Field(default=1, ge=1, le=MOST_ROWS)
+    time: str | None = None  #: the column that says when; of too many rows the latest count
+    columns: dict[str, Column] = Field(min_length=1, max_length=MOST_COLUMNS)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        import re
+
+        keys = [name for name, column in self.columns.items() if column.key]
+        if any(re.match(COLUMN_NAME, name) is None for name in self.columns):
+            raise ValueError("a column's name is a letter, then up to 62 letters, digits or underscores")
+        if len({name.lower() for name in self.columns}) != len(self.columns):
+            raise ValueError("two columns have the same name but for its case")
+        if len(keys) > 1:
+            raise ValueError("only one column can be the key")
+        if self.unit == "person" and not keys and self.max_rows_per_unit > 1:
+            raise ValueError("with several rows of one person a column must be the key that says whose a row is")
+        if self.unit == "event" and self.max_rows_per_unit != 1:
+            raise ValueError("an event is one row; max_rows_per_unit is for persons")
+        if self.time is not None and self.time not in self.columns:
+            raise ValueError("time must name one of the columns")
+        return self
+
+    @property
+    def key(self) -> str | None:
+        """The column that says whose a row is; without one every row is a unit of its own."""
+        return next((name for name, column in self.columns.items() if column.key), None)
+
+    @property
+    def change(self) -> Change:
+        """What one person more or less may change: the one thing every sensitivity here starts from."""
+        return Change(Adjacency.ADD_REMOVE_ONE, self.max_rows_per_unit, Unit(self.unit))
+
+    def column(self, name: str, field: str = "column") -> Column:
+        """A column that may be asked for; `field` is the document's field that names it."""
+        found = self.columns.get(name)
+        if found is None or found.key:
+            raise Mistake(field, f"names {name[:63]!r}, which the data set does not offer")
+        return found
+
+    def shown(self) -> dict[str, Any]:
+        """As JSON, for whoever may ask: without the key."""
+        body = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        body["columns"] = {name: column for name, column in body["columns"].items() if name != self.key}
+        return {"max_rows_per_unit": self.max_rows_per_unit, **body}
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, so that `schema_of` reads the same again."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def schema_of(body: Mapping[str, Any]) -> Schema:
+    """Read a schema, or refuse it naming the field at fault."""
+    try:
+        return Schema.model_validate(dict(body))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "schema"
+        raise Mistake(where[:120], first["msg"].removeprefix("Value error, ")) from None
+
+
+def read_schema(path: Path) -> dict[str, Any]:
+    """The object in a schema file: TOML, or JSON where its name says so."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise Mistake("--schema", f"cannot read {path}: {type(error).__name__}") from None
+    try:
+        body = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise Mistake("--schema", f"{path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
+    if not isinstance(body, dict):
+        raise Mistake("--schema", f"{path} must hold an object")
+    return body

@@ -1,0 +1,96 @@
+"""A data set as the code of a task sees it: whole-number sums over its rows, or its columns as numbers.
+
+What must stay true, whichever engine reads the rows: a row is clamped and rounded by itself before anything is summed,
+of one person at most the declared number of rows counts, and nothing is written. Sums are of whole numbers, so every
+engine gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.filter import Filter
+from thebes.data.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How rows are told apart by one column: by its declared values, or by the bins between `edges` of a range (the
+    first and last edge are the bounds). A row that is in none of the cells is left out."""
+
+    column: str
+    values: tuple[bool | int | float | str, ...] | None = None
+    edges: tuple[float, ...] | None = None
+
+    @property
+    def cells(self) -> int:
+        return len(self.values) if self.values is not None else len(self.edges or ()) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """How a row shares out steps = 2^bits tokens by one column. With t its value's own step (0 to steps), of degree 1
+    the places get steps - t and t; of degree 2 the last gets t^2 / steps, the middle one 2t(steps - t) / steps, both
+    rounded down, and the first what is left. The places of one column always add up to `steps`."""
+
+    column: str
+    degree: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One whole number for each row: the product of its factors, which is 1 without any."""
+
+    factors: tuple[Factor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What is summed: every term over the rows of every cell of the axes (in row-major order of their cells). A row
+    counts where `where` is true and every column that is named has a value."""
+
+    terms: tuple[Term, ...]
+    bits: int = 16
+    axes: tuple[Axis, ...] = ()
+    where: Filter | None = None
+
+    @property
+    def cells(self) -> int:
+        return int(np.prod([axis.cells for axis in self.axes], dtype=np.int64)) if self.axes else 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that a row must have."""
+        named = [axis.column for axis in self.axes] + [f.column for term in self.terms for f in term.factors]
+        return tuple(dict.fromkeys(named))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows: `numbers` has one column for each that was asked for, within its bounds (a value's number in its
+    declared values where it has those); `people` says whose each row is, by numbers that mean nothing elsewhere.
+    Rows of one person lie together and in one batch."""
+
+    numbers: NDArray[np.float64]
+    people: NDArray[np.int64]
+
+
+class Table(Protocol):
+    """One data set, read-only."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def sums(self, wanted: Sums) -> NDArray[np.int64]:
+        """One row of totals for each cell, one column for each term; clamped to what fits into 62 bits."""
+        ...
+
+    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+        """The rows that have all of these columns, person after person, about `rows` at a time."""
+        ...

@@ -1,0 +1,250 @@
+"""The part of every aggregator that is the same where institutions answer: each is known by name, k of n are enough.
+
+A phase closes when every site that was asked has answered or was excused. With fewer answers than are needed the task
+ends without a release. Who did not answer is named in the release, with the reason.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.tasks.contributions import Contributions, Layout, checked
+from thebes.tasks.packets import part_of
+from thebes.tasks.release import Release
+from thebes.tasks.shape import Ask, Closed, Setting, State, TaskClosed, Wait
+from thebes.tasks.sites import SiteDocument, differing
+from thebes.tasks.snapshots import Arrays, packed, unpacked
+
+LONGEST_REASON = 300
+
+
+class Convening(ABC):
+    """An aggregator of a document that sites answer. A kind says what it wants, hears it and concludes."""
+
+    together = None
+    endless = False
+
+    def __init__(self, document: SiteDocument, setting: Setting) -> None:
+        self.document = document
+        self.setting = setting
+        self.state = State.OPEN
+        self.phase = 0
+        self.sites = tuple(sorted(setting.sites))
+        self.answered: list[str] = []  #: in this phase
+        self.missing: dict[str, str] = {}
+        self._needed = document.needed(len(self.sites))
+        self._digest = document.digest
+        self._release: Release | None = None
+        self._compare()
+
+    # --- what a kind adds -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def layout(self, part: str, partition: int = 0) -> Layout: ...
+
+    def examine(self, contributions: Contributions) -> Contributions:
+        """Refuse what no honest site could have sent, naming the field; nothing is heard yet."""
+        return checked(self.layout(contributions.part, contributions.partition), contributions)
+
+    @abstractmethod
+    def hear(self, site: str, contributions: Contributions) -> None:
+        """Take in a checked answer to the current phase."""
+
+    @abstractmethod
+    def conclude(self) -> Release | None:
+        """End the current phase: the release so far, or None where only a later phase has one."""
+
+    @abstractmethod
+    def memory(self) -> tuple[dict[str, Any], Arrays]:
+        """Everything heard that is still needed, as JSON and arrays."""
+
+    @abstractmethod
+    def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """The inverse of `memory`."""
+
+    def payload(self, site: str) -> dict[str, Any]:
+        """What the ask says in this phase, beyond its part."""
+        return {}
+
+    def finished(self) -> bool:
+        """Whether the phase that was just concluded was the last; a kind may stop early."""
+        return self.phase + 1 >= self.document.phases
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is, in public figures."""
+        return {"phase": self.phase, "phases": self.document.phases, "answered": list(self.answered)}
+
+    # --- what every release of such a task says ---------------------------------------------------------
+
+    @property
+    def unit(self) -> Unit:
+        """The weakest unit among the sites that are asked: one of them counting rows makes it rows."""
+        units = {Unit(schema.unit) for schema in self.setting.sites.values()}
+        return Unit.PERSON if units == {Unit.PERSON} else Unit.EVENT
+
+    @property
+    def trust(self) -> str:
+        """Who must keep their word: each site at least, because it sees the rows."""
+        return "server" if self.document.noise == "coordinator" else "site"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every certificate of such a task must also say."""
+        said = ["Each site's promise stands by itself: somebody whose rows lie at m sites pays m times."]
+        if self.document.noise == "coordinator":
+            said.append("The coordinator saw each site's exact totals and added the noise once.")
+        return tuple(said)
+
+    @property
+    def coverage(self) -> dict[str, Any]:
+        """Who is in the answer, and who is not, for which reason."""
+        return {"answered": sorted(self.answered), "missing": dict(sorted(self.missing.items()))}
+
+    # --- the shape --------------------------------------------------------------------------------------
+
+    @property
+    def part(self) -> str:
+        return part_of(self.phase)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.part,)
+
+    @property
+    def wanted(self) -> int:
+        return max(1, len(self.sites))
+
+    @property
+    def least(self) -> int:
+        return self._needed
+
+    @property
+    def partitions(self) -> int:
+        return max(1, len(self.sites))
+
+    def partition(self, slot: str) -> int:
+        """A site is a partition of its own."""
+        if slot not in self.sites:
+            raise Mistake("site", "is not one that this task asks")
+        return self.sites.index(slot)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        return tuple(site for site in self.sites if site not in self.answered and site not in self.missing)
+
+    def quote(self, public_state: Mapping[str, Any] | None = None) -> Price:
+        return Price(self.document.epsilon, self.document.delta, self.unit)
+
+    def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
+        if self.state is not State.OPEN:
+            return Closed()
+        partition = self.partition(slot)
+        if slot not in self.awaited:
+            return Wait(1.0)
+        return Ask(self._ask_id(partition), self.part, self.phase, self.payload(slot), None, partition)
+
+    def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
+        """Whether this is what the site is asked now."""
+        return self.state is State.OPEN and slot in self.awaited and ask_id == self._ask_id(self.partition(slot))
+
+    def _ask_id(self, partition: int) -> str:
+        return f"{self._digest[:16]}.{self.phase}.{partition}"
+
+    def accept(self, contributions: Contributions) -> None:
+        if self.state is not State.OPEN or contributions.part != self.part:
+            raise TaskClosed("this phase of the task is closed; nothing was taken")
+        if not 0 <= contributions.partition < len(self.sites) or contributions.count != 1:
+            raise Mistake("partition", "is not one of this task's sites")
+        site = self.sites[contributions.partition]
+        if site not in self.awaited:
+            raise TaskClosed("this site has answered this phase, or is no longer waited for; nothing was taken")
+        self.hear(site, self.examine(contributions))
+        self.answered.append(site)
+
+    def excuse(self, site: str, why: str) -> None:
+        if site not in self.sites:
+            raise Mistake("site", "is not one that this task asks")
+        if site not in self.answered:
+            self.missing[site] = why[:LONGEST_REASON]
+
+    def advance(self, now: datetime, absent: int = 0) -> None:
+        """End the phase once nobody is waited for. `absent` is for people; sites are excused by name."""
+        deadline = self.document.deadline
+        if self.state is not State.OPEN:
+            return
+        if deadline is not None and now >= deadline:
+            for site in self.awaited:
+                self.excuse(site, "had not answered when the task expired")
+        if self.awaited:
+            return
+        if len(self.answered) < max(1, self._needed):
+            self.state = State.EXPIRED
+            return
+        self._release = self.conclude() or self._release
+        if self.finished():
+            self.state = State.DONE
+            return
+        self.phase += 1
+        self.answered, self.missing = [], {}
+        self._compare()
+
+    def close(self) -> None:
+        raise Mistake("type", "is a kind that ends by itself; cancel the task instead")
+
+    def expect(self, count: int) -> None:
+        """In simulation only: everybody who is there answers."""
+        if not self.setting.simulated:
+            raise Fault("only a simulated task may replace its document's min_sites")
+        self._needed = count
+
+    def release(self) -> Release | None:
+        return self._release
+
+    def snapshot(self) -> bytes:
+        facts, arrays = self.memory()
+        header = {
+            "digest": self.document.digest,
+            "state": str(self.state),
+            "phase": self.phase,
+            "sites": list(self.sites),
+            "answered": self.answered,
+            "missing": self.missing,
+            "facts": facts,
+            "release": None if self._release is None else self._release.as_json(),
+        }
+        return packed(header, arrays)
+
+    def restore(self, snapshot: bytes) -> None:
+        from thebes.tasks.reading import release_from_json
+
+        header, arrays = unpacked(snapshot, self.document.digest)
+        if tuple(header["sites"]) != self.sites:
+            raise Mistake("snapshot", "belongs to other sites")
+        self.state, self.phase = State(header["state"]), header["phase"]
+        self.answered, self.missing = list(header["answered"]), dict(header["missing"])
+        self._release = None if header["release"] is None else release_from_json(header["release"])
+        self.remember(header["facts"], arrays)
+
+    def _compare(self) -> None:
+        """Go on without the sites whose columns are declared differently from those of most."""
+        schemas = self.setting.sites
+        if len(schemas) < 2:
+            return
+        alike = {
+            site: sum(differing(schema, other, self.document.columns) is None for other in schemas.values())
+            for site, schema in schemas.items()
+        }
+        model = schemas[max(sorted(alike), key=lambda site: alike[site])]
+        for site, schema in schemas.items():
+            why = differing(model, schema, self.document.columns)
+            if why is not None:
+                self.excuse(site, why)
