@@ -181,13 +181,25 @@ def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
     return Frame(body, arrays)
 
 
-def _header(raw: bytes) -> tuple[dict[str, Any], list[Any]]:
+def read_object(raw: bytes) -> dict[str, Any]:
+    """A JSON object from anybody, read as strictly as a frame's header: no name twice, every number finite."""
+    message = _parsed(raw)
+    if not isinstance(message, dict):
+        _refuse("is not an object")
+    return message
+
+
+def _parsed(raw: bytes) -> object:
     try:
-        header = json.loads(
+        return json.loads(
             raw.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
         )
     except (ValueError, RecursionError):
-        _refuse("has a header that is not JSON")
+        _refuse("holds what is not JSON")
+
+
+def _header(raw: bytes) -> tuple[dict[str, Any], list[Any]]:
+    header = _parsed(raw)
     if not isinstance(header, dict) or set(header) != {"body", "fields"}:
         _refuse("has a header without body and fields")
     body, fields = header["body"], header["fields"]

@@ -1,0 +1,284 @@
+"""The link between a coordinator and a site: envelopes, the pieces in which they travel, and the pipe between a site's
+two processes.
+
+What must stay true: the reader trusts nothing; what it keeps of messages that are not whole yet is bounded; a message
+is handed on only if its SHA-256 is the one that every piece of it told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from thebes.wire import frames
+from thebes.wire.refusals import Malformed, TooLarge
+
+SERVICE = "thebes.Link"
+METHOD = "Connect"  #: of raw bytes both ways, opened by the site
+PATH = f"/{SERVICE}/{METHOD}"
+PIECE_BYTES = 2**20
+MOST_BYTES = 2**29  #: of one envelope
+MOST_TEXT = 2**24  #: of one that has no arrays
+MOST_OPEN = 16  #: messages of one reader that are not whole yet
+_LONGEST_ID = 200
+
+_HEAD = struct.Struct(">4sHQQ32s")  # magic, length of the id, offset, total, SHA-256 of the whole
+_MAGIC = b"THL1"
+_LENGTH = struct.Struct(">I")
+#: a message that a reader takes is at most this long with its piece's head
+LARGEST_PIECE = PIECE_BYTES + _HEAD.size + _LONGEST_ID
+
+
+class Word(StrEnum):
+    """What an envelope's `kind` says. The first five come from the coordinator, the others answer under the same id."""
+
+    DESCRIBE = "describe"
+    ASK = "ask"
+    CLOSED = "closed"
+    PING = "ping"
+    REFUSED = "refused"  # the last word to a site that may not take part, with the `reason`
+    DESCRIBED = "described"
+    CONTRIBUTION = "contribution"
+    REFUSAL = "refusal"
+    NOTED = "noted"
+    PONG = "pong"
+
+
+class Code(StrEnum):
+    """Why a site says no to an ask."""
+
+    POLICY = "policy"
+    BUDGET = "budget"
+    DATASET = "dataset"
+    SCHEMA = "schema"
+    DOCUMENT = "document"
+    BUSY = "busy"
+    DOWN = "down"
+    FAILED = "failed"
+
+
+class Oversized(TooLarge):
+    """A message of the link is longer than its reader takes; what is left of it is skipped."""
+
+    def __init__(self, message_id: str, most_bytes: int) -> None:
+        super().__init__(f"a message has more than the {most_bytes} bytes that are taken")
+        self.message_id = message_id
+        self.most_bytes = most_bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.message_id, self.most_bytes))
+
+
+def new_id() -> str:
+    """A name for a message that nobody used before."""
+    return secrets.token_hex(8)
+
+
+def write_envelope(message: Mapping[str, Any]) -> bytes:
+    """A message as bytes: a frame where its payload has long fields, else JSON."""
+    return frames.encode(message, worth=frames.SHORTEST)[0]
+
+
+def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
+    """The message in an envelope from anybody; whatever is not exactly one raises `Malformed`. Long fields of its
+    payload are arrays, or as JSON writes them."""
+    if body.startswith(frames.MAGIC):
+        message = frames.read(body, most_bytes=MOST_BYTES).message(arrays=arrays)
+    elif len(body) > MOST_TEXT:
+        _refuse(f"is larger than {MOST_TEXT} bytes and has no arrays")
+    else:
+        message = frames.read_object(body)
+    for name, longest in (("kind", 40), ("id", _LONGEST_ID)):
+        value = message.get(name)
+        if not isinstance(value, str) or not 0 < len(value) <= longest or not value.isascii():
+            _refuse(f"has no {name}")
+    return message
+
+
+def pieces(message_id: str, body: bytes) -> Iterator[bytes]:
+    """The body in pieces that can be told from those of other messages; an empty one in one piece."""
+    name, digest, view = message_id.encode("ascii"), hashlib.sha256(body).digest(), memoryview(body)
+    for offset in range(0, max(1, len(body)), PIECE_BYTES):
+        head = _HEAD.pack(_MAGIC, len(name), offset, len(body), digest)
+        yield b"".join((head, name, view[offset : offset + PIECE_BYTES]))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A message that is not whole yet."""
+
+    total: int
+    digest: bytes
+    skipped: bool = False
+    received: int = 0
+    hash: Any = field(default_factory=hashlib.sha256)
+    parts: list[memoryview] = field(default_factory=list)
+
+    def add(self, block: memoryview) -> None:
+        self.received += len(block)
+        if not self.skipped:
+            self.hash.update(block)
+            self.parts.append(block)
+
+
+class Assembly:
+    """Puts messages together again, several at once, each piece after piece. `allowed` says how many bytes a message
+    of that id may have; 0 refuses it as one that nobody waits for."""
+
+    def __init__(self, allowed: Callable[[str], int] = lambda _: MOST_BYTES, *, most_open: int = MOST_OPEN) -> None:
+        self._allowed = allowed
+        self._most_open = most_open
+        self._open: dict[str, _Open] = {}
+
+    def add(self, piece: bytes) -> tuple[str, bytes] | None:
+        """(id, body) of the message that this piece completes. `Malformed` ends the link; after `Oversized` the rest
+        of the message is skipped and the others go on."""
+        message_id, offset, total, digest, block = _parsed(piece)
+        known = self._open.get(message_id)
+        begun = known is not None
+        if known is None:
+            if offset != 0:
+                _refuse("has a piece without those before it")
+            if len(self._open) >= self._most_open:
+                _refuse(f"is one of more than {self._most_open} that are not whole")
+            most = min(self._allowed(message_id), MOST_BYTES)
+            known = _Open(total, digest, skipped=total > most)
+        elif (total, digest, offset) != (known.total, known.digest, known.received):
+            _refuse("has pieces that do not follow one another")
+        known.add(block)
+        if known.received < total:
+            self._open[message_id] = known
+        else:
+            self._open.pop(message_id, None)
+        if known.skipped:
+            if begun:
+                return None
+            raise Oversized(message_id, min(self._allowed(message_id), MOST_BYTES))
+        if known.received < total:
+            return None
+        if known.hash.digest() != digest:
+            _refuse("does not match its SHA-256")
+        return message_id, b"".join(known.parts)
+
+
+def _parsed(piece: bytes) -> tuple[str, int, int, bytes, memoryview]:
+    if not _HEAD.size < len(piece) <= LARGEST_PIECE:
+        _refuse("has a piece of no possible length")
+    magic, length, offset, total, digest = _HEAD.unpack_from(piece)
+    name, block = piece[_HEAD.size : _HEAD.size + length], memoryview(piece)[_HEAD.size + length :]
+    if magic != _MAGIC:
+        _refuse("does not start like a piece")
+    if not 0 < length <= _LONGEST_ID or len(name) != length or not name.isascii():
+        _refuse("has a piece without an id")
+    if len(block) != min(PIECE_BYTES, total - offset) or (total and offset >= total):
+        _refuse("has a piece of another length than it tells")
+    return name.decode("ascii"), offset, total, digest, block
+
+
+class Pipe:
+    """Envelopes over a socket between two processes of one machine, each after its length."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def over(cls, end: socket.socket) -> Pipe:
+        """Over one end of `socket.socketpair()`, which is the pipe's from now on."""
+        end.setblocking(False)
+        return cls(*await asyncio.open_connection(sock=end, limit=PIECE_BYTES))
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        await self.send_bytes(write_envelope(message))
+
+    async def receive(self, *, arrays: bool = True) -> dict[str, Any] | None:
+        """The next message; None when the other end has closed."""
+        body = await self.receive_bytes()
+        return None if body is None else read_envelope(body, arrays=arrays)
+
+    async def send_bytes(self, body: bytes) -> None:
+        """An envelope as it is. Returns when the other end keeps up; `ConnectionError` where there is none."""
+        _check_length(len(body))
+        async with self._turn:
+            self._writer.write(_LENGTH.pack(len(body)))
+            self._writer.write(body)
+            await self._writer.drain()
+
+    async def receive_bytes(self) -> bytes | None:
+        try:
+            head = await self._reader.readexactly(_LENGTH.size)
+            return await self._reader.readexactly(_check_length(_LENGTH.unpack(head)[0]))
+        except asyncio.IncompleteReadError as cut:
+            if cut.partial:
+                _refuse("is cut off")
+            return None
+        except ConnectionError:
+            return None
+
+    async def close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+class BlockingPipe:
+    """The same for a process without an event loop."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(True)
+        self._socket = end
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self.send_bytes(write_envelope(message))
+
+    def receive(self, *, arrays: bool = True) -> dict[str, Any] | None:
+        """The next message; None when the other end has closed."""
+        body = self.receive_bytes()
+        return None if body is None else read_envelope(body, arrays=arrays)
+
+    def send_bytes(self, body: bytes) -> None:
+        _check_length(len(body))
+        self._socket.sendall(_LENGTH.pack(len(body)))
+        self._socket.sendall(body)
+
+    def receive_bytes(self) -> bytes | None:
+        head = self._exactly(_LENGTH.size)
+        if not head:
+            return None
+        return self._exactly(_check_length(_LENGTH.unpack(head)[0]), begun=True)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _exactly(self, length: int, *, begun: bool = False) -> bytes:
+        found = bytearray()
+        while len(found) < length:
+            try:
+                block = self._socket.recv(min(PIECE_BYTES, length - len(found)))
+            except ConnectionError:
+                block = b""
+            if not block:
+                if found or begun:
+                    _refuse("is cut off")
+                return b""
+            found += block
+        return bytes(found)
+
+
+def _check_length(length: int) -> int:
+    if not 0 < length <= MOST_BYTES:
+        raise TooLarge(f"an envelope has between 1 and {MOST_BYTES} bytes")
+    return length
+
+
+def _refuse(what: str) -> NoReturn:
+    raise Malformed("envelope", what)
