@@ -1,0 +1,135 @@
+"""What every source of rows is to the engines, and how one is opened from its description.
+
+What must stay true: a connector reads and never writes; its messages name files, columns and servers, never a value of
+a row; what it leaves out by a condition are only rows for which the condition is certainly not true, because the
+engine asks every row again.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from thebes.data.filter import Filter
+from thebes.privacy.faults import Mistake, Refusal
+
+#: What a column holds: one of the types of a schema, or `text` where anything is written as text (a file of
+#: characters, an interface that gives strings) and is read as the declared type, a value at a time.
+Held = Literal["integer", "float", "string", "boolean", "timestamp", "text", "other"]
+
+#: Some rows: equally long columns by name. A missing value is None.
+Columns = Mapping[str, Sequence[object]]
+
+#: kind of a source -> "module:function", called with the source's own model and the data set's folder
+KINDS = {
+    "csv": "thebes.data.connectors.csv:open_csv",
+    "parquet": "thebes.data.connectors.parquet:open_parquet",
+    "sqlite": "thebes.data.connectors.sqlite:open_sqlite",
+    "duckdb": "thebes.data.connectors.duckdb:open_duckdb",
+    "postgresql": "thebes.data.connectors.postgresql:open_postgresql",
+    "sql": "thebes.data.connectors.sql:open_sql",
+}
+
+
+class SourceUnavailable(Refusal):
+    """The rows cannot be reached now: a file is gone, a server is away or says no. Nothing was computed."""
+
+
+class Connector(Protocol):
+    """Rows where they lie. `columns` and `batches` may be called again and again until `close`."""
+
+    def columns(self) -> Mapping[str, Held]:
+        """Every column that the source has, and what it holds. Reads no row."""
+        ...
+
+    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Any]:
+        """The rows, some at a time, with at least these columns: as `Columns`, a data frame or an Arrow table. Rows
+        may be left out for which `where` is certainly not true, never another."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Scanned(Protocol):
+    """What a connector adds to `Connector` where DuckDB reads the source in place, without a copy."""
+
+    def attach(self, connection: Any) -> str:
+        """Make the source readable through this connection; gives what stands after FROM."""
+        ...
+
+
+class Source(BaseModel):
+    """What a description of every source has. A kind adds its own fields."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    kind: str
+
+
+Model = TypeVar("Model", bound=Source)
+
+
+def read_source(model: type[Model], body: Mapping[str, Any]) -> Model:
+    """A description as a model, or a refusal that names the field."""
+    try:
+        return model.model_validate(dict(body))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in ("source", *first["loc"]))
+        raise Mistake(where[:120], first["msg"].removeprefix("Value error, ")) from None
+
+
+def open_connector(source: Mapping[str, Any], *, folder: Path) -> Connector:
+    """Open a source, read-only. Relative paths in it are relative to `folder`, the data set's own."""
+    kind = source.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise Mistake("source.kind", f"must be one of {', '.join(sorted(KINDS))}")
+    module, _, function = KINDS[kind].partition(":")
+    opened: Callable[..., Connector] = getattr(import_module(module), function)
+    return opened(source, folder=folder)
+
+
+def path_of(path: str, folder: Path) -> Path:
+    """The file that a source names."""
+    return (folder / path).resolve()
+
+
+def existing(path: Path, field: str = "source.path") -> Path:
+    """A file that is there and may be read."""
+    if not path.is_file():
+        raise SourceUnavailable(f"{field}: there is no file {path.name} where the data set says")
+    if not os.access(path, os.R_OK):
+        raise SourceUnavailable(f"{field}: {path.name} may not be read by this process")
+    return path
+
+
+def secret_of(variable: str | None, file: str | None, *, field: str, folder: Path) -> str | None:
+    """A password or token: from the environment variable or the file that a source names, which only its owner may
+    read. None where it names neither. It is never part of a source itself."""
+    if variable is not None:
+        found = os.environ.get(variable)
+        if not found:
+            raise SourceUnavailable(f"source.{field}_env: the environment has no {variable}")
+        return found
+    if file is None:
+        return None
+    path = path_of(file, folder)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise SourceUnavailable(f"source.{field}_file: cannot read {path.name}: {type(error).__name__}") from None
+    with os.fdopen(descriptor, encoding="utf-8") as opened:
+        facts = os.fstat(opened.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o077 or facts.st_uid not in (os.geteuid(), 0):
+            raise Mistake(f"source.{field}_file", f"{path.name} must be a file that only its owner reads (chmod 600)")
+        try:
+            return opened.read(65_536).strip()
+        except UnicodeError:
+            raise Mistake(f"source.{field}_file", f"{path.name} is not text") from None
