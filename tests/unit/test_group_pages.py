@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from thebes.apps.pages.person import put_on
-from thebes.person.access import Access, make_token, read_secret
+from thebes.wire.access import Access, make_token, read_secret
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.testing.coordinator import Front

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from thebes.person.access import make_token
+from thebes.wire.access import make_token
 from thebes.person.folder import DAEMON
 from thebes.person.home import Person
 from thebes.wire.local import Hold, HomeInUse, Local

@@ -18,13 +18,13 @@ import httpx
 import pytest
 
 from thebes.apps.pages.person import put_on
-from thebes.person.access import Access, UnsafeFile, make_token, read_secret
 from thebes.person.daemon import _bound
 from thebes.person.folder import Hold, HomeInUse, prepared
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.privacy.faults import Mistake
 from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.wire.access import Access, UnsafeFile, make_token, read_secret
 
 PORT = 8765
 JSON = {"Content-Type": "application/json"}

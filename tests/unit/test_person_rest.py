@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi import checks
 
 from thebes.apps.pages.person import put_on
-from thebes.person.access import Access, make_token, read_secret
+from thebes.wire.access import Access, make_token, read_secret
 from thebes.person.daemon import _bound
 from thebes.person.home import Person
 from thebes.person.rest import guarded

@@ -41,11 +41,11 @@ def person(
     A passphrase for the home's key, where it is not kept otherwise, is read from THEBES_PASSPHRASE.
     """
     from thebes.apps.pages import person as pages
-    from thebes.person.access import make_token
     from thebes.person.daemon import run
     from thebes.person.folder import HomeInUse, prepared
     from thebes.person.settings import Settings
     from thebes.simulation.example import fill
+    from thebes.wire.access import make_token
 
     if open_:
         typer.echo(_address(home))

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thebes.person.access import Access, make_token
 from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.access import Access, make_token
 
 QUICK_POLL_SECONDS = 1.0
 

@@ -14,13 +14,13 @@ from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.person import described
-from thebes.person.access import Access
 from thebes.person.collecting import deliveries
-from thebes.person.guard import App, Door, Guard
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.wording import in_words
+from thebes.wire.access import Access
+from thebes.wire.guard import App, Door, Guard
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import NotFound
 

@@ -52,10 +52,11 @@ def read_secret(path: Path) -> str:
 
 
 class Hold:
-    """The right to use a home, until it is closed or the process ends; `shared` with others that share it."""
+    """The right to use a home, until it is closed or the process ends; `shared` with others that share it. `file` is
+    another one for a part of the home that is held by itself."""
 
-    def __init__(self, home: Path, *, shared: bool = False) -> None:
-        self._descriptor = os.open(home / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, home: Path, *, shared: bool = False, file: str = _LOCK) -> None:
+        self._descriptor = os.open(home / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:

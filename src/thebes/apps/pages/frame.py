@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from thebes import __version__
 from thebes.apps.pages import drawing
 from thebes.person.board import plain_text
-from thebes.person.guard import is_for_eyes
+from thebes.wire.guard import is_for_eyes
 from thebes.wire.refusals import NotFound
 
 _HERE = Path(__file__).parent

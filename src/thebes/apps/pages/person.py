@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from thebes.apps.pages.frame import Frame, Place, serve_files, serve_no_page
 from thebes.apps.pages.own import accepted, data, groups, overview, privacy, rules, tasks
 from thebes.apps.pages.own.indoors import Indoors
-from thebes.person.guard import Door
 from thebes.person.home import Person
+from thebes.wire.guard import Door
 
 PLACES = (
     Place("/", "Overview"),

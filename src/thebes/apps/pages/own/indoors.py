@@ -14,9 +14,9 @@ from fastapi.responses import Response
 from thebes.apps.pages.frame import Frame, partial
 from thebes.apps.pages.own import words
 from thebes.apps.pages.refusing import routes
-from thebes.person.guard import Door
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
+from thebes.wire.guard import Door
 from thebes.wire.problems import to_problem
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from thebes.person.access import Access
+from thebes.wire.access import Access
 from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem
 
@@ -25,19 +25,25 @@ MOST_BYTES = 2**26
 
 
 class Guard:
-    """Wraps an application listening on `port` of this machine. `hosts` are the names it may be called by."""
+    """Wraps an application listening on `port` of this machine. `hosts` are the names it may be called by; `whose`
+    says what kind of server it is, so that two on one machine keep apart."""
 
     def __init__(
-        self, app: App, access: Access, *, port: int, hosts: Iterable[str] = ("127.0.0.1", "localhost")
+        self,
+        app: App,
+        access: Access,
+        *,
+        port: int,
+        hosts: Iterable[str] = ("127.0.0.1", "localhost"),
+        whose: str = "person",
     ) -> None:
-        self._app = app
-        self._access = access
+        self._app, self._access, self._whose = app, access, whose
         names = [*hosts, "[::1]"]
         self._hosts = {f"{name}:{port}".encode() for name in names}
         self._origins = {b"http://" + host for host in self._hosts}
         if port == 80:
             self._hosts |= {name.encode() for name in names}
-        self.cookie = f"thebes_person_{port}"  #: cookies do not know ports, so the name does
+        self.cookie = f"thebes_{whose}_{port}"  #: cookies do not know ports, so the name does
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -51,7 +57,7 @@ class Guard:
             if refusal[0] == 401 and is_for_eyes(scope):
                 await _show_the_front(send)
             else:
-                await _refuse(send, *refusal)
+                await _refuse(send, *refusal, whose=self._whose)
             return
         await self._app(scope, receive, _with_headers(send))
 
@@ -147,11 +153,11 @@ async def _show_the_front(send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _refuse(send: Send, status: int, detail: str) -> None:
+async def _refuse(send: Send, status: int, detail: str, *, whose: str) -> None:
     body = json.dumps(problem(status, detail)).encode()
     headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode()), *HEADERS]
     if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="thebes person"'))
+        headers.append((b"www-authenticate", f'Bearer realm="thebes {whose}"'.encode()))
     if status == 413:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,4 +1,4 @@
-"""Who may talk to a person's own server: whoever can read HOME/token, and the browser window it opened.
+"""Who may talk to an owner's own server: whoever can read HOME/token, and the browser window it opened.
 
 What must stay true: the secrets have 256 bits, are compared in constant time, and stand in no address that works twice.
 """
@@ -9,6 +9,7 @@ import hmac
 import os
 import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from thebes.privacy.faults import Refusal
@@ -35,13 +36,29 @@ def make_token(home: Path, *, anew: bool = False) -> Path:
     return path
 
 
-class Access:
-    """The token in force, read anew when the file changes, and the browser sessions of this run."""
+class TokenFile:
+    """The token in HOME/token, read anew when the file changes."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
         self._stamp: tuple[int, int, int] | None = None
         self._token = ""
+
+    def __call__(self) -> str:
+        facts = self._path.lstat()
+        stamp = (facts.st_ino, facts.st_mtime_ns, facts.st_mode)
+        if stamp != self._stamp:
+            self._token, self._stamp = "", None
+            self._token = read_secret(self._path)
+            self._stamp = stamp
+        return self._token
+
+
+class Access:
+    """The token in force, and the browser sessions of this run. `token` gives it, or where it lies: HOME."""
+
+    def __init__(self, token: Path | Callable[[], str]) -> None:
+        self._held = TokenFile(token) if isinstance(token, Path) else token
         self._lock = threading.Lock()
         self._codes: set[str] = set()
         self._sessions: list[str] = []
@@ -76,12 +93,3 @@ class Access:
         """Whether this is a session of this run."""
         offered = session.encode()
         return sum(hmac.compare_digest(kept.encode(), offered) for kept in list(self._sessions)) > 0
-
-    def _held(self) -> str:
-        facts = self._path.lstat()
-        stamp = (facts.st_ino, facts.st_mtime_ns, facts.st_mode)
-        if stamp != self._stamp:
-            self._token, self._stamp = "", None
-            self._token = read_secret(self._path)
-            self._stamp = stamp
-        return self._token
