@@ -440,7 +440,7 @@ def test_a_rule_is_confirmed_with_all_that_it_covers(world: World) -> None:
 def test_what_a_rule_says_about_a_kind_is_what_its_documents_say() -> None:
     documents = [registry.check(scene.document) for scene in scenes(40)]
     assert {document.type: getattr(document, "server", None) for document in documents} == words.SERVERS
-    assert set(words.SERVERS) == set(registry.types())
+    assert set(words.SERVERS) == set(registry.people_types())
 
 
 def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
@@ -588,7 +588,7 @@ FORMS = {
 
 
 def test_there_is_a_drawn_answer_of_every_kind() -> None:
-    assert {network()["type"], *(d["type"] for d in FORMS.values() if isinstance(d, dict))} == set(registry.types())
+    assert {network()["type"], *(d["type"] for d in FORMS.values() if isinstance(d, dict))} == set(registry.people_types())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -701,7 +701,7 @@ def test_an_example_of_a_moved_model_is_drawn_anew_each_time(world: World) -> No
 
 
 def test_every_kind_of_task_has_words() -> None:
-    assert set(registry.types()) <= set(words.KINDS)
+    assert set(registry.people_types()) <= set(words.KINDS)
 
 
 def test_a_document_is_shown_with_its_parts_marked_and_nothing_hidden() -> None:

@@ -105,7 +105,7 @@ class Homes:
         self._client = CoordinatorClient(work["coordinator"], retries=1)
         everybody = population(work["size"], work["seed"])
         most = ALLOWANCE["local"]["epsilon"]
-        rules = [{"type": type_, "epsilon_at_most": most, "probability": YES} for type_ in registry.types()]
+        rules = [{"type": type_, "epsilon_at_most": most, "probability": YES} for type_ in registry.people_types()]
 
         def come_in(number: int) -> Person:
             home = Path(work["homes"]) / f"person-{number}"

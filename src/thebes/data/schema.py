@@ -88,6 +88,7 @@ class Schema(_Strict):
     unit: Literal["person", "event"]
     max_rows_per_unit: int = Field(default=1, ge=1, le=MOST_ROWS)
     time: str | None = None  #: the column that says when; of too many rows the latest count
+    public: bool = False  #: whoever keeps the rows has marked them public: they may be asked about without noise
     columns: dict[str, Column] = Field(min_length=1, max_length=MOST_COLUMNS)
 
     @model_validator(mode="after")

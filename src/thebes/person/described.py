@@ -36,7 +36,7 @@ _ALLOWANCE = _object({"epsilon": _EPSILON, "delta": _DELTA, "overall_epsilon": _
 _CAP = _object({"epsilon": {**_EPSILON, "minimum": 0}, "delta": _DELTA}, "epsilon")
 _RULE = _object(
     {
-        "type": {"enum": list(registry.types())},
+        "type": {"enum": list(registry.people_types())},
         "requestor": {"type": "string", "maxLength": 200},
         "server": {"enum": ["trusted", "untrusted"]},
         "tables": {"type": "array", "items": {"type": "string"}, "maxItems": 1000},

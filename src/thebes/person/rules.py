@@ -62,8 +62,8 @@ class Rule:
             if name not in FIELDS:
                 raise Mistake(f"{where}.{str(name)[:40]}", f"is not one of {', '.join(FIELDS)}")
         found: dict[str, Any] = dict(body)
-        if found.get("type") not in registry.types():
-            raise Mistake(f"{where}.type", f"must be one of {', '.join(registry.types())}")
+        if found.get("type") not in registry.people_types():
+            raise Mistake(f"{where}.type", f"must be one of {', '.join(registry.people_types())}")
         if "epsilon_at_most" not in found:
             raise Mistake(f"{where}.epsilon_at_most", "must be given: the most that one task may cost")
         if not isinstance(found.get("requestor", ""), str):

@@ -240,11 +240,11 @@ class Convening(ABC):
         if len(schemas) < 2:
             return
         alike = {
-            site: sum(differing(schema, other, self.document.columns) is None for other in schemas.values())
+            site: sum(differing(schema, other, self.document.reads) is None for other in schemas.values())
             for site, schema in schemas.items()
         }
         model = schemas[max(sorted(alike), key=lambda site: alike[site])]
         for site, schema in schemas.items():
-            why = differing(model, schema, self.document.columns)
+            why = differing(model, schema, self.document.reads)
             if why is not None:
                 self.excuse(site, why)

@@ -2,7 +2,8 @@
 `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
-needs it, so that no coordinator loads an owner's half.
+needs it, so that no coordinator loads an owner's half. Its `__init__.py` says `ANSWERED_BY = "sites"` where it is
+institutions that answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from thebes.tasks.document import Document, InvalidDocument, raw
-from thebes.tasks.shape import Aggregator, Kind, Owner, Setting
+from thebes.tasks.shape import Aggregator, Kind, Owner, Setting, SiteOwner
+from thebes.tasks.sites import SiteDocument
 
 
 @lru_cache(maxsize=1)
@@ -37,6 +39,20 @@ def _folders() -> dict[str, str]:
 def types() -> tuple[str, ...]:
     """Every kind's type, in alphabetical order."""
     return tuple(sorted(_folders()))
+
+
+def site_types() -> tuple[str, ...]:
+    """The kinds that institutions answer: their package says `ANSWERED_BY = "sites"`."""
+    return tuple(type_ for type_ in types() if _answered_by(type_) == "sites")
+
+
+def people_types() -> tuple[str, ...]:
+    """The kinds that people answer."""
+    return tuple(type_ for type_ in types() if _answered_by(type_) == "people")
+
+
+def _answered_by(type_: str) -> str:
+    return str(getattr(import_module(_folders()[type_]), "ANSWERED_BY", "people"))
 
 
 def load_all() -> None:
@@ -72,6 +88,12 @@ def aggregator(document: Document, setting: Setting) -> Aggregator:
     """A new aggregator for a checked document."""
     made: Aggregator = import_module(f"{_folders()[document.type]}.aggregator").AGGREGATOR(document, setting)
     return made
+
+
+def site_owner(document: SiteDocument) -> SiteOwner:
+    """The half of a checked document that an institution runs on its own rows."""
+    half: SiteOwner = import_module(f"{_folders()[document.type]}.owner").OWNER
+    return half
 
 
 def owner(document: Document, *, simulated: bool = False) -> Owner:

@@ -60,9 +60,9 @@ class SiteDocument(Document):
         return 1
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the data set that are read."""
-        return ()
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the data set that are read: every site's must be declared alike."""
+        raise NotImplementedError
 
     def needed(self, asked: int) -> int:
         """How many of the sites that are asked must answer every phase."""
@@ -100,7 +100,7 @@ def explained(document: SiteDocument, *, does: str) -> str:
         f"Name: {document.name}." if document.name else "",
         f"Purpose: {document.purpose}" if document.purpose else "",
         f"This task asks the data set {document.dataset} at {where}. {does}",
-        f"It reads the columns {', '.join(document.columns)}." if document.columns else "",
+        f"It reads the columns {', '.join(document.reads)}." if document.reads else "",
         noise,
         price,
     ]
