@@ -588,7 +588,9 @@ FORMS = {
 
 
 def test_there_is_a_drawn_answer_of_every_kind() -> None:
-    assert {network()["type"], *(d["type"] for d in FORMS.values() if isinstance(d, dict))} == set(registry.people_types())
+    assert {network()["type"], *(d["type"] for d in FORMS.values() if isinstance(d, dict))} == set(
+        registry.people_types()
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -21,7 +21,9 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/rules")
     def rules(request: Request) -> Response:
-        return indoors.page(request, "rules.html", title="Standing rules", types=registry.people_types(), **_context(person))
+        return indoors.page(
+            request, "rules.html", title="Standing rules", types=registry.people_types(), **_context(person)
+        )
 
     @made.post("/rules/add")
     def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
