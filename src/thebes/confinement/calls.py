@@ -81,6 +81,11 @@ def hide_memory() -> bool:
     return _prctl(_PR_SET_DUMPABLE, 0)
 
 
+def no_new_privileges() -> bool:
+    """Nothing this process runs gains rights that it has not (Linux); what gives rights up for ever asks for it."""
+    return _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
 def _libc() -> ctypes.CDLL | None:
     return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -107,7 +112,7 @@ def filter_calls() -> bool:
     program = _program(machine)
     code = ctypes.create_string_buffer(program, len(program))
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code)))
-    return _prctl(_PR_SET_NO_NEW_PRIVS, 1) and _prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(head))
+    return no_new_privileges() and _prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(head))
 
 
 def _program(machine: str) -> bytes:

@@ -1,0 +1,209 @@
+"""A data set as its steward declared it: HOME/datasets/NAME.toml.
+
+What must stay true: a file that cannot be read exactly as written is no data set; the budget in it is what its block
+in the ledger was opened with, and changing the file changes no budget.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from thebes.data.schema import Schema, schema_of
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.site.home import Home, stamp, written
+from thebes.tasks.sites import DATASET_NAME
+
+FILTERS = ("basic", "zcdp", "renyi")
+_SUFFIX = ".toml"
+_PARTS = ("schema", "source", "budget", "public")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What everything ever asked about a data set may cost one unit together, and how that is added up."""
+
+    epsilon: Decimal
+    delta: Decimal = Decimal(0)
+    filter: str = "basic"
+
+    @classmethod
+    def of(cls, epsilon: exact.Number, delta: exact.Number = 0, filter: str | None = None) -> Budget:
+        """Read a budget: the filter is basic for delta 0, else zcdp, unless one is named."""
+        e, d = exact.epsilon(epsilon), exact.delta(delta)
+        chosen = filter or ("zcdp" if d else "basic")
+        if chosen not in FILTERS:
+            raise Mistake("filter", f"must be one of {', '.join(FILTERS)}")
+        return cls(e, d, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A name, what its rows are, where they lie, and its budget. `schema.public` lets it be answered without noise."""
+
+    name: str
+    schema: Schema
+    source: Mapping[str, Any]
+    budget: Budget
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Of its block in the ledger."""
+        return {
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "filter": self.budget.filter,
+            "unit": Unit(self.schema.unit),
+            "adjacency": Adjacency.ADD_REMOVE_ONE,
+        }
+
+    def as_toml(self) -> str:
+        body = self.schema.as_json()
+        body.pop("public", None)
+        body = {name: value for name, value in body.items() if value is not None}
+        budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta, "filter": self.budget.filter}
+        head = [
+            f"# The data set {self.name}: what its rows are, where they lie, what may be spent on it.",
+            "# The budget is that of its block in ledger.db; changing it here makes the data set unusable, not larger.",
+            f"public = {_value(self.schema.public)}  # true: it may be answered without any noise",
+        ]
+        return "\n".join([*head, *_tables("", {"budget": budget, "schema": body, "source": self.source})]) + "\n"
+
+
+@dataclass
+class DataSets:
+    """Every data set of a home, read anew when its file changes."""
+
+    home: Home
+    _read: dict[str, tuple[Any, DataSet | Mistake]] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Those that are declared, also where the file cannot be read."""
+        found = (path.name.removesuffix(_SUFFIX) for path in self.home.datasets.glob(f"*{_SUFFIX}"))
+        return sorted(name for name in found if re.fullmatch(DATASET_NAME, name))
+
+    def get(self, name: str) -> DataSet | None:
+        """The data set of that name; None where there is none, a Mistake where its file cannot be read."""
+        path = path_of(self.home, name)
+        now = stamp(path)
+        if now is None:
+            self._read.pop(name, None)
+            return None
+        known = self._read.get(name)
+        if known is None or known[0] != now:
+            known = self._read[name] = (now, _tried(path, name))
+        if isinstance(known[1], Mistake):
+            raise known[1]
+        return known[1]
+
+    def all(self) -> Iterator[DataSet]:
+        """Those that can be read."""
+        for name in self.names():
+            try:
+                found = self.get(name)
+            except Mistake:
+                continue
+            if found is not None:
+                yield found
+
+    def keep(self, dataset: DataSet) -> None:
+        """Write it down."""
+        written(path_of(self.home, dataset.name), dataset.as_toml())
+
+
+def path_of(home: Home, name: str) -> Path:
+    """Its file; a name that cannot be one is a Mistake."""
+    if not isinstance(name, str) or re.fullmatch(DATASET_NAME, name) is None:
+        raise Mistake("NAME", "must be lower-case letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return home.datasets / f"{name}{_SUFFIX}"
+
+
+def read(path: Path, name: str) -> DataSet:
+    """The data set in a file, or a Mistake that names what is wrong in it."""
+    where = path.name
+    try:
+        body = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    except (OSError, UnicodeError) as error:
+        raise Mistake(where, f"cannot be read: {type(error).__name__}") from None
+    except (ValueError, RecursionError) as error:
+        raise Mistake(where, f"is not TOML: {str(error)[:200]}") from None
+    for part in body:
+        if part not in _PARTS:
+            raise Mistake(f"{where}: {part[:40]}", f"is not one of {', '.join(_PARTS)}")
+    for part in ("schema", "source", "budget"):
+        if not isinstance(body.get(part), dict):
+            raise Mistake(f"{where}: {part}", "must be a table")
+    public, budget = body.get("public", False), body["budget"]
+    if not isinstance(public, bool):
+        raise Mistake(f"{where}: public", "must be true or false")
+    unknown = [key for key in budget if key not in ("epsilon", "delta", "filter")]
+    if unknown or "epsilon" not in budget:
+        raise Mistake(f"{where}: budget", "must have epsilon, and may have delta and filter")
+    if "public" in body["schema"]:
+        raise Mistake(f"{where}: schema.public", "belongs at the top of the file, beside [schema]")
+    try:
+        schema = schema_of({**_floats(body["schema"]), "public": public})
+        terms = Budget.of(_number(budget["epsilon"]), _number(budget.get("delta", 0)), budget.get("filter"))
+    except Mistake as mistake:
+        raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
+    return DataSet(name, schema, _floats(body["source"]), terms)
+
+
+def _tried(path: Path, name: str) -> DataSet | Mistake:
+    try:
+        return read(path, name)
+    except Mistake as mistake:
+        return mistake
+
+
+def _number(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise Mistake("budget", "must hold numbers")
+    return Decimal(value)
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _floats(inner) for name, inner in value.items()}
+    return [_floats(inner) for inner in value] if isinstance(value, list) else value
+
+
+# --- writing TOML --------------------------------------------------------------------------------------------
+
+
+def _tables(prefix: str, body: Mapping[str, Any]) -> Iterator[str]:
+    """Plain entries first, then each table under its full name."""
+    for name, value in body.items():
+        if not isinstance(value, Mapping):
+            yield f"{_key(name)} = {_value(value)}"
+    for name, value in body.items():
+        if isinstance(value, Mapping):
+            full = f"{prefix}{_key(name)}"
+            yield f"\n[{full}]"
+            yield from _tables(f"{full}.", value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_value(inner) for inner in value)}]"
+    if isinstance(value, (int, float, Decimal)):
+        return str(value)
+    raise Mistake("source", f"holds a {type(value).__name__}, which a data set's file cannot")

@@ -1,0 +1,85 @@
+"""A site's folder: what its steward writes (`policy.toml`, `datasets/`), and what the site keeps (ledger, audit log,
+outbox, the certificate in `link/`).
+
+What must stay true: nobody else may read it; one algorithm process at a time works in it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from thebes.privacy.faults import Mistake
+from thebes.wire.local import Hold
+
+POLICY, DATASETS, LINK = "policy.toml", "datasets", "link"
+LEDGER, AUDIT, OUTBOX = "ledger.db", "audit.db", "outbox.db"
+AUTHORITY, CERTIFICATE, KEY = "ca.pem", "site.pem", "site.key"  #: in `link/`
+_HELD = "site.lock"
+_OF_A_COORDINATOR = "admin.token"  # a file that only `thebes coordinator` makes
+_OF_A_PERSON = "person.db"
+
+
+class Home:
+    """The folder, made with mode 0700 if need be. A coordinator's home stands for its own site."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).expanduser().resolve()
+        if (self.folder / _OF_A_PERSON).exists():
+            raise Mistake("--home", f"{str(folder)!r} is a person's home; give the site a folder of its own")
+        try:
+            for place in (self.folder, self.datasets):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+                facts = place.stat()
+                if facts.st_uid != os.geteuid():
+                    raise Mistake("--home", f"{str(place)!r} belongs to somebody else")
+                if facts.st_mode & 0o077:
+                    place.chmod(0o700)
+        except (FileExistsError, NotADirectoryError):
+            raise Mistake("--home", f"{str(folder)!r} is not a folder") from None
+        except OSError as error:
+            raise Mistake("--home", f"cannot use {str(folder)!r}: {error.strerror}") from None
+
+    @property
+    def datasets(self) -> Path:
+        return self.folder / DATASETS
+
+    @property
+    def policy(self) -> Path:
+        return self.folder / POLICY
+
+    @property
+    def link(self) -> Path:
+        return self.folder / LINK
+
+    @property
+    def ledger(self) -> str:
+        """The address of its ledger."""
+        return f"sqlite:///{self.folder / LEDGER}"
+
+    @property
+    def of_a_coordinator(self) -> bool:
+        return (self.folder / _OF_A_COORDINATOR).exists()
+
+    def hold(self) -> Hold:
+        """The right to work in it, until it is closed or the process ends."""
+        return Hold(self.folder, file=_HELD)
+
+
+def written(path: Path, text: str) -> None:
+    """A file whole or not at all, for its owner's eyes only."""
+    fresh = path.with_name(f".{path.name}.new")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file does; None where there is none."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return (facts.st_ino, facts.st_mtime_ns, facts.st_size)

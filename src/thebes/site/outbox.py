@@ -1,0 +1,159 @@
+"""What a site has been asked and what it answers: HOME/outbox.db.
+
+What must stay true: an answer is on disk before a byte of it leaves; one part of a task is answered once, and the same
+ask again gets the same answer; what was said is forgotten once nobody can ask for it again, that it was said is not.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS request (
+    task TEXT PRIMARY KEY, digest TEXT NOT NULL, requestor TEXT NOT NULL, dataset TEXT NOT NULL, kind TEXT NOT NULL,
+    noise TEXT NOT NULL, document TEXT NOT NULL, asked_at REAL NOT NULL, state TEXT NOT NULL, code TEXT NOT NULL,
+    reason TEXT NOT NULL, rule INTEGER);
+CREATE TABLE IF NOT EXISTS answer (
+    task TEXT NOT NULL REFERENCES request (task), part TEXT NOT NULL, ask_id TEXT NOT NULL, question TEXT NOT NULL,
+    body BLOB, epsilon REAL NOT NULL, delta REAL NOT NULL, answered_at REAL NOT NULL, PRIMARY KEY (task, part));
+"""
+_COLUMNS = "task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule"
+OPEN, REFUSED, CLOSED = "open", "refused", "closed"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One task as this site knows it. `state`: open (its last ask was allowed), refused (with `code` and `reason`), or
+    closed (its coordinator said that nothing more will be asked). `rule` is the number of the one that allowed it."""
+
+    task: str
+    digest: str
+    requestor: str
+    dataset: str
+    kind: str
+    noise: str
+    document: Mapping[str, Any]
+    asked_at: float
+    state: str = OPEN
+    code: str = ""
+    reason: str = ""
+    rule: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Under which its claim is found in the ledger."""
+        return f"task {self.task}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What answered one part: to which ask, and the bytes, which are None once they are forgotten."""
+
+    part: str
+    ask_id: str
+    question: str  #: SHA-256 of what was asked
+    body: bytes | None
+    epsilon: float
+    delta: float
+    answered_at: float
+
+
+class Outbox:
+    """One home's; safe for several threads. `clock` is seconds since 1970."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._lock = clock, threading.RLock()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+            self._db.execute(f"PRAGMA {pragma}")
+        path.chmod(0o600)
+        self._db.executescript(_TABLES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def request(self, task: str) -> Request | None:
+        with self._lock:
+            row = self._db.execute(f"SELECT {_COLUMNS} FROM request WHERE task = ?", (task,)).fetchone()  # noqa: S608
+        return None if row is None else _request(row)
+
+    def requests(self, *, most: int = -1, state: str | None = None) -> list[Request]:
+        """Newest first."""
+        sql = f"SELECT {_COLUMNS} FROM request WHERE ? IS NULL OR state = ? ORDER BY asked_at DESC, task LIMIT ?"  # noqa: S608
+        with self._lock:
+            return [_request(row) for row in self._db.execute(sql, (state, state, most)).fetchall()]
+
+    def begin(self, request: Request) -> Request:
+        """Write a task down; one that is known stays as it was first heard of."""
+        r = request
+        values = (r.task, r.digest, r.requestor, r.dataset, r.kind, r.noise, json.dumps(dict(r.document)))
+        sql = f"INSERT OR IGNORE INTO request ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        self._write(lambda: self._db.execute(sql, (*values, self._clock(), r.state, r.code, r.reason, r.rule)))
+        found = self.request(r.task)
+        assert found is not None  # noqa: S101
+        return found
+
+    def decide(self, task: str, *, code: str = "", reason: str = "", rule: int | None = None) -> None:
+        """Write down what was decided about its last ask."""
+        sql = "UPDATE request SET state = ?, code = ?, reason = ?, rule = coalesce(?, rule) WHERE task = ?"
+        self._write(lambda: self._db.execute(sql, (REFUSED if code else OPEN, code, reason, rule, task)))
+
+    def answer(self, task: str, part: str) -> Answer | None:
+        sql = "SELECT part, ask_id, question, body, epsilon, delta, answered_at FROM answer WHERE task = ? AND part = ?"
+        with self._lock:
+            row = self._db.execute(sql, (task, part)).fetchone()
+        return None if row is None else Answer(*row)
+
+    def keep(self, task: str, answer: Answer) -> None:
+        """Write an answer down, and forget the bytes of the task's earlier parts: who asks for this one has them."""
+        a = answer
+        values = (task, a.part, a.ask_id, a.question, a.body, a.epsilon, a.delta, self._clock())
+
+        def work() -> None:
+            self._db.execute("UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL", (task,))
+            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+        self._write(work)
+
+    def finish(self, task: str) -> None:
+        """Nothing more will be asked: forget every byte that was said."""
+
+        def work() -> None:
+            self._db.execute("UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL", (task,))
+            self._db.execute("UPDATE request SET state = ? WHERE task = ?", (CLOSED, task))
+
+        self._write(work)
+
+    def paid(self, task: str) -> tuple[int, float, float]:
+        """(parts that were answered, epsilon, delta) of a task so far."""
+        sql = "SELECT count(*), coalesce(sum(epsilon), 0.0), coalesce(sum(delta), 0.0) FROM answer WHERE task = ?"
+        with self._lock:
+            count, epsilon, delta = self._db.execute(sql, (task,)).fetchone()
+        return int(count), float(epsilon), float(delta)
+
+    def _write(self, work: Callable[[], T]) -> T:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                result = work()
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+            return result
+
+
+def _request(row: tuple[Any, ...]) -> Request:
+    task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule = row
+    return Request(
+        task, digest, requestor, dataset, kind, noise, json.loads(document), asked_at, state, code, reason, rule
+    )
