@@ -31,6 +31,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def _wire() -> None:
     from thebes.apps import (
+        ca,
         collector,
         coordinator,
         demo,
@@ -55,6 +56,7 @@ def _wire() -> None:
     app.add_typer(collector.app, name="collector", cls=Commands)
     app.add_typer(users.app, name="user", cls=Commands)
     app.add_typer(group.app, name="group", cls=Commands)
+    app.add_typer(ca.app, name="ca", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.add_typer(experiment.app, name="experiment", cls=Commands)
     app.command("doctor")(doctor.doctor)

@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0005",  # the last file in migrations/versions
+    newest="0006",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -56,6 +56,7 @@ TASK = Table(
     Column("holder", Text),  # the worker that computes
     Column("held_until", Float(53)),
     Column("counts", Text),  # JSON list: how many each part of this phase has, one for each packet of each turn
+    Column("sites", Text),  # JSON: which institutions are asked and by which schemas, where they answer and not people
     CheckConstraint("accepted >= 0 AND accepted <= wanted", name="accepted"),
     Index("ix_coordinator_task_status", "status"),
     Index("ix_coordinator_task_leftovers", "leftovers"),
@@ -142,6 +143,51 @@ USER = Table(
     Column("password", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("disabled", Integer, nullable=False),
+)
+
+#: Which sites a user may ask for which kinds; somebody without any may ask all.
+CAPABILITY = Table(
+    "coordinator_capability",
+    METADATA,
+    Column("user", Text, ForeignKey("coordinator_user.name"), primary_key=True),
+    Column("site", Text, primary_key=True),  # or *
+    Column("kind", Text, primary_key=True),  # or *
+)
+
+#: Institutions as they last described themselves.
+SITE = Table(
+    "coordinator_site",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("linked", Integer, nullable=False),  # to the process that has the seat, while that lives
+    Column("seen", Float(53), nullable=False),  # seconds since 1970
+    Column("datasets", Text, nullable=False),  # JSON: schemas by name, never a count of anything
+)
+
+#: How a task goes that sites answer, as everybody may see it.
+RUN = Table(
+    "coordinator_run",
+    METADATA,
+    Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+    Column("progress", Text, nullable=False),  # JSON
+)
+
+#: Sites that are still to be told that a task is over, so that they give back what is left of its claim.
+FAREWELL = Table(
+    "coordinator_farewell",
+    METADATA,
+    Column("site", Text, primary_key=True),
+    Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+)
+
+#: Which of several processes speaks with the sites.
+SEAT = Table(
+    "coordinator_seat",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("open", Integer, nullable=False),  # it has a port for sites
+    Column("until", Float(53), nullable=False),  # seconds since 1970
 )
 
 COLLECTOR = Table(

@@ -24,6 +24,9 @@ from thebes.wire.refusals import Malformed, TooLarge
 SERVICE = "thebes.Link"
 METHOD = "Connect"  #: of raw bytes both ways, opened by the site
 PATH = f"/{SERVICE}/{METHOD}"
+#: a name that the coordinator's certificate always has, so that a site can insist on it by whichever address it comes
+#: (`grpc.ssl_target_name_override`); its authority certifies nothing else by it
+SERVER_NAME = "coordinator.thebes.internal"
 PIECE_BYTES = 2**20
 MOST_BYTES = 2**29  #: of one envelope
 MOST_TEXT = 2**24  #: of one that has no arrays
