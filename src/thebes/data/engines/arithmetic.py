@@ -1,0 +1,92 @@
+"""The whole numbers that a row turns into, as expressions that every engine computes alike.
+
+Numbers are clamped by comparison, divided and floored in double precision (each step is rounded as IEEE 754 says, so
+the same everywhere); quotients of whole numbers are below 2^53 and by powers of two, hence exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+import narwhals.stable.v2 as nw
+
+from thebes.data.engines.engine import PRIME
+from thebes.data.filter import Among, Compared, Condition, Either, Every, Present
+from thebes.data.schema import Column
+from thebes.data.table import Factor
+
+
+def holds(condition: Condition) -> nw.Expr:
+    """A condition, true or false for every row: false where the column that is asked has no value."""
+    if isinstance(condition, Every):
+        return reduce(lambda a, b: a & b, map(holds, condition.parts), nw.lit(True))
+    if isinstance(condition, Either):
+        return reduce(lambda a, b: a | b, map(holds, condition.parts), nw.lit(False))
+    column = nw.col(condition.column)
+    there = ~column.is_null()
+    if isinstance(condition, Present):
+        return there if condition.there else column.is_null()
+    if isinstance(condition, Among):
+        inside = column.is_in(list(condition.values))
+        return there & (inside if condition.inside else ~inside)
+    return there & _compared(column, condition)
+
+
+def _compared(column: nw.Expr, condition: Compared) -> nw.Expr:
+    value = condition.value
+    if condition.operator == "=":
+        return column == value
+    if condition.operator == "<>":
+        return column != value
+    if condition.operator == "<":
+        return column < value
+    if condition.operator == "<=":
+        return column <= value
+    return column > value if condition.operator == ">" else column >= value
+
+
+def clamped(name: str, column: Column) -> nw.Expr:
+    """A number within its bounds."""
+    number = nw.col(name).cast(nw.Float64)
+    return (
+        nw.when(number < column.low).then(nw.lit(column.low)).when(number > column.high).then(nw.lit(column.high))
+    ).otherwise(number)
+
+
+def steps(number: nw.Expr, column: Column, bits: int) -> nw.Expr:
+    """The grid step of a clamped number: floor((x - low) / (high - low) * 2^bits + 1/2)."""
+    grid = column.grid(bits)
+    return ((number - grid.low) / (grid.high - grid.low) * float(grid.steps) + 0.5).floor().cast(nw.Int64)
+
+
+def share(factor: Factor, step: nw.Expr, bits: int) -> nw.Expr:
+    """How many of its 2^bits tokens a row gives to this place (see `Factor`)."""
+    whole = 1 << bits
+    if factor.degree == 1:
+        return step if factor.place == 1 else whole - step
+    square = (step * step / whole).floor().cast(nw.Int64)
+    mixed = (2 * step * (whole - step) / whole).floor().cast(nw.Int64)
+    return (whole - square - mixed, mixed, square)[factor.place]
+
+
+def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
+    """Which of the bins between `edges` a number within them lies in; the last one has both its ends."""
+
+    def among(first: int, last: int) -> nw.Expr:
+        if first == last:
+            return nw.lit(first)
+        middle = (first + last + 1) // 2
+        return nw.when(number >= edges[middle]).then(among(middle, last)).otherwise(among(first, middle - 1))
+
+    return among(0, len(edges) - 2).cast(nw.Int64)
+
+
+def mixed(numbers: Iterable[nw.Expr]) -> nw.Expr:
+    """Portable numbers as one below 2^31 that looks random, by products that fit into 63 bits."""
+    found: nw.Expr = nw.lit(1).cast(nw.Int64)
+    for number in numbers:
+        positive = nw.when(number < 0).then(-1 - number).otherwise(number)
+        found = ((found + positive % PRIME) * 48_271 + 11) % PRIME
+        found = (found * found + 7) % PRIME
+    return found

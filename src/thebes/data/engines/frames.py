@@ -1,0 +1,165 @@
+"""Rows that are a pandas data frame already: for simulation, and for whoever tries a question on made-up people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from thebes.data.engines.engine import MARK, text_number
+from thebes.data.filter import ENDS, Filter
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Mistake
+
+
+class FrameEngine:
+    """The engine of a data frame. Columns are typed when they are first asked for."""
+
+    def __init__(self, schema: Schema, frame: pd.DataFrame) -> None:
+        missing = [name for name in schema.columns if name not in frame.columns]
+        if missing:
+            raise Mistake("rows", f"have no column {missing[0]!r}, which the schema declares")
+        self._schema = schema
+        self._frame = frame
+        self._typed: dict[str, pd.Series[Any]] = {}
+        for name, column in schema.columns.items():
+            if not _could_be(frame[name], column.type):
+                raise Mistake("rows", f"hold {frame[name].dtype} in column {name!r}; the schema says {column.type}")
+
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+        made: dict[str, pd.Series[Any]] = {name: self._column(name) for name in columns}
+        for name in numbered:
+            made[MARK + name] = self._number(name)
+        frame = pd.DataFrame(made, index=pd.RangeIndex(len(self._frame)))
+        return nw.from_native(frame).lazy()
+
+    def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
+        found: pd.DataFrame = frame.collect("pandas").to_native()
+        return found
+
+    def kept(self, frame: nw.LazyFrame[Any], order: Sequence[str]) -> KeptFrame:
+        found = self.collected(frame)
+        return KeptFrame(found.sort_values(list(order), kind="stable", ignore_index=True) if order else found)
+
+    def close(self) -> None:
+        self._typed.clear()
+
+    def _column(self, name: str) -> pd.Series[Any]:
+        if name not in self._typed:
+            self._typed[name] = typed(self._frame[name].reset_index(drop=True), self._schema.columns[name].type)
+        return self._typed[name]
+
+    def _number(self, name: str) -> pd.Series[Any]:
+        if MARK + name not in self._typed:
+            self._typed[MARK + name] = numbers(self._column(name), self._schema.columns[name].type)
+        return self._typed[MARK + name]
+
+
+class KeptFrame:
+    """A sorted data frame."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
+        for start in range(0, len(self._frame), rows):
+            yield self._frame.iloc[start : start + rows].reset_index(drop=True)
+
+    def close(self) -> None:
+        self._frame = self._frame.iloc[:0]
+
+
+def _could_be(values: pd.Series[Any], kind: str) -> bool:
+    """Whether a column of this type can hold values of that kind; single values that do not are missing."""
+    dtype = values.dtype
+    if pd.api.types.is_object_dtype(dtype):
+        return True
+    if kind in ("integer", "float"):
+        return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    if kind == "boolean":
+        return pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_integer_dtype(dtype)
+    if kind == "timestamp":
+        return pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_string_dtype(dtype)
+    named = isinstance(dtype, pd.CategoricalDtype)
+    return named or pd.api.types.is_string_dtype(dtype) or pd.api.types.is_integer_dtype(dtype)
+
+
+def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+    """A column as every engine holds it; what is not of its type is missing."""
+    if kind == "string":
+        texts = [_text(value) for value in values.astype(object)]
+        return pd.Series(texts, dtype="str" if texts else object)
+    if kind == "boolean":
+        return pd.Series([_flag(value) for value in values.astype(object)], dtype="boolean")
+    if kind == "timestamp":
+        return _moments(values)
+    if kind == "float":
+        return _floats(values)
+    return _integers(values)
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    return str(value) if whole else None
+
+
+def _flag(value: object) -> bool | None:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return bool(value) if isinstance(value, (int, np.integer)) and value in (0, 1) else None
+
+
+def _floats(values: pd.Series[Any]) -> pd.Series[Any]:
+    if not pd.api.types.is_object_dtype(values.dtype):
+        return pd.Series(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    return pd.Series([_float(value) for value in values], dtype=np.float64)
+
+
+def _float(value: object) -> float:
+    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+        return np.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf  # type: ignore[operator]
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def _integers(values: pd.Series[Any]) -> pd.Series[Any]:
+    if values.dtype == np.int64:
+        return values
+    if not pd.api.types.is_object_dtype(values.dtype) and pd.api.types.is_signed_integer_dtype(values.dtype):
+        return values.astype("Int64") if values.isna().any() else values.astype("int64")
+    return pd.Series([_integer(value) for value in values.astype(object)], dtype="Int64")
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return max(ENDS[0], min(ENDS[1], int(value)))
+    number = _float(value)
+    if np.isnan(number) or np.isinf(number):
+        return None if np.isnan(number) else ENDS[int(number > 0)]
+    return max(ENDS[0], min(ENDS[1], int(number))) if number == np.floor(number) else None
+
+
+def _moments(values: pd.Series[Any]) -> pd.Series[Any]:
+    found = pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601" if values.dtype != "M8[us]" else None)
+    return found.dt.tz_convert(UTC).dt.tz_localize(None).dt.as_unit("us")
+
+
+def numbers(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+    """A typed column's portable numbers."""
+    if kind == "string":
+        known = {text: text_number(text) for text in values.dropna().unique()}
+        return pd.Series(values.map(known).astype("Int64") if known else [None] * len(values), dtype="Int64")
+    if kind == "timestamp":
+        whole = values.astype("int64").astype("Int64")
+        return whole.mask(values.isna())
+    return values.astype("Int64")

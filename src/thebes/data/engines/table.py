@@ -1,0 +1,342 @@
+"""A data set as the code of a task sees it, over any engine: sums and batches are the same whole numbers on each.
+
+Of one person at most `max_rows_per_unit` rows count, chosen after the condition: the latest where the schema names a
+time, and otherwise at random, by a hash of who it is and what the row says that every engine computes alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thebes.data.engines.arithmetic import bin_of, clamped, holds, mixed, share, steps
+from thebes.data.engines.engine import MARK, Engine, Kept
+from thebes.data.filter import Filter
+from thebes.data.schema import Column, Scalar, Schema
+from thebes.data.table import Axis, Batch, Factor, Sums, Term
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.privacy.stability import LARGEST_TOTAL
+
+MOST_BITS = 52  #: of one row's product: still exact as a double
+MOST_CELLS = 1_000_000
+_HALF = 26  # a product of more bits is added up in two halves, so that sums of up to 2^36 rows fit into 63 bits
+_FINE = 26  # bits of the grid by which rows of a batch are told apart
+
+Frame = nw.LazyFrame[Any]
+
+
+@dataclass
+class EngineTable:
+    """The rows of one engine behind the `Table` protocol."""
+
+    schema: Schema
+    engine: Engine
+    _last: tuple[object, Kept] | None = field(default=None, init=False, repr=False)
+
+    def sums(self, wanted: Sums) -> NDArray[np.int64]:
+        """One row of totals for each cell, one column for each term; clamped to 2^61."""
+        self._check(wanted)
+        ranged = list(dict.fromkeys(f.column for term in wanted.terms for f in term.factors))
+        frame = self._complete(wanted.columns, wanted.where, wanted.axes)
+        made = {
+            f"_t{i}": steps(clamped(n, self._column(n)), self._column(n), wanted.bits) for i, n in enumerate(ranged)
+        }
+        place = {name: f"_t{i}" for i, name in enumerate(ranged)}
+        for i, axis in enumerate(wanted.axes):
+            made[f"_a{i}"] = self._cell(axis)
+        frame = frame.with_columns(**made) if made else frame
+        signature = [*place.values(), *(self._sign(f"_a{i}", axis) for i, axis in enumerate(wanted.axes))]
+        frame = self._clipped(frame, list(dict.fromkeys(signature)))
+        return self._added(frame, wanted, place)
+
+    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+        """The rows that have all of these columns, person after person, about `rows` at a time."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise Mistake("rows", "must be a whole number of at least 1")
+        names = tuple(columns)
+        for name in names:
+            column = self.schema.column(name)
+            if not column.ranged and column.values is None:
+                raise Mistake("columns", f"{name!r} has neither bounds nor values and cannot be counted with")
+        kept = self._kept(names, where)
+        return self._batches(kept, names, rows)
+
+    def close(self) -> None:
+        if self._last is not None:
+            self._last[1].close()
+            self._last = None
+        self.engine.close()
+
+    # --- which rows count -------------------------------------------------------------------------------
+
+    @property
+    def _owner(self) -> str | None:
+        """The column by which rows are one person's; None where every row is a unit of its own."""
+        return self.schema.key if Unit(self.schema.unit) is Unit.PERSON else None
+
+    def _column(self, name: str) -> Column:
+        return self.schema.column(name)
+
+    def _complete(self, named: Sequence[str], where: Filter | None, axes: Sequence[Axis] = ()) -> Frame:
+        """The rows that are asked for and have every column that is named."""
+        asked = where.columns if where is not None else ()
+        extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
+        wanted = list(dict.fromkeys([*named, *asked, *extra])) or [next(iter(self.schema.columns))]
+        frame = self.engine.rows(wanted, self._numbered(named), where)
+        tests = [~nw.col(name).is_null() for name in [*named, *([self._owner] if self._owner else [])]]
+        if where is not None:
+            tests.append(holds(where.condition))
+        by_value = {axis.column: axis.values for axis in axes if axis.values is not None}
+        for name in named:
+            declared = by_value.get(name, self._column(name).values)
+            if declared is not None:
+                tests.append(nw.col(name).is_in([typed(value, self._column(name).type) for value in declared]))
+        return frame.filter(reduce(lambda a, b: a & b, tests)) if tests else frame
+
+    def _numbered(self, named: Sequence[str]) -> list[str]:
+        if self._owner is None:
+            return [n for n in named if self._is_numbered(n)]
+        time = self.schema.time
+        timed = [time] if time is not None and self._column(time).type == "timestamp" else []
+        return list(dict.fromkeys([self._owner, *timed, *(n for n in named if self._is_numbered(n))]))
+
+    def _is_numbered(self, name: str) -> bool:
+        return not self._column(name).ranged and self._column(name).type != "float"
+
+    def _clipped(self, frame: Frame, signature: list[str]) -> Frame:
+        """At most the declared number of rows of one person."""
+        most, owner = self.schema.max_rows_per_unit, self._owner
+        if owner is None or self._most_rows(frame, owner) <= most:
+            return frame
+        late = self._lateness()
+        made = {"_late": late} if late is not None else {}
+        frame = frame.with_columns(nw.lit(1).cast(nw.Int64).alias("_one"), **made)
+        before = ["_late"] if late is not None else []
+        alike = [owner, *before, *signature]
+        # Rows that say the same are numbered, so that each has its own chance and not only each value.
+        again = nw.col("_one").cum_sum().over(*alike, order_by="_one").cast(nw.Int64)
+        frame = frame.with_columns(again.alias("_again"))
+        hashed = mixed(nw.col(name) for name in (MARK + owner, *signature, "_again"))
+        frame = frame.with_columns(hashed.alias("_hash"))
+        order = [*before, "_hash", *signature, "_again"]
+        frame = frame.with_columns(nw.col("_one").cum_sum().over(owner, order_by=order).cast(nw.Int64).alias("_place"))
+        return frame.filter(nw.col("_place") <= most)
+
+    def _most_rows(self, frame: Frame, owner: str) -> int:
+        counted = frame.group_by(owner).agg(nw.len().alias("_rows"))
+        found = self.engine.collected(counted.select(nw.col("_rows").max()))["_rows"]
+        return 0 if len(found) == 0 or pd.isna(found.iloc[0]) else int(found.iloc[0])
+
+    def _lateness(self) -> nw.Expr | None:
+        """A number that is the smaller the later a row is; rows without a time come last."""
+        time = self.schema.time
+        if time is None:
+            return None
+        if self._column(time).type == "float":
+            return (0.0 - nw.col(time)).fill_null(math.inf)
+        number = nw.col(MARK + time if self._column(time).type == "timestamp" else time)
+        return (-1 - number).fill_null(2**63 - 1)
+
+    # --- sums -------------------------------------------------------------------------------------------
+
+    def _check(self, wanted: Sums) -> None:
+        if not wanted.terms:
+            raise Mistake("terms", "must name at least one number to add up")
+        for axis in wanted.axes:
+            column = self._column(axis.column)
+            if (axis.values is None) is (axis.edges is None):
+                raise Mistake("axes", "an axis has either values or edges")
+            if axis.edges is not None:
+                ends = (axis.edges[0], axis.edges[-1]) if len(axis.edges) > 1 else None
+                if ends != (column.low, column.high) or any(a >= b for a, b in pairwise(axis.edges)):
+                    raise Mistake("axes", f"the edges of {axis.column!r} must rise from its low to its high")
+        if wanted.cells > MOST_CELLS:
+            raise Mistake("axes", f"must have at most {MOST_CELLS} cells together")
+        for term in wanted.terms:
+            for factor in term.factors:
+                if not self._column(factor.column).ranged:
+                    raise Mistake("terms", f"{factor.column!r} has no bounds and cannot be added up")
+                if factor.degree not in (1, 2) or not 0 <= factor.place <= factor.degree:
+                    raise Mistake("terms", "a factor's degree is 1 or 2, and its place is at most that")
+            if len(term.factors) * wanted.bits > MOST_BITS or (2 * wanted.bits + 1 > MOST_BITS and term.factors):
+                raise Mistake("bits", f"times the factors of a term must be at most {MOST_BITS}")
+
+    def _cell(self, axis: Axis) -> nw.Expr:
+        if axis.edges is not None:
+            return bin_of(clamped(axis.column, self._column(axis.column)), axis.edges)
+        if self._column(axis.column).type == "float":
+            return place_of(nw.col(axis.column), [float(v) for v in axis.values or ()])
+        return nw.col(axis.column)
+
+    def _sign(self, cell: str, axis: Axis) -> str:
+        return cell if axis.edges is not None or not self._is_numbered(axis.column) else MARK + axis.column
+
+    def _added(self, frame: Frame, wanted: Sums, place: dict[str, str]) -> NDArray[np.int64]:
+        frame = frame.with_columns(
+            **{
+                _name(f): share(f, nw.col(place[f.column]), wanted.bits)
+                for f in dict.fromkeys(f for term in wanted.terms for f in term.factors)
+            },
+            _one=nw.lit(1).cast(nw.Int64),
+        )
+        parts: dict[str, nw.Expr] = {}
+        for i, term in enumerate(wanted.terms):
+            product = _product(term)
+            if len(term.factors) * wanted.bits <= _HALF:
+                parts[f"_s{i}"] = product
+                continue
+            upper = (product / 2**_HALF).floor().cast(nw.Int64)
+            parts[f"_u{i}"], parts[f"_s{i}"] = upper, product - upper * 2**_HALF
+        cells = [f"_a{i}" for i in range(len(wanted.axes))]
+        frame = frame.select(*cells, **parts)
+        added = [nw.col(name).sum() for name in parts]
+        frame = frame.group_by(cells).agg(*added) if cells else frame.select(*added)
+        found = self.engine.collected(frame.with_columns(nw.col(name).cast(nw.Int64) for name in parts))
+        totals = np.zeros((wanted.cells, len(wanted.terms)), dtype=np.int64)
+        at = self._cells_of(found, wanted.axes)
+        for i in range(len(wanted.terms)):
+            lower = found[f"_s{i}"].fillna(0).astype("int64").to_numpy()
+            sums = lower.tolist()
+            if f"_u{i}" in parts:
+                upper_half = found[f"_u{i}"].fillna(0).astype("int64").tolist()
+                sums = [low + (up << _HALF) for low, up in zip(sums, upper_half, strict=True)]
+            for cell, total in zip(at, sums, strict=True):
+                if cell >= 0:
+                    totals[cell, i] = min(total, LARGEST_TOTAL)
+        return totals
+
+    def _cells_of(self, found: pd.DataFrame, axes: Sequence[Axis]) -> list[int]:
+        at = [0] * len(found)
+        for i, axis in enumerate(axes):
+            kind = self._column(axis.column).type
+            if axis.edges is not None or kind == "float":
+                index = [int(v) for v in found[f"_a{i}"]]
+            else:
+                where = {typed(value, kind): n for n, value in enumerate(axis.values or ())}
+                index = [where[v.to_pydatetime() if kind == "timestamp" else v] for v in found[f"_a{i}"]]
+            at = [cell * axis.cells + n for cell, n in zip(at, index, strict=True)]
+        return at
+
+    # --- batches ----------------------------------------------------------------------------------------
+
+    def _kept(self, names: tuple[str, ...], where: Filter | None) -> Kept:
+        """The rows in order; those of the last question are held for the next time it is asked."""
+        asked = (names, where)
+        if self._last is not None and self._last[0] == asked:
+            return self._last[1]
+        if self._last is not None:
+            self._last[1].close()
+            self._last = None
+        distinct = list(dict.fromkeys(names))
+        frame = self._complete(distinct, where)
+        made: dict[str, nw.Expr] = {}
+        signature: list[str] = []
+        for i, name in enumerate(distinct):
+            column = self._column(name)
+            if column.ranged:
+                made[f"_x{i}"] = clamped(name, column)
+            elif column.type == "float":
+                made[f"_x{i}"] = place_of(nw.col(name), [float(v) for v in column.values or ()]).cast(nw.Float64)
+            else:
+                made[f"_x{i}"] = nw.col(name)
+        frame = frame.with_columns(**made) if made else frame
+        fine: dict[str, nw.Expr] = {}
+        for i, name in enumerate(distinct):
+            column = self._column(name)
+            if column.ranged:
+                fine[f"_t{i}"] = steps(nw.col(f"_x{i}"), column, _FINE)
+                signature += [f"_t{i}"]
+            elif column.type == "float":
+                fine[f"_t{i}"] = nw.col(f"_x{i}").cast(nw.Int64)
+                signature += [f"_t{i}"]
+            else:
+                signature += [MARK + name]
+        frame = frame.with_columns(**fine) if fine else frame
+        frame = self._clipped(frame, signature)
+        order = ["_person"] if self._owner is not None else []
+        if self._owner is not None:
+            frame = frame.with_columns(_person=nw.col(MARK + self._owner), _whose=nw.col(self._owner))
+            order += ["_whose"]
+        frame = frame.with_columns(_order=mixed(nw.col(name) for name in signature))
+        numbers = [f"_x{i}" for i in range(len(distinct))]
+        order += ["_order", *signature, *(f"_x{i}" for i, n in enumerate(distinct) if self._column(n).ranged)]
+        held = [*numbers, *(["_whose"] if self._owner is not None else ["_order"])]
+        kept = self.engine.kept(frame.select(*dict.fromkeys([*held, *order])), order)
+        self._last = (asked, kept)
+        return kept
+
+    def _batches(self, kept: Kept, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
+        distinct = list(dict.fromkeys(names))
+        at = {name: f"_x{i}" for i, name in enumerate(distinct)}
+        person, left = 0, None
+        for chunk in kept.chunks(rows):
+            if left is not None:
+                chunk = pd.concat([left, chunk], ignore_index=True)
+            fresh = self._starts(chunk)
+            last = int(np.flatnonzero(fresh)[-1]) if len(chunk) else 0
+            if self._owner is None:
+                left, whole = None, chunk
+            else:
+                left, whole, fresh = chunk.iloc[last:].reset_index(drop=True), chunk.iloc[:last], fresh[:last]
+            if len(whole):
+                yield self._batch(whole, fresh, person, names, at)
+                person += int(fresh.sum())
+        if left is not None and len(left):
+            yield self._batch(left, self._starts(left), person, names, at)
+
+    def _starts(self, chunk: pd.DataFrame) -> NDArray[np.bool_]:
+        """Where a row is of somebody else than the row before."""
+        if self._owner is None:
+            return np.ones(len(chunk), dtype=np.bool_)
+        whose = chunk["_whose"].to_numpy(dtype=object)
+        fresh = np.ones(len(chunk), dtype=np.bool_)
+        fresh[1:] = whose[1:] != whose[:-1]
+        return fresh
+
+    def _batch(
+        self, chunk: pd.DataFrame, fresh: NDArray[np.bool_], person: int, names: tuple[str, ...], at: dict[str, str]
+    ) -> Batch:
+        numbers = np.empty((len(chunk), len(names)), dtype=np.float64)
+        for i, name in enumerate(names):
+            column, values = self._column(name), chunk[at[name]]
+            if column.ranged or column.type == "float":
+                numbers[:, i] = values.to_numpy(dtype=np.float64)
+            else:
+                declared = pd.Index([typed(value, column.type) for value in column.values or ()], dtype=object)
+                numbers[:, i] = declared.get_indexer(pd.Index(values.astype(object)))
+        return Batch(numbers, person + np.cumsum(fresh, dtype=np.int64) - 1)
+
+
+def place_of(number: nw.Expr, values: Sequence[float]) -> nw.Expr:
+    """Which of these a number is."""
+    found: nw.Expr = nw.lit(-1)
+    for n in reversed(range(len(values))):
+        found = nw.when(number == values[n]).then(nw.lit(n)).otherwise(found)
+    return found.cast(nw.Int64)
+
+
+def typed(value: Scalar, kind: str) -> bool | int | float | str | datetime:
+    """A declared value as the engines hold it."""
+    if kind == "timestamp":
+        moment = datetime.fromisoformat(str(value))
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return float(value) if kind == "float" else value
+
+
+def _name(factor: Factor) -> str:
+    return f"_f{factor.degree}{factor.place}_{factor.column}"
+
+
+def _product(term: Term) -> nw.Expr:
+    return reduce(lambda a, b: a * b, (nw.col(_name(factor)) for factor in term.factors), nw.col("_one"))
