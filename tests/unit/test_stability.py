@@ -14,18 +14,25 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.privacy.stability import (
     LARGEST_TOTAL,
+    BernsteinProducts,
     BernsteinSums,
     BoundedSum,
     CentredMoments,
     Change,
     Count,
+    Grouped,
     HistogramCounts,
+    LevelCounts,
+    ShiftedSum,
     VectorSum,
     change_of,
 )
 
 NUMBERS = [-np.inf, -7.0, -1.0, -0.3, 0.0, 0.49, 0.5, 1.1, 1.9, 2.0, 2.0000001, 9.0, np.inf]
 VECTORS = [(0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, -9.0), (3.0, 4.0), (-3.0, -4.0), (0.3, -0.4), (1e-9, 1e300)]
+
+PAIRS = [(x, y) for x in (-9.0, -0.3, 0.6, 2.0) for y in (-1.0, 0.5, 9.0)]
+GROUPED = [(place, x) for place in (-1, 0, 1) for x in (-9.0, 0.4, 2.0)]
 
 #: transformation, universe of rows, whether the map's figures are reached exactly by some pair of neighbours
 CASES = {
@@ -37,12 +44,28 @@ CASES = {
     "three cells": (BernsteinSums(Grid(-1.0, 2.0, 5), 2), NUMBERS, True),
     "centred moments": (CentredMoments(Grid(-1.0, 2.0, 4)), [*NUMBERS, *np.linspace(-1, 2, 33)], False),
     "histogram": (HistogramCounts(3), [0, 1, 2, -1], True),
+    "shifted sum": (ShiftedSum(Grid(-1.0, 2.0, 4), -5), NUMBERS, True),
+    "shifted sum above 0": (ShiftedSum(Grid(1.0, 2.0, 4), 16), NUMBERS, True),
+    "nine cells": (BernsteinProducts(Grid(-1.0, 2.0, 3), Grid(-1.0, 1.0, 4)), PAIRS, True),
+    "levels": (LevelCounts((2, 4, 12)), [-1, 0, 1, 5, 11], True),
+    "one level": (LevelCounts((3,)), [-1, 0, 1, 2], True),
+    "counts of groups": (Grouped(HistogramCounts(2), 2), [(-1, 0), (0, 0), (0, 1), (1, 0), (1, -1)], True),
+    "sums of groups": (Grouped(BoundedSum(-1.0, 2.0, 4), 2), GROUPED, True),
+    "cells of groups": (Grouped(BernsteinSums(Grid(-1.0, 2.0, 5), 2), 2), GROUPED, True),
+    "one group": (Grouped(BernsteinSums(Grid(-1.0, 2.0, 5), 1), 1), [(0, x) for x in NUMBERS], True),
     "vectors in L1": (VectorSum(2.0, 1, 2, 4), VECTORS, True),
     "vectors in L2": (VectorSum(2.0, 2, 2, 4), VECTORS, False),
 }
 
 
 def total(transformation, rows):
+    if isinstance(transformation, Grouped):
+        values = np.array(
+            [value for _, value in rows], dtype=np.int64 if "HistogramC" in str(transformation) else float
+        )
+        return transformation.total((np.array([group for group, _ in rows], dtype=np.int64), values))
+    if isinstance(transformation, BernsteinProducts) and not rows:
+        return transformation.total(np.zeros((0, 2)))
     return transformation.total(np.array(rows)) if rows else transformation.total(np.array([], dtype=np.int64))
 
 

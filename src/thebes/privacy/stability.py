@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -330,6 +331,149 @@ class HistogramCounts(Transformation):
                 raise Fault("a row's cell does not exist")
             counts += np.bincount(block + 1, minlength=self.cells + 1)
         return counts[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedSum(Transformation):
+    """The sum of `shift` + t, with t a value's own step on `grid` (0 to `grid.steps`): a sum in steps of any grid that
+    does not begin at 0, `shift` being where it begins.
+
+    A row adds a whole number between shift and shift + steps, so at most the larger of both in size; two rows differ
+    by at most `steps`.
+    """
+
+    grid: Grid
+    shift: int
+
+    @property
+    def reach(self) -> Sensitivity:
+        most = max(abs(self.shift), abs(self.shift + self.grid.steps))
+        return Sensitivity(most, most**2)
+
+    @property
+    def diameter(self) -> Sensitivity:
+        return Sensitivity(self.grid.steps, self.grid.steps**2)
+
+    def total(self, rows: ArrayLike) -> Integers:
+        return _summed(_numbers(rows, 1), 1, lambda values: self.shift + self.grid.integers(values))
+
+
+@dataclass(frozen=True, slots=True)
+class BernsteinProducts(Transformation):
+    """Each row of two numbers hands out exactly first.steps * second.steps tokens to nine cells: the products of the
+    three cells that `BernsteinSums` of degree 2 gives the one number and of the three it gives the other.
+
+    The three cells of a number are not negative and add up to its steps; so their products are not negative and add up
+    to the product of both. One row adds that much in L1, and no more in L2 (all of it in one cell); two rows differ by
+    at most twice as much, all of it in two cells. Every product of powers of the two numbers up to the second is
+    linear in the cells, so that number of rows, both sums, both sums of squares and the sum of products together are
+    no more sensitive than a histogram.
+    """
+
+    first: Grid
+    second: Grid
+
+    def __post_init__(self) -> None:
+        if self.first.bits + self.second.bits > 40:
+            raise Mistake("bits", "of both together must be at most 40")
+
+    @property
+    def tokens(self) -> int:
+        """What each row hands out."""
+        return self.first.steps * self.second.steps
+
+    @property
+    def reach(self) -> Sensitivity:
+        return Sensitivity(self.tokens, self.tokens**2, 9)
+
+    @property
+    def diameter(self) -> Sensitivity:
+        return Sensitivity(2 * self.tokens, 2 * self.tokens**2, 9)
+
+    def cells(self, rows: NDArray[np.float64]) -> Integers:
+        one, other = BernsteinSums(self.first, 2).cells(rows[:, 0]), BernsteinSums(self.second, 2).cells(rows[:, 1])
+        products: Integers = (one[:, :, None] * other[:, None, :]).reshape(-1, 9)
+        return products
+
+    def total(self, rows: ArrayLike) -> Integers:
+        table = _numbers(rows, 2)
+        if table.shape[1] != 2:
+            raise Mistake("values", "must be rows of two numbers")
+        return _summed(table, 9, self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCounts(Transformation):
+    """How many rows fall into each cell of several histograms of the same rows, one after another. `levels` are their
+    numbers of cells, each a multiple of the one before: a row is the number of its cell in the last one (or -1), and
+    lies in that cell's ancestors in the others.
+
+    A row adds 1 to exactly one cell of each level: L1 distance `len(levels)`, and so many coordinates of 1 each, hence
+    the same squared L2. Two rows differ in at most two cells of each level.
+    """
+
+    levels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels or self.levels[0] < 2:
+            raise Mistake("levels", "must be at least one, of at least two cells")
+        if any(fine <= coarse or fine % coarse for coarse, fine in pairwise(self.levels)):
+            raise Mistake("levels", "must each be a multiple of the one before")
+
+    @property
+    def reach(self) -> Sensitivity:
+        return Sensitivity(len(self.levels), len(self.levels), sum(self.levels))
+
+    @property
+    def diameter(self) -> Sensitivity:
+        return Sensitivity(2 * len(self.levels), 2 * len(self.levels), sum(self.levels))
+
+    def of_cells(self, finest: Integers) -> Integers:
+        """The counts of every level from those of the last one: what has the same ancestor adds up."""
+        return np.concatenate([finest.reshape(cells, -1).sum(axis=1) for cells in self.levels])
+
+    def total(self, rows: ArrayLike) -> Integers:
+        return self.of_cells(HistogramCounts(self.levels[-1]).total(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped(Transformation):
+    """The totals of `of` for each of `groups` groups of rows that share none: (the number of each row's group or -1,
+    the rows).
+
+    A row is in one group at most, so what it adds lies in that group's coordinates and is as long as without groups:
+    the same reach. Rows of two groups share no coordinate: their distance is twice the reach in L1 and twice its
+    square in squared L2, unless two rows of one group can be farther apart. One person with several rows may be in
+    several groups; `sensitivity` adds up rows, whichever group they are in, and by the triangle inequality that is
+    never too little.
+    """
+
+    of: Transformation
+    groups: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, bool) or not isinstance(self.groups, int) or self.groups < 1:
+            raise Mistake("groups", "must be a whole number of at least 1")
+
+    @property
+    def _coordinates(self) -> int:
+        return self.groups * self.of.reach.coordinates
+
+    @property
+    def reach(self) -> Sensitivity:
+        one = self.of.reach
+        return Sensitivity(one.l1, one.l2_squared, self._coordinates)
+
+    @property
+    def diameter(self) -> Sensitivity:
+        one, within = self.of.reach, self.of.diameter
+        if self.groups == 1:
+            return within
+        return Sensitivity(max(2 * one.l1, within.l1), max(2 * one.l2_squared, within.l2_squared), self._coordinates)
+
+    def total(self, rows: Any) -> Integers:
+        group, values = (np.asarray(part) for part in rows)
+        return np.concatenate([self.of.total(values[group == place]) for place in range(self.groups)])
 
 
 @dataclass(frozen=True, slots=True)
