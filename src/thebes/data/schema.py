@@ -14,7 +14,6 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from thebes.data.store.declaration import MOST_COLUMNS
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
 from thebes.privacy.promise import Adjacency, Unit
@@ -22,6 +21,7 @@ from thebes.privacy.stability import Change
 
 MOST_ROWS = 10_000  #: of one person that may count
 MOST_VALUES = 10_000
+MOST_COLUMNS = 4096  #: as many as a small picture has numbers
 COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 TYPES = ("integer", "float", "string", "boolean", "timestamp")
 

@@ -10,7 +10,14 @@ from thebes.privacy import exact
 from thebes.privacy.accounting import distribution, renyi
 from thebes.privacy.events import PoissonGaussianEvent
 from thebes.privacy.faults import Mistake
-from thebes.privacy.losses import Concentrated, concentrated_to_approximate, renyi_to_approximate, repeat
+from thebes.privacy.losses import (
+    ORDERS,
+    Concentrated,
+    Renyi,
+    concentrated_to_approximate,
+    renyi_to_approximate,
+    repeat,
+)
 from thebes.privacy.promise import Adjacency, adjacency_of
 
 _RHO_STEP = Decimal("1e-18")
@@ -41,6 +48,44 @@ def _rho_for(epsilon: Decimal, delta: Decimal) -> Decimal:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return exact.capacity_of(low, _RHO_STEP)
+
+
+def sampled_ratio(*, rate: float, rounds: int, epsilon: exact.Number, delta: exact.Number) -> float:
+    """A ratio with which `rounds` rounds of sampled noise are (epsilon, delta)-DP under add-remove-one, by the Renyi
+    curve at whole orders only: quick, what a ledger that counts in curves is charged, and at most a tenth of a percent
+    above the least such.
+
+    At a whole order a it holds for noise drawn on the integers as it does for continuous noise: the moment of the
+    mixture's likelihood ratio is a binomial sum of moments of order k <= a of the unsampled one, and none of those is
+    larger for the discrete Gaussian (Canonne, Kamath & Steinke 2020, theorem 14); the other direction is no dearer, as
+    reflection swaps the two worlds (Mironov, Talwar & Zhang 2019, theorem 5).
+    """
+    once = PoissonGaussianEvent(rate, 1.0)
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 < rounds <= 10**7:
+        raise Mistake("rounds", "must be a whole number between 1 and 10 million")
+    return _sampled_ratio(once.rate, rounds, exact.epsilon(epsilon), exact.delta(delta))
+
+
+@lru_cache(maxsize=256)
+def _sampled_ratio(rate: float, rounds: int, epsilon: Decimal, delta: Decimal) -> float:
+    def keeps(ratio: float) -> bool:
+        event = PoissonGaussianEvent(rate, ratio)
+        curve = repeat(renyi.price(event, adjacency=Adjacency.ADD_REMOVE_ONE), rounds)
+        return renyi_to_approximate(at_whole_orders(curve), delta).epsilon <= epsilon
+
+    low, high = 2.0**-10, 2.0**30
+    if not keeps(high):
+        raise Mistake("epsilon", "is too small for noise on samples; leave the sampling out")
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+def at_whole_orders(curve: Renyi) -> Renyi:
+    """The same curve without the orders between whole ones."""
+    kept = zip(ORDERS, curve.epsilons, strict=True)
+    return Renyi(e if order == int(order) else Decimal("Infinity") for order, e in kept)
 
 
 def ratio_for_rounds(
