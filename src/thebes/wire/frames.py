@@ -49,6 +49,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 Form = Literal["list", "base64"]
 Array = NDArray[np.generic]
+Block = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,15 @@ def split(message: Mapping[str, Any]) -> Frame:
 
 def write(frame: Frame, *, public: bool = False) -> bytes:
     """A frame as bytes; the same frame gives the same bytes. What is `public` is compressed where that is worth it."""
-    blocks, fields, version = [], [], VERSION
+    return b"".join(write_blocks(frame, public=public))
+
+
+def write_blocks(frame: Frame, *, public: bool = False) -> list[Block]:
+    """The same without a copy of its arrays: the bytes one after another."""
+    blocks: list[Block] = []
+    fields, version = [], VERSION
     for name, (form, array) in frame.arrays.items():
-        block = array.tobytes()
+        block: Block = np.ascontiguousarray(array).data.cast("B") if array.size else b""
         told: dict[str, Any] = {"name": name, "form": form, "dtype": array.dtype.str, "shape": list(array.shape)}
         told["sha256"] = hashlib.sha256(block).hexdigest()
         if public and _shrinks(block):
@@ -134,7 +141,7 @@ def write(frame: Frame, *, public: bool = False) -> bytes:
         blocks.append(block)
         fields.append(told)
     header = json.dumps({"body": frame.body, "fields": fields}, allow_nan=False, separators=(",", ":")).encode()
-    return b"".join([_HEAD.pack(MAGIC, version, 0, len(header)), header, *blocks])
+    return [_HEAD.pack(MAGIC, version, 0, len(header)) + header, *blocks]
 
 
 def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
@@ -227,7 +234,7 @@ def _field(told: Any, version: int) -> tuple[str, Form, np.dtype[Any], tuple[int
     return name, form, _DTYPES[dtype], tuple(shape), deflated
 
 
-def _shrinks(block: bytes) -> bool:
+def _shrinks(block: Block) -> bool:
     """Whether compressing is worth it, by a look at a piece from the middle."""
     if len(block) < _WORTH_DEFLATING:
         return False
@@ -235,7 +242,7 @@ def _shrinks(block: bytes) -> bool:
     return len(_deflated(block[middle : middle + _PROBE_BYTES])) < _SHRINKS * _PROBE_BYTES
 
 
-def _deflated(block: bytes) -> bytes:
+def _deflated(block: Block) -> bytes:
     return zlib.compress(block, 1, -zlib.MAX_WBITS)
 
 

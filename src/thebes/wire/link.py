@@ -13,7 +13,8 @@ import hashlib
 import secrets
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NoReturn
@@ -87,7 +88,13 @@ def new_id() -> str:
 
 def write_envelope(message: Mapping[str, Any]) -> bytes:
     """A message as bytes: a frame where its payload has long fields, else JSON."""
-    return frames.encode(message, worth=frames.SHORTEST)[0]
+    return b"".join(write_blocks(message))
+
+
+def write_blocks(message: Mapping[str, Any]) -> list[frames.Block]:
+    """The same without a copy of its arrays: the bytes one after another."""
+    frame = frames.split(message)
+    return frames.write_blocks(frame) if frame.arrays else [frames.encode(message, worth=sys.maxsize)[0]]
 
 
 def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
@@ -106,12 +113,29 @@ def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
     return message
 
 
-def pieces(message_id: str, body: bytes) -> Iterator[bytes]:
+def digest_of(blocks: Sequence[frames.Block]) -> bytes:
+    """The SHA-256 of a body, which every piece of it tells."""
+    made = hashlib.sha256()
+    for block in blocks:
+        made.update(block)
+    return made.digest()
+
+
+def pieces(message_id: str, body: bytes | Sequence[frames.Block], digest: bytes | None = None) -> Iterator[bytes]:
     """The body in pieces that can be told from those of other messages; an empty one in one piece."""
-    name, digest, view = message_id.encode("ascii"), hashlib.sha256(body).digest(), memoryview(body)
-    for offset in range(0, max(1, len(body)), PIECE_BYTES):
-        head = _HEAD.pack(_MAGIC, len(name), offset, len(body), digest)
-        yield b"".join((head, name, view[offset : offset + PIECE_BYTES]))
+    blocks = [body] if isinstance(body, bytes) else body
+    name, digest, total = message_id.encode("ascii"), digest or digest_of(blocks), sum(map(len, blocks))
+    offset, room, cut = 0, PIECE_BYTES, list[frames.Block]()
+    for block in blocks:
+        view = memoryview(block)
+        while len(view) >= room:
+            yield b"".join((_HEAD.pack(_MAGIC, len(name), offset, total, digest), name, *cut, view[:room]))
+            view, offset, room, cut = view[room:], offset + PIECE_BYTES, PIECE_BYTES, []
+        if view:
+            cut.append(view)
+            room -= len(view)
+    if cut or not total:
+        yield b"".join((_HEAD.pack(_MAGIC, len(name), offset, total, digest), name, *cut))
 
 
 @dataclass(slots=True)
@@ -140,6 +164,13 @@ class Assembly:
         self._allowed = allowed
         self._most_open = most_open
         self._open: dict[str, _Open] = {}
+
+    def skip(self, message_id: str) -> None:
+        """Nobody waits for this message any more: keep nothing of what is left of it."""
+        known = self._open.get(message_id)
+        if known is not None:
+            known.skipped = True
+            known.parts.clear()
 
     def add(self, piece: bytes) -> tuple[str, bytes] | None:
         """(id, body) of the message that this piece completes. `Malformed` ends the link; after `Oversized` the rest
