@@ -34,6 +34,8 @@ KINDS = {
     "duckdb": "thebes.data.connectors.duckdb:open_duckdb",
     "postgresql": "thebes.data.connectors.postgresql:open_postgresql",
     "sql": "thebes.data.connectors.sql:open_sql",
+    "redcap": "thebes.data.connectors.redcap:open_redcap",
+    "openspecimen": "thebes.data.connectors.openspecimen:open_openspecimen",
 }
 
 
@@ -60,7 +62,7 @@ class Connector(Protocol):
 class Scanned(Protocol):
     """What a connector adds to `Connector` where DuckDB reads the source in place, without a copy."""
 
-    def attach(self, connection: Any) -> str:
+    def attach(self, opened: Any) -> str:
         """Make the source readable through this connection; gives what stands after FROM."""
         ...
 

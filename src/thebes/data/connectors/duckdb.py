@@ -1,0 +1,40 @@
+"""A table or view of a DuckDB file, attached read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from thebes.data.connectors.connector import Source, existing, path_of, read_source
+from thebes.data.connectors.scanning import ScannedSource, plain_path, quoted
+
+
+class DuckdbSource(Source):
+    """`table` is its name, or `schema.name`."""
+
+    kind: Literal["duckdb"]
+    path: str = Field(min_length=1, max_length=4096)
+    table: str = Field(min_length=1, max_length=200)
+
+
+class Duckdb(ScannedSource):
+    """One table. Somebody who writes to the file at the same time keeps it from being read."""
+
+    def __init__(self, source: DuckdbSource, folder: Path) -> None:
+        self._path = existing(path_of(source.path, folder))
+        self._table = ".".join(quoted(part) for part in source.table.split(".", 1))
+        self.paths = (self._path,)
+        self.what = f"{source.table} in {self._path.name}"
+
+    def attach(self, opened: Any) -> str:
+        opened.execute(f"ATTACH IF NOT EXISTS {plain_path(self._path)} AS thebes_source (READ_ONLY)")
+        middle = "" if "." in self._table else '"main".'
+        return f"thebes_source.{middle}{self._table}"
+
+
+def open_duckdb(source: Mapping[str, Any], *, folder: Path) -> Duckdb:
+    """The connector of `{"kind": "duckdb", "path": ..., "table": ...}`."""
+    return Duckdb(read_source(DuckdbSource, source), folder)

@@ -1,0 +1,277 @@
+"""DuckDB over a source: in place where it can, else over a copy of the columns that a question needs.
+
+What must stay true: nothing but the source's own files is opened once the connection stands, nothing is downloaded or
+loaded, and memory is bounded; what does not fit goes to a folder of its own, which is gone afterwards. What DuckDB says
+of an error may show a row and is never repeated.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import narwhals.stable.v2 as nw
+import pandas as pd
+
+from thebes.data.connectors.connector import Connector, Held, SourceUnavailable
+from thebes.data.connectors.scanning import ScannedSource, connection, held, quoted, text
+from thebes.data.engines import frames
+from thebes.data.engines.engine import MARK
+from thebes.data.filter import ENDS, Filter
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Mistake
+
+MEMORY = "160MB"
+MOST_THREADS = 4
+
+#: type in the schema -> what a source may hold instead
+COULD_BE: Mapping[str, frozenset[str]] = {
+    "integer": frozenset(("integer", "float", "text")),
+    "float": frozenset(("integer", "float", "text")),
+    "boolean": frozenset(("boolean", "integer", "text")),
+    "string": frozenset(("string", "integer", "text")),
+    "timestamp": frozenset(("timestamp", "string", "text")),
+}
+_NATIVE = {
+    "integer": "BIGINT",
+    "float": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "string": "VARCHAR",
+    "timestamp": "TIMESTAMP",
+}
+_TRUE, _FALSE = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
+
+
+def fitting(schema: Schema, found: Mapping[str, Held]) -> None:
+    """Refuse a source that lacks a declared column, or holds something else in it."""
+    absent = [name for name in schema.columns if name not in found]
+    if absent:
+        listed = ", ".join(absent[:10]) + (" and more" if len(absent) > 10 else "")
+        raise Mistake("columns", f"the source has no column {listed}, which the schema declares")
+    for name, column in schema.columns.items():
+        if found[name] not in COULD_BE[column.type]:
+            raise Mistake(f"columns.{name}.type", f"the schema says {column.type}, the source holds {found[name]}")
+
+
+def typed_sql(column: str, declared: str, holds: Held, native: str = "") -> str:
+    """A column as every engine holds it; what is not of its type is missing."""
+    if declared == "integer":
+        if holds == "integer" and native.upper() in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"):
+            return f"CAST({column} AS BIGINT)"
+        near, whole = f"TRY_CAST({column} AS DOUBLE)", f"TRY_CAST({column} AS HUGEINT)"
+        low, high = ENDS
+        return (
+            f"CASE WHEN {near} IS NULL OR isnan({near}) THEN NULL WHEN {near} > 1e30 THEN {high} "
+            f"WHEN {near} < -1e30 THEN {low} WHEN {near} <> floor({near}) THEN NULL "
+            f"WHEN {whole} > {high} THEN {high} WHEN {whole} < {low} THEN {low} ELSE CAST({whole} AS BIGINT) END"
+        )
+    if declared == "float":
+        return f"nullif(TRY_CAST({column} AS DOUBLE), 'nan'::DOUBLE)"
+    if declared == "boolean":
+        if holds == "boolean":
+            return column
+        if holds == "integer":
+            return f"CASE {column} WHEN 0 THEN false WHEN 1 THEN true END"
+        said = f"lower(trim({column}))"
+        return f"CASE WHEN {said} IN {_TRUE} THEN true WHEN {said} IN {_FALSE} THEN false END"
+    if declared == "string":
+        return f"CAST({column} AS VARCHAR)"
+    if native.upper() in ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"):
+        return _finite(f"CAST({column} AS TIMESTAMP)")
+    return _finite(f"CAST(TRY_CAST({column} AS TIMESTAMPTZ) AS TIMESTAMP)")
+
+
+def _finite(moment: str) -> str:
+    return f"CASE WHEN isfinite({moment}) THEN {moment} END"
+
+
+def number_sql(column: str, declared: str) -> str:
+    """A typed column's portable number."""
+    if declared == "string":
+        return f"CAST('0x' || substr(md5({column}), 1, 15) AS BIGINT)"
+    if declared == "timestamp":
+        return f"epoch_us({column})"
+    return f"CAST({column} AS BIGINT)"
+
+
+class DuckEngine:
+    """One connector behind one DuckDB connection. Used by one thread at a time."""
+
+    def __init__(
+        self, schema: Schema, connector: Connector, *, scratch: Path, memory: str = MEMORY, threads: int | None = None
+    ) -> None:
+        self._schema = schema
+        self._connector = connector
+        self._held = connector.columns()
+        fitting(schema, self._held)
+        self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir=_private(scratch)))
+        self._tables = 0
+        self._copied: tuple[object, str] | None = None
+        try:
+            self._connection = connection(
+                memory_limit=memory,
+                threads=str(threads or max(1, min(MOST_THREADS, os.cpu_count() or 1))),
+                temp_directory=str(self._folder),
+            )
+            self._from = connector.attach(self._connection) if isinstance(connector, ScannedSource) else None
+            self._native = self._described() if self._from is not None else {}
+            self._shut()
+        except duckdb.Error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise self._unavailable() from None
+
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+        if self._from is not None:
+            source, made = self._from, [self._typed(name) for name in columns]
+        else:
+            source, made = self._copy(columns, where), [quoted(name) for name in columns]
+        made += [
+            f"{number_sql(quoted(name), self._schema.columns[name].type)} AS {quoted(MARK + name)}" for name in numbered
+        ]
+        if self._from is not None and numbered:  # of typed columns, so one step later
+            plain, numbers = made[: len(columns)], made[len(columns) :]
+            inner = f"SELECT {', '.join(plain)} FROM {source}"
+            return self._lazy(f"SELECT *, {', '.join(numbers)} FROM ({inner})")
+        return self._lazy(f"SELECT {', '.join(made)} FROM {source}")
+
+    def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
+        try:
+            found: pd.DataFrame = frame.to_native().df()
+        except duckdb.Error:
+            raise self._unavailable() from None
+        return found
+
+    def kept(self, frame: nw.LazyFrame[Any], order: Sequence[str]) -> KeptTable:
+        self._tables += 1
+        name = f"kept_{self._tables}"
+        relation = (frame.sort(*order) if order else frame).to_native()
+        try:
+            relation.create(name)
+        except duckdb.Error:
+            raise self._unavailable() from None
+        return KeptTable(self, name)
+
+    def run(self, statement: str) -> Any:
+        """For a kept table of this engine."""
+        try:
+            return self._connection.execute(statement)
+        except duckdb.Error:
+            raise self._unavailable() from None
+
+    def close(self) -> None:
+        self._connection.close()
+        self._connector.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # --- the connection ---------------------------------------------------------------------------------
+
+    def _described(self) -> dict[str, str]:
+        described = self._connection.execute(f"DESCRIBE SELECT * FROM {self._from}").fetchall()
+        return {name: kind for name, kind, *_ in described}
+
+    def _shut(self) -> None:
+        """From here on nothing outside is reached but the source's own files."""
+        paths = self._connector.paths if isinstance(self._connector, ScannedSource) else ()
+        allowed = ", ".join(text(str(path)) for path in paths)
+        self._connection.execute(f"SET allowed_paths = [{allowed}]")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
+    def _lazy(self, statement: str) -> nw.LazyFrame[Any]:
+        try:
+            lazy: nw.LazyFrame[Any] = nw.from_native(self._connection.sql(statement))
+        except duckdb.Error:
+            raise self._unavailable() from None
+        return lazy
+
+    def _typed(self, name: str) -> str:
+        declared, native = self._schema.columns[name].type, self._native[name]
+        holds = self._held[name]
+        return f"{typed_sql(quoted(name), declared, holds, native)} AS {quoted(name)}"
+
+    def _unavailable(self) -> SourceUnavailable:
+        if isinstance(self._connector, ScannedSource):
+            return self._connector.unavailable()
+        return SourceUnavailable("the rows cannot be read, or need more room than this machine has")
+
+    # --- sources that DuckDB cannot read in place -------------------------------------------------------
+
+    def _copy(self, columns: Sequence[str], where: Filter | None) -> str:
+        """A table of these columns; the last one is held for the same question asked again."""
+        asked = (tuple(columns), where)
+        if self._copied is not None and self._copied[0] == asked:
+            return self._copied[1]
+        if self._copied is not None:
+            self.run(f"DROP TABLE {self._copied[1]}")
+            self._copied = None
+        self._tables += 1
+        name = f"copied_{self._tables}"
+        made = ", ".join(f"{quoted(c)} {_NATIVE[self._schema.columns[c].type]}" for c in columns)
+        self.run(f"CREATE TABLE {name} ({made})")
+        for batch in self._connector.batches(columns, where):
+            self._take(name, columns, batch)
+        self._copied = (asked, name)
+        return name
+
+    def _take(self, table: str, columns: Sequence[str], batch: Any) -> None:
+        """Type some rows and add them."""
+        if isinstance(batch, Mapping):
+            batch = pd.DataFrame({name: self._series(name, batch[name]) for name in columns})
+        if not len(batch.columns) or not len(batch):
+            return
+        try:
+            self._connection.register("thebes_batch", batch)
+            described = self._connection.execute("DESCRIBE SELECT * FROM thebes_batch").fetchall()
+            native = {name: kind for name, kind, *_ in described}
+            made = ", ".join(
+                typed_sql(
+                    quoted(name),
+                    self._schema.columns[name].type,
+                    "text" if self._held[name] == "text" else held(native[name]),
+                    native[name],
+                )
+                for name in columns
+            )
+            self._connection.execute(f"INSERT INTO {table} SELECT {made} FROM thebes_batch")
+            self._connection.unregister("thebes_batch")
+        except duckdb.Error:
+            raise self._unavailable() from None
+
+    def _series(self, name: str, values: Sequence[object]) -> pd.Series[Any]:
+        if self._held[name] == "text":
+            return pd.Series([_written(value) for value in values], dtype="str")
+        return frames.typed(pd.Series(list(values), dtype=object), self._schema.columns[name].type)
+
+
+def _written(value: object) -> str | None:
+    if isinstance(value, str):
+        return value or None
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return repr(value) if plain else str(value).lower() if isinstance(value, bool) else None
+
+
+class KeptTable:
+    """Rows in order in a table of the engine's."""
+
+    def __init__(self, engine: DuckEngine, name: str) -> None:
+        self._engine = engine
+        self._name = name
+
+    def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
+        count = self._engine.run(f"SELECT count(*) FROM {self._name}").fetchone()[0]
+        for start in range(0, count, rows):
+            wanted = f"rowid >= {start} AND rowid < {start + rows}"
+            yield self._engine.run(f"SELECT * FROM {self._name} WHERE {wanted} ORDER BY rowid").df()
+
+    def close(self) -> None:
+        self._engine.run(f"DROP TABLE IF EXISTS {self._name}")
+
+
+def _private(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
