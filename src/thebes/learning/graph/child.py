@@ -10,7 +10,7 @@ import numpy as np
 
 from thebes.confinement.calls import die_with_parent
 from thebes.confinement.inside import hear, live, say
-from thebes.learning.graph.pipe import DOCUMENTS, DONE, FAILED, REQUEST, START
+from thebes.learning.graph.pipe import APART, DOCUMENTS, DONE, EACH, FAILED, MEAN, REQUEST, START
 
 
 def serve(source: int, sink: int) -> None:
@@ -21,8 +21,10 @@ def serve(source: int, sink: int) -> None:
     from thebes.confinement.measures import MEASURES, confine
     from thebes.learning.graph.document import BACKBONE, read_loss, read_model
     from thebes.learning.graph.interpret import mean_gradient, outputs_of, per_example_gradients
+    from thebes.learning.graph.lanes import gradients_and_losses
 
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # numbers next to 0 take no longer than others
     _warm()
     memory_bytes, cpu_seconds = START.unpack(hear(source, START.size))
     achieved = confine(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds)
@@ -37,16 +39,16 @@ def serve(source: int, sink: int) -> None:
 
     parameters, truths = model.graph.parameter_count, loss.targets.columns
     columns = (backbone or model).input.columns
+    ways = {EACH: per_example_gradients, MEAN: mean_gradient, APART: gradients_and_losses}
     while True:
-        rows, averaged = REQUEST.unpack(hear(source, REQUEST.size))
+        rows, wanted = REQUEST.unpack(hear(source, REQUEST.size))
         weights = np.frombuffer(hear(source, 4 * parameters), dtype="<f4").copy()
         inputs = np.frombuffer(hear(source, 4 * rows * columns), dtype="<f4").reshape(rows, columns)
         targets = np.frombuffer(hear(source, 4 * rows * truths), dtype="<f4").reshape(rows, truths)
         try:
             if backbone is not None:
                 inputs = outputs_of(backbone, backbone.initial, inputs)
-            computed = mean_gradient if averaged else per_example_gradients
-            answer = np.ascontiguousarray(computed(model, loss, weights, inputs, targets), dtype="<f4")
+            answer = np.ascontiguousarray(ways[wanted](model, loss, weights, inputs, targets), dtype="<f4")
         except Exception:
             say(sink, FAILED)
             continue

@@ -42,12 +42,12 @@ def outputs_of(model: Model, weights: Floats, inputs: NDArray[Any]) -> Floats:
     import torch
     from torch.func import vmap
 
-    tensors = _tensors(model, weights)
+    known = tensors(model, weights)
     pieces = []
     with torch.no_grad():
         for part in _parts(shaped(inputs, model.input), model.activations):
             rows = torch.from_numpy(part)
-            pieces.append(vmap(lambda row: evaluate(model.graph, {**tensors, model.input.name: row}))(rows).numpy())
+            pieces.append(vmap(lambda row: evaluate(model.graph, {**known, model.input.name: row}))(rows).numpy())
     shape = model.output_shape[1:]
     return np.concatenate(pieces).reshape(-1, *shape) if pieces else np.zeros((0, *shape), dtype=np.float32)
 
@@ -88,7 +88,7 @@ def _gradients(model: Model, loss: Loss, weights: Floats, inputs: NDArray[Any], 
     from torch.func import grad, vmap
 
     trained = {name: torch.from_numpy(values) for name, values in named(model.graph, weights).items()}
-    frozen = {name: tensor for name, tensor in _tensors(model, weights).items() if name not in trained}
+    frozen = {name: tensor for name, tensor in tensors(model, weights).items() if name not in trained}
 
     def loss_of(trained: Mapping[str, Any], row: Any, truth: Any) -> Any:
         said = evaluate(model.graph, {**frozen, **trained, model.input.name: row})
@@ -128,7 +128,8 @@ def spread(targets: NDArray[Any], into: Input) -> tuple[Floats, NDArray[np.bool_
     return spread_out, usable
 
 
-def _tensors(model: Model, weights: Floats) -> dict[str, Any]:
+def tensors(model: Model, weights: Floats) -> dict[str, Any]:
+    """Every weight of the model by name: these trained ones, and the values it was sent with of the others."""
     import torch
 
     values = {**model.values, **named(model.graph, weights)}

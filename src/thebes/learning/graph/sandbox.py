@@ -22,6 +22,7 @@ from thebes.learning.graph import pipe
 from thebes.learning.graph.clipping import finite
 from thebes.learning.graph.document import BACKBONE, Loss, Model, read_loss, read_model
 from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
+from thebes.learning.graph.lanes import gradients_and_losses
 from thebes.learning.graph.weights import checked
 from thebes.privacy.faults import Fault, Mistake, Refusal
 
@@ -29,6 +30,7 @@ _CHILD = "thebes.learning.graph.child"
 _START_SECONDS = 120.0
 _EXCHANGE_FLOATS = 2**24  # 64 MiB of gradients per exchange
 _REMEMBERED = 100
+_WAYS = {pipe.EACH: per_example_gradients, pipe.MEAN: mean_gradient, pipe.APART: gradients_and_losses}
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -105,7 +107,7 @@ class GradientWorker:
         size = max(_EXCHANGE_FLOATS // max(self.parameter_count + rows.shape[1], 1), 1)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            found = self._computed(flat, rows[part], truths[part], deadline, averaged=False)
+            found = self._computed(flat, rows[part], truths[part], deadline, pipe.EACH)
             if found is None:
                 result[:] = 0.0
                 break
@@ -119,8 +121,24 @@ class GradientWorker:
         """
         flat, rows, truths = self._checked(weights, inputs, targets)
         deadline = min(time.monotonic() + self._wall_seconds, self._moment)
-        found = self._computed(flat, rows, truths, deadline, averaged=True) if len(rows) else None
+        found = self._computed(flat, rows, truths, deadline, pipe.MEAN) if len(rows) else None
         return np.zeros(self.parameter_count, dtype=np.float64) if found is None else finite(found)
+
+    def apart(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> Floats | None:
+        """Gradient and loss of each row, shape (rows, P + 1), each a function of its row and the weights alone, entries
+        possibly NaN; None if the child failed. For rows of many people, of whom none may change what another's gives.
+        """
+        flat, rows, truths = self._checked(weights, inputs, targets)
+        result = np.zeros((len(rows), self.parameter_count + 1), dtype=np.float32)
+        deadline = min(time.monotonic() + self._wall_seconds, self._moment)
+        size = max(_EXCHANGE_FLOATS // (self.parameter_count + 1 + rows.shape[1]), 1)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            found = self._computed(flat, rows[part], truths[part], deadline, pipe.APART)
+            if found is None:
+                return None
+            result[part] = found
+        return result
 
     def _checked(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> tuple[Floats, Floats, Floats]:
         flat = checked(self.model.graph, weights)
@@ -130,19 +148,18 @@ class GradientWorker:
             raise Mistake("targets", "must have as many rows as the inputs")
         return flat, rows, truths
 
-    def _computed(
-        self, flat: Floats, rows: Floats, truths: Floats, deadline: float, *, averaged: bool
-    ) -> Floats | None:
+    def _computed(self, flat: Floats, rows: Floats, truths: Floats, deadline: float, wanted: int) -> Floats | None:
         """What the child (or, trusted, this process) computes; None if it failed, with the reason noted."""
         if self._trusted:
             if self.backbone is not None:
                 rows = outputs_of(self.backbone, self.backbone.initial, rows)
-            return (mean_gradient if averaged else per_example_gradients)(self.model, self.loss, flat, rows, truths)
+            return _WAYS[wanted](self.model, self.loss, flat, rows, truths)
         if time.monotonic() >= deadline:
             self.failures.append("its time was over before it began")
             return None
-        shape = (self.parameter_count,) if averaged else (len(rows), self.parameter_count)
-        parts = [pipe.REQUEST.pack(len(rows), averaged)]
+        wide = self.parameter_count + (wanted == pipe.APART)
+        shape = (wide,) if wanted == pipe.MEAN else (len(rows), wide)
+        parts = [pipe.REQUEST.pack(len(rows), wanted)]
         parts += [np.ascontiguousarray(each, dtype="<f4").tobytes() for each in (flat, rows, truths)]
         try:
             if self._child is None:

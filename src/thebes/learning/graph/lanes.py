@@ -1,0 +1,98 @@
+"""Gradients of many rows at once, each as if its row were alone.
+
+The last bits of a row's result follow from where in a batch the row lies, and a graph from a stranger can make any bit
+weigh. One person more would then change everybody's gradient, and no clipping would bound that. So a batch here always
+has the same shape, and a row's place in it follows from the row's own numbers: what is computed of a row is a function
+of that row and the weights, as far as a kernel's work at one place does not depend on what lies at the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.learning.graph.document import Loss, Model
+from thebes.learning.graph.interpret import Floats, evaluate, shaped, spread, tensors
+from thebes.learning.graph.weights import named
+
+_MOST_LANES = 64
+_FLOATS_OF_A_BATCH = 2**20
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def lanes(model: Model, loss: Loss) -> int:
+    """How many rows a batch has: few where one row alone keeps the machine busy."""
+    return min(
+        _MOST_LANES, max(1, _FLOATS_OF_A_BATCH // (model.activations + loss.activations + model.graph.parameter_count))
+    )
+
+
+def gradients_and_losses(
+    model: Model, loss: Loss, weights: Floats, inputs: NDArray[np.generic], targets: NDArray[np.generic]
+) -> Floats:
+    """One line for each row: the gradient of its own loss in the flat order of `weights`, then that loss; (n, P + 1).
+
+    Entries can be NaN or infinite; a row whose class is not one of the declared ones has zeros. Not clipped.
+    """
+    import torch
+    from torch.func import grad_and_value, vmap
+
+    parameters = model.graph.parameter_count
+    result = np.zeros((len(inputs), parameters + 1), dtype=np.float32)
+    if not len(inputs):
+        return result
+    fixed = tensors(model, weights)
+    trained = {name: torch.from_numpy(values) for name, values in named(model.graph, weights).items()}
+
+    def loss_of(some: dict[str, Any], row: Any, truth: Any) -> Any:
+        said = evaluate(model.graph, {**fixed, **some, model.input.name: row})
+        value = evaluate(loss.graph, {loss.outputs.name: said, loss.targets.name: truth})
+        return value.reshape(())
+
+    one_by_one = vmap(grad_and_value(loss_of), in_dims=(None, 0, 0))
+    rows, (truths, usable) = shaped(inputs, model.input), spread(targets, loss.targets)
+    width = lanes(model, loss)
+    distinct, first, which = _distinct(rows, truths)
+    found = np.zeros((len(first), parameters + 1), dtype=np.float32)
+    for places in _batches(distinct, width):
+        there = places >= 0
+        chosen = first[np.maximum(places, 0)]
+        # A copy of each batch lies where the allocator aligns it, not where the rows happened to lie.
+        given = torch.from_numpy(rows[chosen] * _as(there, rows)).clone()
+        truth = torch.from_numpy(truths[chosen] * _as(there, truths)).clone()
+        slopes, losses = one_by_one(trained, given, truth)
+        parts = [slopes[weight.name].reshape(width, -1) for weight in model.graph.trained]
+        found[places[there]] = torch.cat([*parts, losses.reshape(width, 1)], dim=1).numpy()[there]
+    result[:] = found[which]
+    result[~usable] = 0.0
+    return result
+
+
+def _as(there: NDArray[np.bool_], like: Floats) -> Floats:
+    return there.astype(np.float32).reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _distinct(rows: Floats, truths: Floats) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
+    """(hashes of the different rows, where each first occurs, which of them each row is): equal rows once."""
+    whole = np.ascontiguousarray(np.hstack([rows.reshape(len(rows), -1), truths.reshape(len(truths), -1)]))
+    words = whole.view(np.uint32)
+    hashes = np.zeros(len(words), dtype=np.uint64)
+    for column in range(words.shape[1]):
+        hashes = (hashes ^ words[:, column]) * _MULTIPLIER
+        hashes ^= hashes >> np.uint64(29)
+    keys = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return hashes[first], first.astype(np.int64), which.reshape(-1).astype(np.int64)
+
+
+def _batches(hashes: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
+    """Lines of `width` places, each the number of a row or -1: a row is always in the column that its hash names."""
+    column = (hashes % np.uint64(width)).astype(np.int64)
+    order = np.argsort(column, kind="stable")
+    loads = np.bincount(column, minlength=width)
+    line = np.arange(len(hashes)) - (np.cumsum(loads) - loads)[column[order]]
+    places = np.full((int(loads.max()), width), -1, dtype=np.int64)
+    places[line, column[order]] = order
+    return places
