@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,40 @@ Integers = NDArray[np.int64]
 SLACK_SHARE = Fraction(1, 1000)
 #: No refinement may leave room for fewer rows than this: totals beyond the room are clamped.
 ROWS = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """Where a vector of noise lies at a stated probability: within `radius` of 0 in L1 (`norm` 1) or L2 (2)."""
+
+    radius: float
+    norm: int
+
+    def most(self, coefficients: Floats) -> Floats:
+        """The most that noise in it can move a weighed sum of the coordinates; the weights are in the last axis."""
+        size = np.abs(coefficients)
+        dual = size.max(axis=-1) if self.norm == 1 else np.sqrt((size * size).sum(axis=-1))
+        return np.asarray(self.radius * dual)
+
+
+class Hiding(Protocol):
+    """What hides totals: one noise, or several that were added independently of each other (`Several`). Symmetric and
+    log-concave; every statement holds with at least the probability `level`."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def width(self, level: float) -> float:
+        """The noise on one coordinate lies within this of 0."""
+        ...
+
+    def pair_width(self, share: float, level: float) -> float:
+        """With a and b two coordinates' noises, (1 - share) a - share b lies within this of 0."""
+        ...
+
+    def ball(self, size: int, level: float) -> Ball:
+        """Where the noises of `size` coordinates lie together."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +97,32 @@ class Additive:
 
         # Half a step of the fine grid is what separates rounded from continuous noise.
         return (self.drawn_scale * float(ndtri((1 + level) / 2)) + 0.5) / self.finer
+
+    def pair_width(self, share: float, level: float) -> float:
+        """See `Hiding`. One step is added for noise in whole steps."""
+        p, q = max(share, 1 - share), min(share, 1 - share)
+        if self.kind == "gaussian":
+            return self.width(level) * math.hypot(p, q)
+
+        def beyond(y: float) -> float:
+            if p - q < 1e-3:  # both as wide as the wider one: the formula below loses its digits here
+                return (1 + y / (2 * p)) * math.exp(-y / p)
+            return (p * p * math.exp(-y / p) - (q * q * math.exp(-y / q) if q > 0 else 0.0)) / (p * p - q * q)
+
+        near, far = 0.0, -math.log(1 - level) + 1e-9
+        for _ in range(60):
+            middle = (near + far) / 2
+            near, far = (middle, far) if beyond(middle) > 1 - level else (near, middle)
+        return far * self.scale + 1
+
+    def ball(self, size: int, level: float) -> Ball:
+        """See `Hiding`. |discrete Laplace| is stochastically at most |continuous| + 1, and the sum of |continuous| is
+        Gamma(size)."""
+        from scipy.special import gammaincinv
+
+        if self.kind == "laplace":
+            return Ball(self.scale * float(gammaincinv(size, level)) + size, 1)
+        return Ball(self.scale * math.sqrt(2 * float(gammaincinv(size / 2, level))) + math.sqrt(size) / self.finer, 2)
 
     def add(self, totals: Integers, randomness: Randomness) -> Floats:
         """Noised totals, in the totals' own steps. Clamping to what fits into 64 bits comes before the noise."""

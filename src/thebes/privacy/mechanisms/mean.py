@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 from thebes.privacy import exact
 from thebes.privacy.grid import Grid
 from thebes.privacy.measurement import Floats, Measurement
-from thebes.privacy.mechanisms.additive import Additive, LeastNoise, stated
+from thebes.privacy.mechanisms.additive import Additive, Hiding, LeastNoise, stated
 from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.promise import Adjacency
@@ -53,21 +52,13 @@ def mean(
     else:
         noise, share, shares = _public_rows(numbers, grid, change, least, randomness)
     value = grid.low + min(max(share, 0.0), 1.0) * (grid.high - grid.low)
-
-    def ends(level: float) -> tuple[float, float]:
-        least_share, most_share = shares(level)
-        return (
-            max(grid.low, grid.low + least_share * (grid.high - grid.low) - grid.step / 2),
-            min(grid.high, grid.low + most_share * (grid.high - grid.low) + grid.step / 2),
-        )
-
     return Measurement(
         value=value,
         event=noise.event,
         adjacency=change.adjacency,
         mechanism=f"mean with {noise.kind} noise",
         parameters={**stated(noise, randomness, unit=grid.step), "rows": "private" if n is None else "public"},
-        spread=spread_to(value, ends),
+        spread=spread_to(value, lambda level: ends_of(shares(level), grid)),
         simulated=randomness.simulated,
     )
 
@@ -89,9 +80,19 @@ def _private_rows(
     transformation = BernsteinSums(grid, 1)
     noise = least.noise(transformation.sensitivity(change))
     low, high = noise.add(transformation.total(numbers), randomness).tolist()
-    # A noisy count below one row stands for one row, so that the answer keeps near the middle if nobody is there.
-    share = 0.5 + (high - low) / 2 / max(low + high, grid.steps)
-    return noise, share, lambda level: share_between(low, high, noise=noise, level=level)
+    return noise, share_of(low, high, grid), lambda level: share_between(low, high, noise=noise, level=level)
+
+
+def share_of(low: float, high: float, grid: Grid) -> float:
+    """The share of the high one of two noisy cells. A noisy count below one row stands for one row, so that the answer
+    keeps near the middle if nobody is there."""
+    return 0.5 + (high - low) / 2 / max(low + high, grid.steps)
+
+
+def ends_of(shares: tuple[float, float], grid: Grid) -> tuple[float, float]:
+    """An interval of shares as one of means: half a step of rounding is added."""
+    low, high = (grid.low + share * (grid.high - grid.low) for share in shares)
+    return max(grid.low, low - grid.step / 2), min(grid.high, high + grid.step / 2)
 
 
 def spread_to(value: float, ends: Shares) -> Shares:
@@ -104,7 +105,7 @@ def spread_to(value: float, ends: Shares) -> Shares:
     return spread
 
 
-def share_between(low: float, high: float, *, noise: Additive, level: float) -> tuple[float, float]:
+def share_between(low: float, high: float, *, noise: Hiding, level: float) -> tuple[float, float]:
     """All shares s with |high - s (low + high)| <= width(s), as an interval inside [0, 1].
 
     width(s) is the width of (1-s) a - s b. It falls toward s = 1/2, because the noise is symmetric and log-concave
@@ -115,7 +116,7 @@ def share_between(low: float, high: float, *, noise: Additive, level: float) -> 
     if total <= 0:
         return first, last
     for _ in range(100):
-        width = max(_pair_width(noise, first, level), _pair_width(noise, last, level))
+        width = max(noise.pair_width(first, level), noise.pair_width(last, level))
         closer = max(first, (high - width) / total), min(last, (high + width) / total)
         if closer[0] > closer[1]:
             return 0.0, 1.0  # no share fits this noise: it was beyond its width
@@ -123,21 +124,3 @@ def share_between(low: float, high: float, *, noise: Additive, level: float) -> 
             break
         first, last = closer
     return first, last
-
-
-def _pair_width(noise: Additive, share: float, level: float) -> float:
-    # |(1-s) a - s b| stays below this with probability `level`; one step is added for noise in whole steps.
-    p, q = max(share, 1 - share), min(share, 1 - share)
-    if noise.kind == "gaussian":
-        return noise.width(level) * math.hypot(p, q)
-
-    def beyond(y: float) -> float:
-        if p - q < 1e-3:  # both as wide as the wider one: the formula below loses its digits here
-            return (1 + y / (2 * p)) * math.exp(-y / p)
-        return (p * p * math.exp(-y / p) - (q * q * math.exp(-y / q) if q > 0 else 0.0)) / (p * p - q * q)
-
-    near, far = 0.0, -math.log(1 - level) + 1e-9
-    for _ in range(60):
-        middle = (near + far) / 2
-        near, far = (middle, far) if beyond(middle) > 1 - level else (near, middle)
-    return far * noise.scale + 1

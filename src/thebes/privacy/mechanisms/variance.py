@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thebes.privacy import exact
+from thebes.privacy.grid import Grid
 from thebes.privacy.measurement import Floats, Measurement
-from thebes.privacy.mechanisms.additive import Additive, LeastNoise, stated
+from thebes.privacy.mechanisms.additive import Ball, Hiding, LeastNoise, stated
 from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.mean import spread_to
@@ -51,28 +51,21 @@ def variance(
     transformation: Transformation = BernsteinSums(grid, 2) if n is None else CentredMoments(grid)
     noise = LeastNoise(epsilon, delta).noise(transformation.sensitivity(change))
     vector = noise.add(transformation.total(numbers), randomness)
-    moments = _Moments.of_cells(vector) if n is None else _Moments.of_centred(vector, n * grid.steps)
-    area = (grid.high - grid.low) ** 2
-    value = moments.variance(grid.steps) * area
-
-    def ends(level: float) -> tuple[float, float]:
-        low, high = moments.variances(noise, level)
-        slack = _ROUNDED / grid.steps
-        return max(0.0, low - slack) * area, min(0.25, high + slack) * area
-
+    moments = Moments.of_cells(vector) if n is None else Moments.of_centred(vector, n * grid.steps)
+    value = moments.variance(grid.steps) * (grid.high - grid.low) ** 2
     return Measurement(
         value=value,
         event=noise.event,
         adjacency=change.adjacency,
         mechanism=f"variance with {noise.kind} noise",
         parameters={**stated(noise, randomness, unit=1 / grid.steps), "rows": "private" if n is None else "public"},
-        spread=spread_to(value, ends),
+        spread=spread_to(value, lambda level: moments.ends(noise, level, grid)),
         simulated=randomness.simulated,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Moments:
+class Moments:
     """Noisy (count, sum, sum of squares) of t in [0, 1], and how each depends on the coordinates of the noise."""
 
     count: float
@@ -81,13 +74,13 @@ class _Moments:
     by_noise: Floats  #: 3 rows: count, sum, squares; one column for each coordinate
 
     @classmethod
-    def of_cells(cls, cells: Floats) -> _Moments:
+    def of_cells(cls, cells: Floats) -> Moments:
         by_noise = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])
         count, total, squares = (by_noise @ cells).tolist()
         return cls(count, total, squares, by_noise)
 
     @classmethod
-    def of_centred(cls, centred: Floats, tokens: int) -> _Moments:
+    def of_centred(cls, centred: Floats, tokens: int) -> Moments:
         # t = (1 + u) / 2 with u = c / steps; the coordinates are the sums of u and of 2 u^2, in steps.
         by_noise = np.array([[0.0, 0.0], [0.5, 0.0], [0.5, 0.125]])
         count, total, squares = (by_noise @ centred + tokens * np.array([1.0, 0.5, 0.25])).tolist()
@@ -98,21 +91,28 @@ class _Moments:
         middle = min(max(self.sum / count, 0.0), 1.0)
         return min(max(self.squares / count - middle * middle, 0.0), 0.25)
 
-    def variances(self, noise: Additive, level: float) -> tuple[float, float]:
+    def ends(self, noise: Hiding, level: float, grid: Grid) -> tuple[float, float]:
+        """The interval of variances of the numbers on `grid`; see `variance`."""
+        low, high = self.variances(noise, level)
+        slack, area = _ROUNDED / grid.steps, (grid.high - grid.low) ** 2
+        return max(0.0, low - slack) * area, min(0.25, high + slack) * area
+
+    def variances(self, noise: Hiding, level: float) -> tuple[float, float]:
         """All variances that fit some mean; see `variance`. Means are tried on a grid whose coarseness is charged."""
         if self.count <= 0:
             return 0.0, 0.25
+        ball = noise.ball(self.by_noise.shape[1], level)
         m, half = np.linspace(0.0, 1.0, _MEANS), 0.5 / (_MEANS - 1)
         zero, one = np.zeros_like(m), np.ones_like(m)
-        most = self.count + self._width(noise, level, one[:1], zero[:1], zero[:1])[0]
-        fits = np.abs(self.sum - m * self.count) <= self._width(noise, level, -m, one, zero) + half * most
+        most = self.count + self._width(ball, one[:1], zero[:1], zero[:1])[0]
+        fits = np.abs(self.sum - m * self.count) <= self._width(ball, -m, one, zero) + half * most
         # Around a tried mean within `half` of the true one, the mean squared distance is v to v + half^2.
         around = m * m * self.count - 2 * m * self.sum + self.squares
         low, high = zero, one * (0.25 + half * half)
         for _ in range(8):
             width = np.maximum(
-                self._width(noise, level, m * m - low, -2 * m, one),
-                self._width(noise, level, m * m - high, -2 * m, one),
+                self._width(ball, m * m - low, -2 * m, one),
+                self._width(ball, m * m - high, -2 * m, one),
             )
             low = np.maximum(low, (around - width) / self.count)
             high = np.minimum(high, (around + width) / self.count)
@@ -121,15 +121,6 @@ class _Moments:
             return 0.0, 0.25  # nothing fits this noise: it was outside its ball
         return max(0.0, float(low[fits].min()) - half * half), min(0.25, float(high[fits].max()))
 
-    def _width(self, noise: Additive, level: float, count: Floats, total: Floats, squares: Floats) -> Floats:
+    def _width(self, ball: Ball, count: Floats, total: Floats, squares: Floats) -> Floats:
         # The most that noise in its ball can move count * count + total * sum + squares * squares, elementwise.
-        from scipy.special import gammaincinv
-
-        coefficients = np.stack([count, total, squares], axis=1) @ self.by_noise
-        size = coefficients.shape[1]
-        if noise.kind == "laplace":
-            # |discrete Laplace| is stochastically at most |continuous| + 1; the sum of |continuous| is Gamma(size).
-            radius = noise.scale * float(gammaincinv(size, level)) + size
-            return np.asarray(radius * np.abs(coefficients).max(axis=1))
-        radius = noise.scale * math.sqrt(2 * float(gammaincinv(size / 2, level))) + math.sqrt(size) / noise.finer
-        return np.asarray(radius * np.sqrt((coefficients**2).sum(axis=1)))
+        return ball.most(np.stack([count, total, squares], axis=1) @ self.by_noise)
