@@ -157,8 +157,9 @@ def _moments(values: pd.Series[Any]) -> pd.Series[Any]:
 def numbers(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """A typed column's portable numbers."""
     if kind == "string":
-        known = {text: text_number(text) for text in values.dropna().unique()}
-        return pd.Series(values.map(known).astype("Int64") if known else [None] * len(values), dtype="Int64")
+        codes, known = pd.factorize(values)  # numbers this long are never on the way through floating point
+        table = np.array([*(text_number(text) for text in known), 0], dtype=np.int64)
+        return pd.Series(table[codes], dtype="Int64").mask(codes < 0)
     if kind == "timestamp":
         whole = values.astype("int64").astype("Int64")
         return whole.mask(values.isna())
