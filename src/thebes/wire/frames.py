@@ -205,6 +205,16 @@ def _parsed(raw: bytes) -> object:
         _refuse("holds what is not JSON")
 
 
+def glance(content: bytes) -> dict[str, Any]:
+    """The message in a frame without its arrays, which are not looked at: for who passes it on."""
+    if len(content) < _HEAD.size:
+        _refuse("is too short")
+    magic, _, _, length = _HEAD.unpack_from(content)
+    if magic != MAGIC or length > MOST_HEADER:
+        _refuse("does not start like a frame")
+    return _header(content[_HEAD.size : _HEAD.size + length])[0]
+
+
 def _header(raw: bytes) -> tuple[dict[str, Any], list[Any]]:
     header = _parsed(raw)
     if not isinstance(header, dict) or set(header) != {"body", "fields"}:

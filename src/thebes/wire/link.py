@@ -106,6 +106,19 @@ def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
         _refuse(f"is larger than {MOST_TEXT} bytes and has no arrays")
     else:
         message = frames.read_object(body)
+    return _named(message)
+
+
+def glance(body: bytes) -> dict[str, Any]:
+    """The message in an envelope without its arrays, of which nothing is looked at: for who passes it on."""
+    if body.startswith(frames.MAGIC):
+        return _named(frames.glance(body))
+    if len(body) > MOST_TEXT:
+        _refuse(f"is larger than {MOST_TEXT} bytes and has no arrays")
+    return _named(frames.read_object(body))
+
+
+def _named(message: dict[str, Any]) -> dict[str, Any]:
     for name, longest in (("kind", 40), ("id", _LONGEST_ID)):
         value = message.get(name)
         if not isinstance(value, str) or not 0 < len(value) <= longest or not value.isascii():
