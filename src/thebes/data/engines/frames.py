@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC
 from typing import Any
+from uuid import UUID
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -103,8 +104,8 @@ def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
 
 
 def _text(value: object) -> str | None:
-    if isinstance(value, str):
-        return value
+    if isinstance(value, (str, UUID)):
+        return str(value)
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     return str(value) if whole else None
 

@@ -1,0 +1,183 @@
+"""A table or view of a PostgreSQL server, read through ADBC in a read-only transaction.
+
+What the server says of an error may show a row or an address and is never repeated. A password comes from the
+environment or from a file that only its owner reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+from pydantic import Field
+
+from thebes.data.connectors.connector import Held, Source, SourceUnavailable, read_source, secret_of
+from thebes.data.connectors.pushing import pushed
+from thebes.data.connectors.scanning import quoted
+from thebes.data.filter import Filter, Value
+from thebes.privacy.faults import Mistake, ThebesError
+
+_INTEGERS = ("int2", "int4", "int8")
+_TEXTS = ("text", "varchar", "bpchar", "name", "uuid", "citext")
+_BATCH_BYTES = 4 << 20
+
+
+class PostgresqlSource(Source):
+    """`host` may be a folder with the server's socket. Who `user` is should be allowed to read and nothing else."""
+
+    kind: Literal["postgresql"]
+    database: str = Field(min_length=1, max_length=63)
+    table: str = Field(min_length=1, max_length=63)
+    namespace: str = Field(default="public", min_length=1, max_length=63)
+    host: str = Field(default="localhost", min_length=1, max_length=1024)
+    port: int = Field(default=5432, ge=1, le=65_535)
+    user: str = Field(min_length=1, max_length=63)
+    password_env: str | None = Field(default=None, min_length=1, max_length=200)
+    password_file: str | None = Field(default=None, min_length=1, max_length=4096)
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = None
+    sslrootcert: str | None = Field(default=None, min_length=1, max_length=4096)
+    #: how long the server may take to let us in, and to answer
+    connect_seconds: int = Field(default=10, ge=1, le=600)
+    answer_seconds: int = Field(default=600, ge=1, le=86_400)
+
+
+class Postgresql:
+    """One table. Every question is one statement, hence sees one state of it."""
+
+    def __init__(self, source: PostgresqlSource, folder: Path) -> None:
+        self._source = source
+        self._folder = folder
+        self._where = f"{source.namespace}.{source.table} in the database {source.database}"
+        self._kinds = self._described()
+        self._held = {name: _held(kind, category) for name, (kind, category) in self._kinds.items()}
+
+    def columns(self) -> Mapping[str, Held]:
+        return self._held
+
+    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Any]:
+        """Arrow tables of the rows that the server's own conditions leave."""
+        wanted = ", ".join(f"{self._read(name)} AS {quoted(name)}" for name in columns)
+        asked = pushed(where.condition, self._held, quoted, _value) if where is not None else None
+        table = f"{quoted(self._source.namespace)}.{quoted(self._source.table)}"
+        yield from self._answers(f"SELECT {wanted} FROM {table}" + (f" WHERE {asked}" if asked else ""))
+
+    def close(self) -> None:
+        """Nothing is held open between two questions."""
+
+    # --- the server -------------------------------------------------------------------------------------
+
+    def _described(self) -> dict[str, tuple[str, str]]:
+        table = f"{_literal(self._source.namespace)} AND c.relname = {_literal(self._source.table)}"
+        statement = (
+            "SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind, "
+            "coalesce(b.typcategory, t.typcategory)::text AS category "
+            "FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype AND t.typtype = 'd' "
+            f"WHERE n.nspname = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+        )
+        found = [row for batch in self._answers(statement) for row in batch.to_pylist()]
+        if not found:
+            raise Mistake("source.table", f"there is no table or view {self._where}")
+        return {row["name"]: (row["kind"], row["category"]) for row in found}
+
+    def _answers(self, statement: str) -> Iterator[Any]:
+        try:
+            import adbc_driver_postgresql.dbapi as adbc
+            import pyarrow
+        except ImportError:
+            raise SourceUnavailable(
+                "source.kind: PostgreSQL needs more packages; install thebes with its part 'postgres'"
+            ) from None
+        try:
+            with closing(adbc.connect(self._address())) as connection, closing(connection.cursor()) as cursor:
+                cursor.execute("SET TRANSACTION READ ONLY")
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})
+                cursor.execute(statement)
+                for batch in cursor.fetch_record_batch():
+                    yield pyarrow.Table.from_batches([batch])
+        except (GeneratorExit, ThebesError):
+            raise
+        except Exception as error:
+            raise self._unavailable(getattr(error, "sqlstate", None)) from None
+
+    def _address(self) -> str:
+        source = self._source
+        secret = secret_of(source.password_env, source.password_file, field="password", folder=self._folder)
+        options = f"-c default_transaction_read_only=on -c statement_timeout={source.answer_seconds}s"
+        parts = {
+            "host": source.host,
+            "port": str(source.port),
+            "user": source.user,
+            "password": secret,
+            "sslmode": source.sslmode,
+            "sslrootcert": str(self._folder / source.sslrootcert) if source.sslrootcert else None,
+            "connect_timeout": str(source.connect_seconds),
+            "application_name": "thebes",
+            "options": f"{options} -c timezone=UTC -c client_encoding=UTF8",
+        }
+        given = urlencode({name: value for name, value in parts.items() if value is not None}, quote_via=quote)
+        return f"postgresql:///{quote(source.database, safe='')}?{given}"
+
+    def _unavailable(self, state: str | None) -> SourceUnavailable:
+        known = {
+            "28": "it does not let this user in; check the user and the password",
+            "42": "this user may not read it, or it was changed since it was opened",
+            "57": "it took longer than answer_seconds, or is being shut down",
+        }
+        why = known.get((state or "")[:2], "no server answers at source.host and source.port, or it broke off")
+        code = f" (SQLSTATE {state})" if state and re.fullmatch(r"[0-9A-Z]{5}", state) and state != "00000" else ""
+        return SourceUnavailable(f"{self._where} cannot be read: {why}{code}")
+
+    # --- values -----------------------------------------------------------------------------------------
+
+    def _read(self, name: str) -> str:
+        """A column as the driver can hand it over whatever is in it: no single value may break the answer."""
+        column, (kind, _) = quoted(name), self._kinds[name]
+        if kind == "numeric":
+            return (
+                f"CASE WHEN {column} IS NULL OR {column} = 'NaN' THEN NULL WHEN {column} >= 1e300 THEN 'inf'::float8 "
+                f"WHEN {column} <= -1e300 THEN '-inf'::float8 WHEN abs({column}) < 1e-300 THEN 0 "
+                f"ELSE {column}::float8 END"
+            )
+        if self._held[name] == "string":
+            return f"{column}::text"
+        if self._held[name] != "timestamp":
+            return column
+        moment = f"({column} AT TIME ZONE 'UTC')" if kind == "timestamptz" else f"{column}::timestamp"
+        return f"CASE WHEN isfinite({column}) THEN {moment} END"
+
+
+def _held(kind: str, category: str) -> Held:
+    if kind in _INTEGERS:
+        return "integer"
+    if kind in ("float4", "float8", "numeric"):
+        return "float"
+    if kind == "bool":
+        return "boolean"
+    if kind in ("date", "timestamp", "timestamptz"):
+        return "timestamp"
+    return "string" if kind in _TEXTS or category == "E" else "other"
+
+
+def _literal(text: str) -> str:
+    """A text for the server, in hexadecimal: nothing in it can be read as SQL."""
+    return f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8')"
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"'{value}'::int8"
+    if isinstance(value, float):
+        return f"'{value!r}'::float8"
+    return _literal(value) if isinstance(value, str) else f"'{value.isoformat()}'::timestamp"
+
+
+def open_postgresql(source: Mapping[str, Any], *, folder: Path) -> Postgresql:
+    """The connector of `{"kind": "postgresql", "host": ..., "database": ..., "user": ..., "table": ...}`."""
+    return Postgresql(read_source(PostgresqlSource, source), folder)
