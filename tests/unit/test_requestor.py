@@ -27,6 +27,7 @@ from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.requestor.handle import PATIENCE_SECONDS
+from thebes.requestor.institutions import document_of, round_of
 from thebes.requestor.listing import Listing
 from thebes.requestor.refusals import NotFinished, TaskCancelled, TaskExpired, TaskFailed
 from thebes.requestor.server import Server, connect
@@ -592,3 +593,41 @@ def test_a_missing_or_wrong_token_names_the_option_and_the_variable(run: Any, fi
         assert isinstance(failed, (NotSignedIn, Mistake)), token
         assert str(failed).endswith("give a requestor's token with --token or the variable THEBES_TOKEN")
         assert "another-token" not in str(failed)
+
+
+def test_a_question_to_institutions_says_what_was_given_and_nothing_more() -> None:
+    given = document_of("query", "patients", ("north", "south"), {"statistic": "mean", "by": None}, {"min_sites": 2})
+    assert given == {
+        "type": "query",
+        "dataset": "patients",
+        "sites": ["north", "south"],
+        "statistic": "mean",
+        "min_sites": 2,
+    }
+    assert document_of("query", "patients", "north", {}, {})["sites"] == ["north"]
+    assert document_of("query", "patients", "all", {}, {})["sites"] == "all"
+    with pytest.raises(Mistake, match="statistic"):
+        document_of("query", "patients", "all", {"statistic": "sum"}, {"statistic": "count"})
+
+
+def test_how_a_training_stands_is_read_as_far_as_it_is_told() -> None:
+    told = round_of(
+        {
+            "phases": 10,
+            "answered": ["north"],
+            "missing": {"south": "is not linked"},
+            "rounds": [{"update_norm": 0.5}, {"update_norm": 0.25, "loss": 0.6}],
+            "seconds": {"phases": [{}, {"phase": 1, "compute": 0.1, "transfer": 0.02, "aggregation": 0.003}]},
+        }
+    )
+    assert (told.number, told.rounds, told.loss, told.update_norm) == (2, 10, 0.6, 0.25)
+    assert told.seconds == {"compute": 0.1, "transfer": 0.02, "aggregation": 0.003}
+    assert "round 2 of 10, loss 0.6" in str(told)
+    assert "without south: is not linked" in str(told)
+    assert round_of({"seconds": None, "rounds": None}).number == 0
+
+
+def test_a_network_that_is_no_text_yet_is_refused_before_anything_is_sent(server: Server, small: Small) -> None:
+    with pytest.raises(Mistake, match="encode"):
+        server.train("patients", model=object(), inputs=["age"], output="dx", epsilon=1, delta=1e-6)
+    assert small.requests == 0

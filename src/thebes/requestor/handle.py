@@ -14,7 +14,7 @@ from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
-from thebes.wire.refusals import Busy, Unreachable
+from thebes.wire.refusals import Busy, NotFound, Unreachable
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
@@ -111,8 +111,21 @@ class Handle:
         status = body.get("status")
         if isinstance(status, str) and status in _ENDS:
             class_, usual = _ENDS[status]
-            raise class_(self.task_id, printable(body.get("reason")) or usual)
+            raise class_(self.task_id, printable(body.get("reason")) or self._unanswered(body) or usual)
         return status == "done" or (status == "open" and body.get("result") is not None)
+
+    def _unanswered(self, body: Mapping[str, Any]) -> str:
+        """Of a task that too few sites answered: which did not, and why. Empty for every other."""
+        document = body.get("document")
+        if body.get("status") != "expired" or not isinstance(document, Mapping) or "dataset" not in document:
+            return ""
+        try:
+            missing = self.client.training(self.task_id).get("missing")
+        except (NotFound, Unreachable, Busy):
+            missing = None
+        named = missing if isinstance(missing, Mapping) else {}
+        why = "; ".join(f"{printable(str(site))} {printable(str(said))}" for site, said in named.items())
+        return "too few sites answered; nothing was released" + (f" ({why})" if why else "")
 
 
 def _heard(body: Mapping[str, Any]) -> str:

@@ -42,7 +42,9 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
+        value = ", ".join(map(str, value))
+    elif isinstance(value, Mapping):
         value = "; ".join(f"{name}: {_cell(value, str(name))}" for name in value)
     elif isinstance(value, (list, tuple)):
         value = ", ".join(str(item) for item in value)

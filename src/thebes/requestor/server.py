@@ -7,7 +7,7 @@ release = server.submit(document).wait(timeout=60)
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,9 +17,11 @@ from typing import Any, Self
 from thebes.privacy.guarantees import Price
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
+from thebes.requestor.institutions import Round, Watching, document_of, must_be_text
 from thebes.requestor.listing import Listing
 from thebes.tasks import registry
 from thebes.tasks.document import Document
+from thebes.tasks.release import Release
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import NotFound, Unreachable
 
@@ -129,16 +131,78 @@ class Server:
         return self.client.schemas()
 
     def sites(self) -> Listing:
-        """The institutions that take part; empty where there are none."""
+        """The institutions that take part, whether they are linked, and what they may be asked about; empty where there
+        are none. `datasets` holds the schema of each data set, never how many rows it has."""
         try:
             found = self.client.sites()
         except NotFound:
             found = []
-        return Listing(found, ("name", "state"))
+        return Listing(found, ("name", "state", "last_seen", "datasets"))
+
+    def query(
+        self,
+        dataset: str,
+        statistic: str,
+        *,
+        column: str | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        by: str | Sequence[str] | None = None,
+        sites: str | Sequence[str] = "all",
+        epsilon: float | None = None,
+        noise: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Release:
+        """One statistic over the rows of one, some or all sites; waits for the answer, for `timeout` seconds if given.
+
+        `options` are further fields of the document: bins, quantile, delta, min_sites, patience, privacy, name,
+        purpose. What the release covers, and who is missing and why, stands in `release.extra["coverage"]`.
+
+        Example: server.query("patients", "mean", column="age", where="sex = 'female'", by="ward", epsilon=0.5)
+        """
+        groups = [by] if isinstance(by, str) else by
+        fields = {"statistic": statistic, "column": column, "columns": columns, "where": where, "by": groups}
+        fields |= {"epsilon": epsilon, "noise": noise}
+        return self.submit(document_of("query", dataset, sites, fields, options)).wait(timeout)
+
+    def train(
+        self,
+        dataset: str,
+        *,
+        model: Any,
+        inputs: Sequence[str],
+        output: str,
+        loss: Any = None,
+        sites: str | Sequence[str] = "all",
+        rounds: int | None = None,
+        epsilon: float,
+        delta: float,
+        noise: str | None = None,
+        progress: Callable[[Round], None] | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Release:
+        """A model over the rows of all these sites together; waits for it. `release.model` predicts.
+
+        `model` is "LogisticRegression", "LinearRegression", or a network: `model` and `loss` as `thebes.torch.encode`
+        gives them. `progress` is told how
+        the training stands whenever that has changed: the round, the loss if there is one, and where the time went.
+        `options` are further fields of the document: local_steps, learning_rate, clip, batch, where, min_sites,
+        tolerance, loss_share, name, purpose and others.
+
+        Example: server.train("patients", model="LogisticRegression", inputs=["age", "bmi"], output="diabetes",
+            rounds=30, epsilon=2, delta=1e-6, progress=print)
+        """
+        must_be_text(model, loss)
+        fields = {"model": model, "loss": loss, "inputs": inputs, "output": output, "rounds": rounds}
+        fields |= {"epsilon": epsilon, "delta": delta, "noise": noise}
+        handle = self.submit(document_of("train", dataset, sites, fields, options))
+        return handle.wait(timeout, progress=None if progress is None else Watching(handle, progress))
 
     def algorithms(self) -> Listing:
         """Every kind of task this installation knows, with the choices its documents offer."""
-        return Listing(algorithms(), ("type", "server", "choices"))
+        return Listing(algorithms(), ("type", "answered_by", "server", "choices"))
 
     def close(self) -> None:
         self.client.close()

@@ -1,0 +1,105 @@
+"""What is asked of institutions: the documents that `Server.query` and `Server.train` put up, and how a training goes.
+
+What must stay true: a document holds what was asked for and nothing that was not; the kinds themselves say what a field
+means and what it is when it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+from thebes.requestor.handle import Handle
+from thebes.wire.refusals import Busy, NotFound, Unreachable
+
+_PARTS = ("compute", "transfer", "aggregation")
+
+
+def document_of(
+    type_: str, dataset: str, sites: str | Sequence[str], fields: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A document with everything that was given; `options` are fields that need no argument of their own."""
+    for name in options:
+        if name in fields or name in ("type", "dataset", "sites"):
+            raise Mistake(name, "is given already")
+    named: str | list[str] = sites if isinstance(sites, str) else list(sites)
+    if isinstance(named, str) and named != "all":
+        named = [named]
+    given = {name: _plain(value) for name, value in {**fields, **options}.items() if value is not None}
+    return {"type": type_, "sites": named, "dataset": dataset, **given}
+
+
+def must_be_text(model: Any, loss: Any) -> None:
+    """Refuse a network that was not made data yet."""
+    for name, value in (("model", model), ("loss", loss)):
+        if value is not None and not isinstance(value, str):
+            raise Mistake(name, "must be a model's name, or the text that thebes.torch.encode(module, loss) gives")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How a training stands. `number` rounds of at most `rounds` are over. `loss` (where the document buys it) and
+    `update_norm` are of the latest, `seconds` says where its time went: {"compute", "transfer", "aggregation"}.
+    `answered` and `missing` are of the round that goes on, or of the last one."""
+
+    number: int
+    rounds: int
+    loss: float | None = None
+    update_norm: float | None = None
+    answered: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        told = [f"round {self.number} of {self.rounds}"]
+        told += [] if self.loss is None else [f"loss {self.loss:.4g}"]
+        told += [] if self.update_norm is None else [f"update {self.update_norm:.3g}"]
+        told += [f"{name} {seconds:.3f} s" for name, seconds in self.seconds.items()]
+        told += [f"without {site}: {why}" for site, why in self.missing.items()]
+        return ", ".join(told)
+
+
+def round_of(body: Mapping[str, Any]) -> Round:
+    """What a coordinator tells of a training, as far as it can be read."""
+    history = [entry for entry in body.get("rounds") or () if isinstance(entry, Mapping)]
+    latest = history[-1] if history else {}
+    timed = (body.get("seconds") or {}).get("phases") or []
+    spent = timed[-1] if timed else {}
+    answered, missing = body.get("answered"), body.get("missing")
+    return Round(
+        number=len(timed),
+        rounds=int(body.get("phases") or 0),
+        loss=_number(latest.get("loss")),
+        update_norm=_number(latest.get("update_norm")),
+        answered=tuple(map(str, answered)) if isinstance(answered, list) else (),
+        missing={str(site): str(why) for site, why in missing.items()} if isinstance(missing, Mapping) else {},
+        seconds={part: float(spent[part]) for part in _PARTS if _number(spent.get(part)) is not None},
+    )
+
+
+class Watching:
+    """Tells `progress` of every change that is seen between two looks at a task."""
+
+    def __init__(self, handle: Handle, progress: Callable[[Round], None]) -> None:
+        self._handle, self._progress = handle, progress
+        self._last: Round | None = None
+
+    def __call__(self, _: Mapping[str, Any]) -> None:
+        try:
+            now = round_of(self._handle.client.training(self._handle.task_id))
+        except (NotFound, Busy, Unreachable):  # the task itself says what there is to say
+            return
+        if now != self._last:
+            self._last = now
+            self._progress(now)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _plain(value: Any) -> Any:
+    """Columns and the like as JSON knows them."""
+    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
