@@ -17,15 +17,18 @@ from thebes.privacy.mechanisms.additive import Hiding, LeastNoise, stated
 from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.mean import spread_to
+from thebes.privacy.mechanisms.several import weighed_width
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.privacy.stability import BernsteinProducts, Change
 
 #: coefficients of 1, t and t^2 in the three cells of one number
 _POWERS = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])
-#: by so many steps rounding may move a row's moment around any place, for each power in it: a number by 2 (half a step
-#: on its grid and 3/2 in the cells), its squared distance by 6, a product of distances by 5
-_ROUNDED = 4
+#: by so many steps rounding may move a row's moment around any place, by the powers in it: a number by 2 (half a step
+#: on its grid and 3/2 in the cells), a squared distance by 6, a product of distances by 5
+_ROUNDED = (0, 2, 6)
+
+Ends = tuple[float, float]
 
 
 def correlation(
@@ -37,7 +40,7 @@ def correlation(
     epsilon: exact.Number,
     delta: exact.Number = 0,
     adjacency: str | Adjacency | Change,
-    bits: int = 14,
+    bits: int = 16,
     randomness: Randomness,
 ) -> Measurement:
     """Pearson's correlation of `values` and `others`, row by row, each clamped to its bounds; between -1 and 1.
@@ -45,9 +48,11 @@ def correlation(
     Every row hands out tokens to nine cells (`BernsteinProducts`), all noised at once with the whole epsilon: number
     of rows, sums, sums of squares and the sum of products are linear in them. Without any spread the answer is 0.
 
-    The interval: with the stated probability the nine noises lie in a ball, and then every moment around the noisy
-    means, whichever these are, is off by at most radius times the dual norm of its coefficients. The correlation that
-    these ranges allow is bounded term by term. It speaks of the clamped values, and of the noise only, not of sampling.
+    The interval: at the true means, each of six weighed sums of the nine noises (number of rows; distances from the two
+    means, their squares and their product) stays within its own width, all of them with the stated probability (union
+    bound). What fits the first three bounds the means, and over all means that are left, the other three bound both
+    spreads and what the columns have in common; the correlation is bounded by these. It speaks of the clamped values,
+    and of the noise only, not of sampling.
     """
     grids = grid_of(bounds, bits), grid_of(other_bounds, bits)
     first, change = counted(values, adjacency=adjacency, n=None)
@@ -97,34 +102,50 @@ class ProductMoments:
         return min(max(spread[2] / math.sqrt(spread[0] * spread[1]), -1.0), 1.0)
 
     def ends(self, noise: Hiding, level: float, grids: tuple[Grid, Grid]) -> tuple[float, float]:
-        """Bounds of the exact correlation, with at least the probability `level`."""
-        count, one, other = self._means(grids[0].steps * grids[1].steps)
-        ball = noise.ball(9, level)
+        """Bounds of the exact correlation, with at least the probability `level`; see `correlation`."""
+        each = 1 - (1 - level) / 6
+        coarsest = min(grid.steps for grid in grids)
+        anywhere = (0.0, 1.0)
 
-        def bounds(i: int, j: int, most: float) -> tuple[float, float]:
-            weights = _about(one, other, i, j)
-            middle, width = self.of(weights), float(ball.most(_weights_of_cells(weights).reshape(9)))
-            width += _ROUNDED * (i + j) / min(grid.steps for grid in grids) * most
-            return middle - width, middle + width
+        def width(i: int, j: int, means: tuple[Ends, Ends]) -> float:
+            # The larger a coefficient, the less concentrated the sum: the largest of each, over these means, will do.
+            weights = np.outer(_largest(i, means[0]), _largest(j, means[1])).reshape(9)
+            return weighed_width(noise, weights, each) + _ROUNDED[i + j] / coarsest * most
 
-        fewest, most = bounds(0, 0, count)
-        if fewest <= 0:
+        most = 0.0
+        count = self.of(_monomial(0, 0))
+        most = count + width(0, 0, (anywhere, anywhere))
+        if count <= 0:
             return -1.0, 1.0
-        shift = [max(abs(end) for end in bounds(*powers, most)) for powers in ((1, 0), (0, 1))]
-        # What the noisy means are off by is taken from the spreads: N var = S2 - S1^2 / N, N cov = S11 - S1 T1 / N.
-        variances = [
-            (max(0.0, low - off * off / fewest), high)
-            for (low, high), off in zip((bounds(2, 0, most), bounds(0, 2, most)), shift, strict=True)
-        ]
-        low, high = bounds(1, 1, most)
-        low, high = low - shift[0] * shift[1] / fewest, high + shift[0] * shift[1] / fewest
-        least, largest = (math.sqrt(variances[0][end]) * math.sqrt(max(0.0, variances[1][end])) for end in (0, 1))
+        means = anywhere, anywhere
+        shares = self.of(_monomial(1, 0)) / count, self.of(_monomial(0, 1)) / count
+        for _ in range(3):
+            off = width(1, 0, means) / count, width(0, 1, means) / count
+            means = _within(means[0], shares[0], off[0]), _within(means[1], shares[1], off[1])
+        spreads = []
+        for powers, ends, share in (((2, 0), means[0], shares[0]), ((0, 2), means[1], shares[1])):
+            slack = width(*powers, means)
+            nearest = min(max(share, ends[0]), ends[1])  # around there the squares are least, and most around an end
+            own = [self.of(_about(mean, mean, *powers)) for mean in (nearest, *ends)]
+            spreads.append((max(0.0, own[0] - slack), max(own) + slack))
+        common = [self.of(_about(one, other, 1, 1)) for one in means[0] for other in means[1]]
+        low, high = min(common) - width(1, 1, means), max(common) + width(1, 1, means)
+        least, largest = (math.sqrt(spreads[0][end]) * math.sqrt(max(0.0, spreads[1][end])) for end in (0, 1))
         if least <= 0:
             return -1.0, 1.0
-        return (
-            max(-1.0, low / (least if low < 0 else largest)),
-            min(1.0, high / (least if high > 0 else largest)),
-        )
+        return max(-1.0, low / (least if low < 0 else largest)), min(1.0, high / (least if high > 0 else largest))
+
+
+def _within(means: Ends, share: float, off: float) -> Ends:
+    """What of an interval lies within `off` of `share`; all of it where nothing does (noise beyond its width)."""
+    low, high = max(means[0], share - off), min(means[1], share + off)
+    return (low, high) if low <= high else means
+
+
+def _largest(power: int, means: Ends) -> Floats:
+    """The largest size of each of a number's three cells in (t - mean)^power, over an interval of means."""
+    tried = [*means, min(max(0.5, means[0]), means[1])]  # m^2 - m is farthest from 0 there
+    return np.asarray(np.max([np.abs(_POWERS.T @ _around(mean, power)) for mean in tried], axis=0))
 
 
 def _monomial(i: int, j: int) -> Floats:
@@ -133,13 +154,14 @@ def _monomial(i: int, j: int) -> Floats:
     return weights
 
 
+def _around(centre: float, power: int) -> Floats:
+    """The coefficients of 1, t and t^2 in (t - centre)^power."""
+    return np.array({0: [1.0, 0.0, 0.0], 1: [-centre, 1.0, 0.0], 2: [centre * centre, -2 * centre, 1.0]}[power])
+
+
 def _about(one: float, other: float, i: int, j: int) -> Floats:
     """Weights of t^a u^b in (t - one)^i (u - other)^j."""
-
-    def around(centre: float, power: int) -> list[float]:
-        return {0: [1.0, 0.0, 0.0], 1: [-centre, 1.0, 0.0], 2: [centre * centre, -2 * centre, 1.0]}[power]
-
-    return np.outer(around(one, i), around(other, j))
+    return np.outer(_around(one, i), _around(other, j))
 
 
 def _weights_of_cells(weights: Floats) -> Floats:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any, cast
 
 import numpy as np
@@ -125,6 +125,16 @@ def histogram_of_unknown_keys(
         spread=spread_of(threshold.noise),
         simulated=randomness.simulated,
     )
+
+
+def names_of_bins(edges: Sequence[float]) -> list[str]:
+    """What the bins between these rising edges are called, with as few digits as tell the edges apart."""
+    written: list[str] = []
+    for digits in (6, 9, 12, 17):
+        written = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(written)) == len(written):
+            break
+    return [f"{a} to {b}" for a, b in pairwise(written)]
 
 
 def by_key(measured: Measurement) -> dict[Any, float]:

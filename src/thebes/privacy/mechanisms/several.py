@@ -32,6 +32,15 @@ def together(noises: Sequence[Additive]) -> Hiding:
     return noises[0] if len(noises) == 1 else Several(tuple(noises))
 
 
+def parts_of(hidden: Hiding) -> tuple[Additive, ...]:
+    """The inverse of `together`."""
+    if isinstance(hidden, Several):
+        return hidden.noises
+    if isinstance(hidden, Additive):
+        return (hidden,)
+    raise Fault("this noise has no parts that are known")
+
+
 @dataclass(frozen=True, slots=True)
 class Several:
     """The sum of independent noises. Gaussian parts add up to one; where both kinds occur each may miss half as often
@@ -88,6 +97,24 @@ def _normal(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
+
+
+def weighed_width(hidden: Hiding, weights: Floats, level: float) -> float:
+    """Within what of 0 a sum of coordinates' noises lies that has these weights. Computed for continuous noise; one
+    step for each noise in whole steps is added for every coordinate, by its weight."""
+    noises = parts_of(hidden)
+    size = np.abs(weights[weights != 0])
+    scales = np.array([noise.scale for noise in noises if noise.kind == "laplace"])
+    smooth = [noise for noise in noises if noise.kind == "gaussian"]
+    each = (1 + level) / 2 if scales.size and smooth else level
+    width = 0.0
+    if scales.size and size.size:
+        weighed = tuple(np.sort(np.outer(scales, size).reshape(-1)).tolist())
+        width += _reached(*_continuous(weighed), each) + scales.size * float(size.sum())
+    if smooth:
+        deviation = math.hypot(*(noise.scale for noise in smooth)) * float(np.sqrt((size**2).sum()))
+        width += deviation * _normal(each) + sum(1 / noise.finer for noise in smooth) * float(size.sum()) / 2
+    return width
 
 
 def weighed_widths(noises: Sequence[Additive], weights: Floats, times: NDArray[np.int64], level: float) -> Floats:

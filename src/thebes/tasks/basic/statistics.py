@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from thebes.privacy.grid import Grid
 from thebes.privacy.measurement import Interval, Measurement
 from thebes.privacy.mechanisms.bounds import NoBounds, estimate_bounds
 from thebes.privacy.mechanisms.count import count
-from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys
+from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys, names_of_bins
 from thebes.privacy.mechanisms.mean import mean
 from thebes.privacy.mechanisms.quantile import quantile
 from thebes.privacy.mechanisms.sample_aggregate import sample_and_aggregate
@@ -192,11 +191,7 @@ def labels_of(document: BasicDocument) -> list[str] | None:
     if isinstance(bound, Values):
         return [str(v) for v in bound.values]
     if isinstance(bound, Range) and document.bins is not None:
-        edges = np.linspace(bound.low, bound.high, document.bins + 1).tolist()
-        for digits in (6, 9, 12, 17):  # as few as tell the edges apart
-            written = [f"{edge:.{digits}g}" for edge in edges]
-            if len(set(written)) == len(edges):
-                return [f"{a} to {b}" for a, b in pairwise(written)]
+        return names_of_bins(np.linspace(bound.low, bound.high, document.bins + 1).tolist())
     return None
 
 
