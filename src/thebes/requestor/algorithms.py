@@ -13,8 +13,8 @@ _EVERYWHERE = frozenset({"type", "version", "server", "anonymity"})
 
 def algorithms() -> list[dict[str, Any]]:
     """One object for each kind: `type`, `answered_by` ("people" or "sites"), `server` (whether it must be trusted; None
-    where it does not apply, or depends on where noise is added), `about`, the document's `fields`, and `choices`: what a
-    field with a fixed list of values may say."""
+    where it does not apply, or depends on where noise is added), `about`, the document's `fields`, and `choices`: what
+    a field with a fixed list of values may say."""
     registry.load_all()
     documents = {model.model_fields["type"].default: model for model in _all(Document)}
     return [_described(type_, documents[type_]) for type_ in registry.types() if type_ in documents]
