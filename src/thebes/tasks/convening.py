@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
@@ -44,7 +45,8 @@ class Convening(ABC):
         self._needed = document.needed(len(self.sites))
         self._digest = document.digest
         self._release: Release | None = None
-        self._compare()
+        self._unlike = self._compared()
+        self.missing.update(self._unlike)
 
     # --- what a kind adds -------------------------------------------------------------------------------
 
@@ -74,6 +76,14 @@ class Convening(ABC):
     def payload(self, site: str) -> dict[str, Any]:
         """What the ask says in this phase, beyond its part."""
         return {}
+
+    def unfit(self, schema: Schema) -> str | None:
+        """Why a data set of this schema cannot answer at all, in words; None where it can."""
+        return None
+
+    def lapsed(self) -> Release | None:
+        """What is released where a phase ended with too few answers: what earlier phases released already, or None."""
+        return None
 
     def finished(self) -> bool:
         """Whether the phase that was just concluded was the last; a kind may stop early."""
@@ -188,14 +198,14 @@ class Convening(ABC):
             return
         if len(self.answered) < max(1, self._needed):
             self.state = State.EXPIRED
+            self._release = self.lapsed() or self._release
             return
         self._release = self.conclude() or self._release
         if self.finished():
             self.state = State.DONE
             return
         self.phase += 1
-        self.answered, self.missing = [], {}
-        self._compare()
+        self.answered, self.missing = [], dict(self._unlike)
 
     def close(self) -> None:
         raise Mistake("type", "is a kind that ends by itself; cancel the task instead")
@@ -234,17 +244,17 @@ class Convening(ABC):
         self._release = None if header["release"] is None else release_from_json(header["release"])
         self.remember(header["facts"], arrays)
 
-    def _compare(self) -> None:
-        """Go on without the sites whose columns are declared differently from those of most."""
-        schemas = self.setting.sites
-        if len(schemas) < 2:
-            return
+    def _compared(self) -> dict[str, str]:
+        """The sites to go on without, and why: those whose data set cannot answer, and those whose columns are declared
+        differently from those of most others."""
+        why = {site: self.unfit(schema) for site, schema in sorted(self.setting.sites.items())}
+        left = {site: schema for site, schema in self.setting.sites.items() if why[site] is None}
+        reads = self.document.reads
         alike = {
-            site: sum(differing(schema, other, self.document.reads) is None for other in schemas.values())
-            for site, schema in schemas.items()
+            site: sum(differing(schema, other, reads) is None for other in left.values())
+            for site, schema in sorted(left.items())
         }
-        model = schemas[max(sorted(alike), key=lambda site: alike[site])]
-        for site, schema in schemas.items():
-            why = differing(model, schema, self.document.reads)
-            if why is not None:
-                self.excuse(site, why)
+        if alike:
+            model = left[max(alike, key=lambda site: alike[site])]
+            why |= {site: differing(model, schema, reads) for site, schema in left.items()}
+        return {site: reason[:LONGEST_REASON] for site, reason in why.items() if reason is not None}
