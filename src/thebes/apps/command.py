@@ -42,6 +42,7 @@ def _wire() -> None:
         person,
         requests,
         simulate,
+        site,
         task,
         users,
     )
@@ -56,6 +57,7 @@ def _wire() -> None:
     app.add_typer(collector.app, name="collector", cls=Commands)
     app.add_typer(users.app, name="user", cls=Commands)
     app.add_typer(group.app, name="group", cls=Commands)
+    app.add_typer(site.app, name="site", cls=Commands)
     app.add_typer(ca.app, name="ca", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.add_typer(experiment.app, name="experiment", cls=Commands)

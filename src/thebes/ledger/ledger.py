@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from thebes.ledger import asked, blocks, journal, spending, verification
-from thebes.ledger.amounts import Budget
+from thebes.ledger.amounts import Budget, Steps
 from thebes.ledger.blocks import Block, Cap
 from thebes.ledger.claim import Claim
 from thebes.ledger.journal import BEGINNING, Entry, Head
@@ -200,6 +200,18 @@ class Ledger:
                 and (wanted is None or row.state is wanted)
                 and (block is None or block in on.get(row.id, ()))
             ]
+
+        return self._store.read(work)
+
+    def held(self, block: str) -> dict[int, Steps]:
+        """What every claim has spent or still holds of a block, in whole steps by place, by the claim's number."""
+
+        def work(t: Transaction) -> dict[int, Steps]:
+            held: dict[int, Steps] = {}
+            for (number, name, place), (reserved, spent) in t.books().charges.items():
+                if name == block and reserved + spent:
+                    held.setdefault(number, {})[place] = reserved + spent
+            return held
 
         return self._store.read(work)
 

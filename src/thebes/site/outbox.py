@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS answer (
 """
 _COLUMNS = "task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule"
 OPEN, REFUSED, CLOSED = "open", "refused", "closed"
+CLAIM = "task "  #: how the key of a task's claim begins
 T = TypeVar("T")
 
 
@@ -41,7 +42,7 @@ class Request:
     kind: str
     noise: str
     document: Mapping[str, Any]
-    asked_at: float
+    asked_at: float = 0.0
     state: str = OPEN
     code: str = ""
     reason: str = ""
@@ -50,7 +51,7 @@ class Request:
     @property
     def key(self) -> str:
         """Under which its claim is found in the ledger."""
-        return f"task {self.task}"
+        return _key(self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Answer:
     body: bytes | None
     epsilon: float
     delta: float
-    answered_at: float
+    answered_at: float = 0.0
 
 
 class Outbox:
@@ -86,11 +87,23 @@ class Outbox:
             row = self._db.execute(f"SELECT {_COLUMNS} FROM request WHERE task = ?", (task,)).fetchone()  # noqa: S608
         return None if row is None else _request(row)
 
-    def requests(self, *, most: int = -1, state: str | None = None) -> list[Request]:
+    def requests(self, *, most: int = -1) -> list[Request]:
         """Newest first."""
-        sql = f"SELECT {_COLUMNS} FROM request WHERE ? IS NULL OR state = ? ORDER BY asked_at DESC, task LIMIT ?"  # noqa: S608
+        sql = f"SELECT {_COLUMNS} FROM request ORDER BY asked_at DESC, task LIMIT ?"  # noqa: S608
         with self._lock:
-            return [_request(row) for row in self._db.execute(sql, (state, state, most)).fetchall()]
+            return [_request(row) for row in self._db.execute(sql, (most,)).fetchall()]
+
+    def unfinished(self) -> list[str]:
+        """Tasks that were not closed."""
+        with self._lock:
+            rows = self._db.execute("SELECT task FROM request WHERE state != ? ORDER BY task", (CLOSED,)).fetchall()
+        return [task for (task,) in rows]
+
+    def subjects(self) -> dict[str, tuple[str, str]]:
+        """(kind, noise) of every task, by the key of its claim."""
+        with self._lock:
+            rows = self._db.execute("SELECT task, kind, noise FROM request").fetchall()
+        return {_key(task): (kind, noise) for task, kind, noise in rows}
 
     def begin(self, request: Request) -> Request:
         """Write a task down; one that is known stays as it was first heard of."""
@@ -114,12 +127,15 @@ class Outbox:
         return None if row is None else Answer(*row)
 
     def keep(self, task: str, answer: Answer) -> None:
-        """Write an answer down, and forget the bytes of the task's earlier parts: who asks for this one has them."""
+        """Write an answer down, and forget the bytes of the task's parts before the last one: who asks for this part
+        has them, and has seen the last one's answer, which is kept all the same in case they forget."""
         a = answer
         values = (task, a.part, a.ask_id, a.question, a.body, a.epsilon, a.delta, self._clock())
 
         def work() -> None:
-            self._db.execute("UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL", (task,))
+            last = "SELECT max(rowid) FROM answer WHERE task = ?"
+            sql = f"UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL AND rowid < ({last})"  # noqa: S608
+            self._db.execute(sql, (task, task))
             self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
         self._write(work)
@@ -150,6 +166,10 @@ class Outbox:
                 raise
             self._db.execute("COMMIT")
             return result
+
+
+def _key(task: str) -> str:
+    return f"{CLAIM}{task}"
 
 
 def _request(row: tuple[Any, ...]) -> Request:

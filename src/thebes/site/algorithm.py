@@ -1,0 +1,232 @@
+"""The process that holds the rows: it hears asks through a pipe, and what it answers is all that comes out of it.
+
+What must stay true: it opens no way to the network for others; it ends when the pipe does; killed at any point and
+started again, it goes on from what is on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import queue
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thebes.confinement.calls import die_with_parent, hide_memory
+from thebes.data.table import Table
+from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake, ThebesError
+from thebes.site import showing
+from thebes.site.audit import Audit
+from thebes.site.dataset import DataSet, DataSets
+from thebes.site.desk import Desk
+from thebes.site.home import AUDIT, OUTBOX, Home
+from thebes.site.outbox import Outbox
+from thebes.site.policy import PolicyFile
+from thebes.site.purse import Purse
+from thebes.site.starting import PIPE
+from thebes.tasks.sites import LOCAL
+from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
+from thebes.wire.local import HomeInUse
+
+if TYPE_CHECKING:
+    from thebes.data.engines.table import EngineTable
+
+MOST_WAITING = 32  #: asks about one data set that wait for their turn
+MOST_BYTES = 2**30  #: that all asks together hold while they wait
+_HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
+_FRONT = ""  #: the lane of everything that reads no rows
+
+log = logging.getLogger("thebes.site")
+
+#: asked by the steward's own page only, never passed on from a coordinator
+OWN = ("requests", "ledger", "datasets", "audit")
+
+
+class Tables:
+    """Opened data sets, each kept until its file changes. What does not fit into memory is put into HOME/scratch,
+    which is emptied first: a process that was killed left it behind."""
+
+    def __init__(self, home: Home) -> None:
+        self._folder, self._scratch = home.datasets, home.folder / "scratch"
+        self._open: dict[str, tuple[DataSet, EngineTable]] = {}
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __call__(self, dataset: DataSet) -> Table:
+        from thebes.data.engines.opening import table_of
+
+        known = self._open.get(dataset.name)
+        if known is not None and known[0] is dataset:
+            return known[1]
+        if known is not None:
+            del self._open[dataset.name]
+            known[1].close()
+        made = table_of(dataset.schema, dataset.source, folder=self._folder, scratch=self._scratch)
+        self._open[dataset.name] = (dataset, made)
+        return made
+
+
+class Lanes:
+    """Work in order by lane, lanes side by side: one ask at a time is worked on for each data set."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, queue.Queue[tuple[Callable[[], None], int]]] = {}
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def put(self, lane: str, work: Callable[[], None], size: int, *, bounded: bool = True) -> bool:
+        """Do it when its turn comes; False where too much waits already."""
+        with self._lock:
+            waiting = self._lanes.get(lane)
+            if waiting is None:
+                waiting = self._lanes[lane] = queue.Queue()
+                threading.Thread(target=self._run, args=(waiting,), name=f"lane {lane}", daemon=True).start()
+            if bounded and (waiting.qsize() >= MOST_WAITING or self._held + size > MOST_BYTES):
+                return False
+            self._held += size
+        waiting.put((work, size))
+        return True
+
+    def _run(self, waiting: queue.Queue[tuple[Callable[[], None], int]]) -> None:
+        while True:
+            work, size = waiting.get()
+            try:
+                work()
+            except Exception as error:
+                log.error("a message was not answered: %s", type(error).__name__)
+            finally:
+                with self._lock:
+                    self._held -= size
+                del work
+
+
+class Office:
+    """What is behind the pipe: everything of a home that its two ways in share."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.datasets, self.policy = DataSets(home), PolicyFile(home.policy)
+        self.outbox, self.audit = Outbox(home.folder / OUTBOX), Audit(home.folder / AUDIT)
+        self.ledger = Ledger(home.ledger)
+        (home.folder / "ledger.db").chmod(0o600)
+        self.purse = Purse(self.ledger, self.outbox)
+        self.desk = Desk(
+            name=name,
+            datasets=self.datasets,
+            policy=self.policy,
+            outbox=self.outbox,
+            audit=self.audit,
+            purse=self.purse,
+            tables=Tables(home),
+        )
+        self.desk.recover()
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """What belongs into the answer to one message."""
+        kind = message["kind"]
+        if kind == Word.ASK:
+            return self.desk.ask(message)
+        if kind == Word.CLOSED:
+            return self.desk.closed(message)
+        if kind == Word.DESCRIBE:
+            return self.desk.describe()
+        if kind == Word.PING:
+            return {"kind": Word.PONG}
+        return {"kind": kind, "body": self._own(str(kind))}
+
+    def _own(self, kind: str) -> Any:
+        if kind == "requests":
+            return showing.requests(self.outbox)
+        if kind == "ledger":
+            return showing.ledger(self.purse, self.datasets, self.policy())
+        if kind == "datasets":
+            return showing.described(self.datasets, self.purse)
+        if kind == "audit":
+            return showing.log(self.audit)
+        raise Mistake("kind", "is not one that a site answers")
+
+    def lane(self, message: Mapping[str, Any]) -> str:
+        """Where a message waits: asks by data set, and the end of a task behind its asks."""
+        if message["kind"] == Word.ASK:
+            named = self.desk.dataset_of(message)
+            return named if named in self.datasets.names() else _FRONT
+        if message["kind"] == Word.CLOSED:
+            request = self.outbox.request(str(message.get("task")))
+            return request.dataset if request is not None else _FRONT
+        return _FRONT
+
+
+def serve(office: Office, pipe: BlockingPipe) -> None:
+    """Hear and answer until the pipe ends."""
+    lanes, turn = Lanes(), threading.Lock()
+
+    def say(message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        with turn:
+            pipe.send({**told, "kind": str(told["kind"]), "id": message["id"]})
+
+    def work(message: Mapping[str, Any]) -> None:
+        try:
+            told = office.answer(message)
+        except ThebesError as error:
+            told = {"kind": "problem", "field": getattr(error, "argument", ""), "reason": str(error)}
+        say(message, told)
+
+    while (body := pipe.receive_bytes()) is not None:
+        message = read_envelope(body)
+        size = len(body)
+        del body
+        if not lanes.put(office.lane(message), lambda m=message: work(m), size, bounded=message["kind"] == Word.ASK):  # type: ignore[misc]
+            ask = message.get("ask")
+            about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
+            busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
+            lanes.put(_FRONT, lambda m=message, b=busy: say(m, b), 0, bounded=False)  # type: ignore[misc]
+
+
+def main() -> None:
+    """Run until the pipe ends."""
+    parser = argparse.ArgumentParser(prog="thebes.site.algorithm")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--name", default=LOCAL)
+    told = parser.parse_args()
+    die_with_parent()
+    hide_memory()
+    os.umask(0o077)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # whoever started it ends it
+    logging.basicConfig(level=logging.INFO, format="thebes site: %(message)s", stream=sys.stderr)
+    try:
+        end = socket.socket(fileno=int(os.environ.pop(PIPE)))
+    except (KeyError, ValueError, OSError):
+        sys.exit("thebes.site.algorithm is started by `thebes site` or `thebes coordinator`, with a pipe")
+    home = Home(told.home)
+    hold = _held(home)
+    try:
+        serve(Office(home, told.name), BlockingPipe(end))
+    except (Mistake, ThebesError) as error:
+        log.error("%s", error)
+        os._exit(1)
+    del hold
+    os._exit(0)  # whatever is being computed can be computed again: nobody is there to hear it
+
+
+def _held(home: Home) -> object:
+    """The home, waiting for one who is just leaving it."""
+    until = time.monotonic() + _HOLD_SECONDS
+    while True:
+        try:
+            return home.hold()
+        except HomeInUse:
+            if time.monotonic() >= until:
+                sys.exit(f"another process works in {home.folder}")
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

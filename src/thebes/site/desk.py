@@ -1,0 +1,387 @@
+"""The life of an ask at a site: who asks, may they, what does it cost, then the rows, then the answer.
+
+What must stay true: everything is refused that no rule allows; the cost is charged before noise is drawn, the answer
+is on disk before it is sent, and the same ask again gets the same answer for nothing; whatever fails says so in words
+that hold nothing of the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from thebes import __version__
+from thebes.data.table import Table
+from thebes.ledger import BudgetExceeded, Claim, ClaimEnded
+from thebes.privacy import exact
+from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
+from thebes.privacy.randomness import Randomness, system
+from thebes.site.audit import Audit
+from thebes.site.dataset import DataSet, DataSets
+from thebes.site.outbox import CLOSED, Answer, Outbox, Request
+from thebes.site.policy import Asked, Policy, Rule
+from thebes.site.pricing import Cost, cost
+from thebes.site.purse import Purse
+from thebes.site.questions import Declined, Question, read, task_of
+from thebes.tasks import registry
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.packets import part_of
+from thebes.tasks.sites import SiteDocument
+from thebes.wire import frames
+from thebes.wire.link import MOST_BYTES, Code, Word
+
+STEADY_SECONDS = 1.0  #: a steady answer leaves at a whole multiple of this after its ask came
+SOURCE = "mechanism"  #: an answer that rows were read for
+_SECONDS_STEP = 0.01
+_LONGEST_REASON = 300
+_MOST_MATTERS = 32
+_FAILED = "the site could not compute this; its steward finds more in its log"
+_UNREACHABLE = "the site cannot reach the rows of this data set just now; its steward finds more in its log"
+
+log = logging.getLogger("thebes.site")
+
+
+@dataclass(slots=True)
+class Charge:
+    """What an owner's half is given as its claim: consuming charges the ledger for this part, once, whatever the
+    amounts are that it names. Those are told with the answer as its cost."""
+
+    claim: Claim | None
+    cost: Cost | None
+    part: str
+    epsilon: float = 0.0
+    delta: float = 0.0
+    paid: bool = False
+
+    def consume(self, *, epsilon: exact.Number, delta: exact.Number = 0) -> None:
+        if self.claim is None or self.cost is None:
+            raise Fault("an owner's half paid for an answer about a public data set")
+        if self.cost.phase is None:
+            self.claim.consume(loss=self.cost.whole, part="all of it")
+        else:
+            self.claim.consume(loss=self.cost.phase, part=self.part)
+        self.paid = True
+        self.epsilon += float(exact.declared("epsilon", epsilon))
+        self.delta += float(exact.declared("delta", delta))
+
+
+class _Turn:
+    """One ask while it is looked at: what it says it is about, and how far it has come."""
+
+    def __init__(self, began: float, message: Mapping[str, Any]) -> None:
+        ask, document = message.get("ask"), message.get("document")
+        part = ask.get("part") if isinstance(ask, Mapping) else None
+        self.began = began
+        self.told = {"task": message.get("task"), "part": part}  #: as it came, to be repeated
+        self.place = {name: _short(value) for name, value in self.told.items()}
+        self._document = document if isinstance(document, Mapping) else {}
+        self._requestor = message.get("requestor")
+        self.request: Request | None = None
+        self.rule: Rule | None = None
+        self.noted = False  #: whether the audit log has the ask
+
+    def facts(self) -> dict[str, str]:
+        """Who asks for what, for the audit log."""
+        about = {"requestor": self._requestor, "kind": self._document.get("type")}
+        return {
+            **self.place,
+            **{n: _short(v) for n, v in about.items()},
+            "dataset": _short(self._document.get("dataset")),
+        }
+
+
+@dataclass(slots=True)
+class _Matter:
+    """A task's document, checked, and its price once that is known."""
+
+    raw: Mapping[str, Any]
+    document: SiteDocument
+    _priced: tuple[DataSet, str, Cost] | None = None
+
+    def price(self, dataset: DataSet, filter: str) -> Cost:
+        if self._priced is None or self._priced[0] is not dataset or self._priced[1] != filter:
+            kind: Any = registry.kind(self.document.type)
+            self._priced = (dataset, filter, cost(self.document, kind.event(self.document, dataset.schema), filter))
+        return self._priced[2]
+
+
+class Desk:
+    """One site's. `name` is the site's own; `tables` opens the rows of a data set; `pause` waits for some seconds."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        datasets: DataSets,
+        policy: Callable[[], Policy],
+        outbox: Outbox,
+        audit: Audit,
+        purse: Purse,
+        tables: Callable[[DataSet], Table],
+        randomness: Callable[[], Randomness] = system,
+        moment: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.name = name
+        self._datasets, self._policy, self._outbox, self._audit, self._purse = datasets, policy, outbox, audit, purse
+        self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
+        self._matters: dict[str, _Matter] = {}
+
+    def recover(self) -> None:
+        """After a restart: give back what tasks still hold that ended meanwhile."""
+        now = datetime.now(UTC)
+        for task in self._purse.holding():
+            request = self._outbox.request(task)
+            if request is not None and request.state == CLOSED:
+                self._purse.release(request)
+            elif request is not None and _over(request, now):
+                self._finish(request, "expired")
+
+    # --- what a coordinator says --------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """What is here to be asked about. Never how many rows. `open` are the tasks that hold something here."""
+        shown = {d.name: {"schema": d.schema.shown(), "public": d.schema.public} for d in self._datasets.all()}
+        named = {name: {**told, "rows": None} for name, told in shown.items()}
+        told = {"datasets": named, "version": __version__, "open": self._outbox.unfinished()}
+        return {"kind": Word.DESCRIBED, **told}
+
+    def dataset_of(self, message: Mapping[str, Any]) -> str:
+        """Which data set an ask is about, as far as it says; for whoever lets several be worked on at once."""
+        document = message.get("document")
+        name = document.get("dataset") if isinstance(document, Mapping) else None
+        return name if isinstance(name, str) else ""
+
+    def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one ask: a contribution, or a refusal."""
+        turn = _Turn(self._moment(), message)
+        try:
+            answer = self._answer(turn, read(message))
+        except Mistake as mistake:
+            answer = self._decline(turn, Declined(Code.DOCUMENT, str(mistake)))
+        except Declined as declined:
+            answer = self._decline(turn, declined)
+        except Exception as error:  # whatever it is: the next ask is answered, and no data goes into the log
+            _lament(error)
+            answer = self._decline(turn, Declined(Code.FAILED, _FAILED))
+        if turn.rule is not None and turn.rule.steady:
+            passed = self._moment() - turn.began
+            self._pause(math.ceil(passed / STEADY_SECONDS) * STEADY_SECONDS - passed)
+        return answer
+
+    def closed(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Nothing more will be asked of a task: give back what is left of its claim."""
+        request = self._outbox.request(task_of(message))
+        if request is not None and request.state != CLOSED:
+            self._finish(request, "closed")
+        return {"kind": Word.NOTED}
+
+    def _finish(self, request: Request, event: str) -> None:
+        self._audit.note((event, {"task": request.task}))
+        self._outbox.finish(request.task)
+        self._purse.release(request)
+
+    # --- one ask --------------------------------------------------------------------------------------------
+
+    def _answer(self, turn: _Turn, question: Question) -> dict[str, Any]:
+        matter = self._matter(question)
+        turn.request = self._known(question, matter.document)
+        rule = turn.rule = self._rule(turn.request)
+        dataset = self._fitting(turn.request, matter.document)
+        self._within(question, matter.document)
+        decided = {**turn.place, "digest": turn.request.digest, "rule": rule.number}
+        self._audit.note(("ask", turn.facts()), ("allowed", decided))
+        turn.noted = True
+        earlier = self._outbox.answer(turn.request.task, question.ask.part)
+        if earlier is not None:
+            body = self._again(question, earlier)
+            self._audit.note(("answer", {**turn.place, "epsilon": "0", "delta": "0", "again": True}))
+            return frames.read(body, most_bytes=MOST_BYTES).message(arrays=True)
+        message, charge = self._made(turn, question, matter, dataset)
+        body = frames.write(frames.split(message))
+        answer = Answer(question.ask.part, question.ask.ask_id, question.digest, body, charge.epsilon, charge.delta)
+        self._outbox.keep(turn.request.task, answer)
+        self._outbox.decide(turn.request.task, rule=rule.number)
+        told = {"epsilon": repr(charge.epsilon), "delta": repr(charge.delta), "again": False}
+        self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(body).hexdigest()}))
+        return message
+
+    def _matter(self, question: Question) -> _Matter:
+        """The document, checked; the one of the same task a moment ago is not checked again."""
+        known = self._matters.get(question.task)
+        if known is not None and known.raw == question.document:
+            return known
+        try:
+            document = registry.check(question.document)
+        except Mistake as mistake:
+            raise Declined(Code.DOCUMENT, str(mistake)) from None
+        if not isinstance(document, SiteDocument):
+            raise Declined(Code.DOCUMENT, "this kind of task is for people, not for sites")
+        if document.sites != "all" and self.name not in document.sites:
+            raise Declined(Code.DOCUMENT, "the document does not ask this site")
+        while len(self._matters) >= _MOST_MATTERS:
+            self._matters.pop(next(iter(self._matters)), None)
+        made = self._matters[question.task] = _Matter(question.document, document)
+        return made
+
+    def _known(self, question: Question, document: SiteDocument) -> Request:
+        """The task as it was first heard of; what does not agree with that is not answered."""
+        request = self._outbox.request(question.task)
+        if request is None:
+            about = (document.dataset, document.type, document.noise, document.as_json())
+            request = self._outbox.begin(Request(question.task, document.digest, question.requestor, *about))
+        if request.digest != document.digest:
+            raise Declined(Code.DOCUMENT, "another document was asked under this task before")
+        if request.requestor != question.requestor:
+            raise Declined(Code.DOCUMENT, "somebody else asked this task before")
+        if request.state == CLOSED:
+            raise Declined(Code.DOCUMENT, "this task was closed; nothing more is answered")
+        return request
+
+    def _rule(self, request: Request) -> Rule:
+        asked = Asked(request.requestor, request.dataset, request.kind, request.noise)
+        policy = self._policy()
+        if policy.trouble is not None:
+            log.warning("%s", policy.trouble)
+        rule = policy.rule(asked)
+        if rule is None:
+            raise Declined(Code.POLICY, policy.refusal(asked))
+        return rule
+
+    def _fitting(self, request: Request, document: SiteDocument) -> DataSet:
+        try:
+            dataset = self._datasets.get(request.dataset)
+        except Mistake as mistake:
+            log.error("%s", mistake)
+            raise Declined(Code.DATASET, "this data set is declared in a way that cannot be read") from None
+        if dataset is None:
+            raise Declined(Code.DATASET, "the site has no data set of that name")
+        kind: Any = registry.kind(document.type)
+        try:
+            kind.fits(document, dataset.schema)
+        except (Mistake, Refusal) as mistake:
+            raise Declined(Code.SCHEMA, str(mistake)) from None
+        if _without_noise(document) and not dataset.schema.public:
+            raise Declined(Code.POLICY, "this data set is not public: it is answered with noise only")
+        return dataset
+
+    def _within(self, question: Question, document: SiteDocument) -> None:
+        ask = question.ask
+        if ask.phase >= document.phases or ask.part != part_of(ask.phase):
+            raise Declined(Code.DOCUMENT, "the task has no such part")
+
+    def _again(self, question: Question, earlier: Answer) -> bytes:
+        if earlier.question != question.digest:
+            raise Declined(Code.DOCUMENT, "this part of the task was answered before, to another ask")
+        if earlier.body is None:
+            raise Declined(Code.DOCUMENT, "this part of the task was answered before, and its answer is not kept")
+        return earlier.body
+
+    def _made(
+        self, turn: _Turn, question: Question, matter: _Matter, dataset: DataSet
+    ) -> tuple[dict[str, Any], Charge]:
+        """The answer, and what was paid for it."""
+        assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
+        document, ask = matter.document, question.ask
+        try:
+            table = self._tables(dataset)
+        except ThebesError as error:
+            log.error("the rows of %s cannot be reached: %s", dataset.name, error)
+            raise Declined(Code.DATASET, _UNREACHABLE) from None
+        charge = self._set_aside(turn.request, turn.rule, matter, dataset, ask.part)
+        owner = registry.site_owner(document)
+        layout = owner.layout(document, ask, dataset.schema)
+        try:
+            made = owner.contribute(document, ask, table, charge, randomness=self._randomness())
+        except (BudgetExceeded, ClaimEnded) as refused:
+            raise Declined(Code.BUDGET, str(refused)) from None
+        if charge.claim is not None and not charge.paid:
+            raise Fault("an owner's half answered without paying")
+        message: dict[str, Any] = {
+            "kind": Word.CONTRIBUTION,
+            "task": turn.request.task,
+            "ask_id": ask.ask_id,
+            "part": ask.part,
+            "payload": carried(layout, made),
+            "cost": {"epsilon": charge.epsilon, "delta": charge.delta},
+            "source": SOURCE,
+        }
+        if not turn.rule.steady:
+            steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
+            message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
+        return message, charge
+
+    def _set_aside(self, request: Request, rule: Rule, matter: _Matter, dataset: DataSet, part: str) -> Charge:
+        if _without_noise(matter.document):
+            return Charge(None, None, part)
+        try:
+            block = self._purse.block(dataset)
+        except Refusal as refused:
+            raise Declined(Code.DATASET, str(refused)) from None
+        try:
+            price = matter.price(dataset, block.filter)
+            return Charge(self._purse.reserve(request, dataset, price, rule), price, part)
+        except Refusal as refused:
+            raise Declined(Code.BUDGET, str(refused)) from None
+
+    # --- saying no --------------------------------------------------------------------------------------------
+
+    def _decline(self, turn: _Turn, declined: Declined) -> dict[str, Any]:
+        code, reason = str(declined.code), declined.reason[:_LONGEST_REASON]
+        refused = ("refused", {**turn.place, "code": code, "reason": reason})
+        self._audit.note(*([refused] if turn.noted else [("ask", turn.facts()), refused]))
+        if turn.request is not None and turn.request.state != CLOSED:
+            self._outbox.decide(turn.request.task, code=code, reason=reason)
+        return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
+
+
+def carried(layout: Layout, made: Contributions) -> dict[str, Any]:
+    """A contribution as the message holds it: long fields as arrays, which say what the JSON of them would."""
+    plain = None
+    payload: dict[str, Any] = {}
+    for name, slot in layout.items():
+        values = np.asarray(made.fields[name])[0]
+        long = slot.length >= frames.SHORTEST and slot.kind != "text"
+        if long and slot.packed:
+            payload[name] = np.frombuffer(np.asarray(values, dtype="<f4").tobytes(), dtype="|u1")
+        elif long and not np.isnan(np.asarray(values, dtype=np.float64)).any():
+            payload[name] = np.asarray(values).astype("<i8" if slot.kind == "integer" else "<f8")
+        else:
+            plain = plain or next(iter(made.payloads(layout)))
+            payload[name] = plain[name]
+    return payload
+
+
+def _lament(error: Exception) -> None:
+    """Into the log: where in the code it was, and only of our own errors what they say, since those hold no data."""
+    said = str(error) if isinstance(error, ThebesError) else type(error).__name__
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    line = "" if place is None else f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})"
+    log.error("an ask failed: %s%s", said, line)
+
+
+def _short(value: object) -> str:
+    """What a stranger said, as the audit log keeps it."""
+    return value[:200] if isinstance(value, str) and value[:200].isprintable() else "?"
+
+
+def _without_noise(document: SiteDocument) -> bool:
+    return getattr(document, "privacy", None) == "none"
+
+
+def _over(request: Request, now: datetime) -> bool:
+    told = request.document.get("expires_at")
+    try:
+        return isinstance(told, str) and datetime.fromisoformat(told) <= now
+    except (ValueError, TypeError):
+        return False

@@ -1,0 +1,74 @@
+"""The local interface of a site, for its steward: what was asked, what was decided, what is left. It shows no rows,
+and the process that serves it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from thebes import __version__
+from thebes.privacy.faults import ThebesError
+from thebes.site.dialing import Link
+from thebes.wire.access import Access
+from thebes.wire.guard import App, Door, Guard
+from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+
+#: puts web pages onto the interface: given the application, the link, and the door for browsers
+Pages = Callable[[FastAPI, Link, Door], None]
+
+
+def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pages | None = None) -> App:
+    """The whole interface behind its guard."""
+    api = FastAPI(title="thebes site", version=__version__, docs_url=None, redoc_url=None)
+    guard = Guard(api, access, port=port, whose="site")
+    _errors(api)
+
+    @api.get("/api/site")
+    async def site() -> dict[str, Any]:
+        """Whether the coordinator is reached and knows this site; whether the process with the rows runs."""
+        return {**link.shown(), "confined": confined, "version": __version__}
+
+    @api.get("/api/requests")
+    async def requests() -> Any:
+        """The latest tasks that were asked here, with what was decided and what they cost so far."""
+        return await link.algorithm.ask("requests")
+
+    @api.get("/api/ledger")
+    async def ledger() -> Any:
+        """What is left of every data set's budget, and of every rule's."""
+        return await link.algorithm.ask("ledger")
+
+    @api.get("/api/datasets")
+    async def datasets() -> Any:
+        """What can be asked about, as it is declared."""
+        return await link.algorithm.ask("datasets")
+
+    @api.get("/api/audit")
+    async def audit() -> Any:
+        """The end of the audit log, newest first."""
+        return await link.algorithm.ask("audit")
+
+    if pages is not None:
+        pages(api, link, Door(guard, access, lambda: None))
+    return guard
+
+
+def _errors(api: FastAPI) -> None:
+    @api.exception_handler(ThebesError)
+    def ours(request: Request, error: ThebesError) -> JSONResponse:
+        status, body = to_problem(error)
+        return JSONResponse(body, status, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(HTTPException)
+    def other(request: Request, error: HTTPException) -> JSONResponse:
+        made = problem(error.status_code, str(error.detail))
+        return JSONResponse(made, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(Exception)
+    def fault(request: Request, error: Exception) -> JSONResponse:
+        status, body = to_problem(error)
+        return JSONResponse(body, status, media_type=MEDIA_TYPE)

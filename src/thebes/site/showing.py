@@ -1,0 +1,125 @@
+"""What a site shows its steward: requests and decisions, budgets, data sets, the audit log. Never rows, never counts
+of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.site.audit import Audit
+from thebes.site.dataset import DataSet, DataSets
+from thebes.site.outbox import Outbox, Request
+from thebes.site.policy import Policy, Rule
+from thebes.site.purse import Purse, standing
+from thebes.tasks import registry
+
+MOST_REQUESTS = 200
+MOST_ENTRIES = 500
+LONGEST_DOCUMENT = 20_000  #: characters of JSON
+
+
+def requests(outbox: Outbox) -> list[dict[str, Any]]:
+    """The latest tasks that were asked here, newest first: for whom, what was decided, what it cost so far."""
+    return [_request(outbox, request) for request in outbox.requests(most=MOST_REQUESTS)]
+
+
+def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
+    """Blocks, and what each rule of the policy still allows at each data set."""
+    books: Ledger = purse.ledger
+    blocks = {block.name: block for block in books.blocks()}
+    declared = {dataset.name for dataset in datasets.all()}
+    rules = []
+    for rule in policy.rules:
+        named = sorted(name for name in declared & set(blocks) if {name, "*"} & set(rule.datasets))
+        rules.append({**_rule(rule), "left": {name: purse.left(rule, blocks[name]).as_json() for name in named}})
+    return {
+        "frozen": books.frozen,
+        "head": str(books.head()),
+        "blocks": [standing(block) for block in blocks.values()],
+        "rules": rules,
+        "policy": policy.trouble,
+    }
+
+
+def described(datasets: DataSets, purse: Purse) -> list[dict[str, Any]]:
+    """Every declared data set, also one whose file cannot be read, with what is wrong with it."""
+    told = []
+    for name in datasets.names():
+        try:
+            dataset = datasets.get(name)
+        except Mistake as mistake:
+            told.append({"name": name, "trouble": str(mistake)})
+            continue
+        if dataset is not None:
+            told.append({"name": name, **shown(dataset, purse)})
+    return told
+
+
+def shown(dataset: DataSet, purse: Purse) -> dict[str, Any]:
+    """One data set with its block."""
+    trouble, blocks = None, []
+    try:
+        blocks = [standing(purse.block(dataset))]
+    except Refusal as refused:
+        trouble = str(refused)
+    return {
+        "schema": dataset.schema.as_json(),
+        "public": dataset.schema.public,
+        "source": str(dataset.source.get("kind", "?")),
+        "blocks": blocks,
+        "trouble": trouble,
+    }
+
+
+def log(audit: Audit, most: int = MOST_ENTRIES) -> dict[str, Any]:
+    """The end of the audit log, newest first, and its head."""
+    entries = [
+        {"number": e.number, "at": e.at, "event": e.event, "facts": e.facts, "hash": e.hash} for e in audit.latest(most)
+    ]
+    return {"head": str(audit.head()), "entries": entries}
+
+
+def _request(outbox: Outbox, request: Request) -> dict[str, Any]:
+    parts, epsilon, delta = outbox.paid(request.task)
+    return {
+        "task": request.task,
+        "requestor": request.requestor,
+        "kind": request.kind,
+        "dataset": request.dataset,
+        "noise": request.noise,
+        "digest": request.digest,
+        **_said(request),
+        "asked_at": request.asked_at,
+        "state": request.state,
+        "code": request.code,
+        "reason": request.reason,
+        "rule": request.rule,
+        "parts": parts,
+        "cost": {"epsilon": epsilon, "delta": delta},
+    }
+
+
+def _said(request: Request) -> dict[str, Any]:
+    """The document and what it means, unless it is as long as a network."""
+    if len(json.dumps(request.document)) > LONGEST_DOCUMENT:
+        return {"document": None, "explanation": ""}
+    try:
+        explanation = registry.kind(request.kind).explain(registry.check(request.document))
+    except Mistake:
+        explanation = ""
+    return {"document": dict(request.document), "explanation": explanation}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "rule": rule.number,
+        "requestors": list(rule.requestors),
+        "datasets": list(rule.datasets),
+        "kinds": list(rule.kinds),
+        "epsilon": float(rule.epsilon),
+        "delta": None if rule.delta is None else float(rule.delta),
+        "noise": list(rule.noise),
+        "steady": rule.steady,
+    }

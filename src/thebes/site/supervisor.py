@@ -1,0 +1,252 @@
+"""The process behind `thebes site`: it starts the one that holds the rows and the one that talks, and keeps both going.
+
+What must stay true: whichever of them dies is started again and the other goes on; when this one ends, neither is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from thebes.privacy.faults import Mistake
+from thebes.site import certificate, connector
+from thebes.site.control import Ear, tell
+from thebes.site.home import Home
+from thebes.site.starting import (
+    algorithm_command,
+    algorithm_environment,
+    connector_command,
+    connector_environment,
+    library_places,
+)
+from thebes.wire.access import make_token, read_secret
+from thebes.wire.local import TOKEN
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  #: seconds before a process is started again
+STEADY_SECONDS = 30.0  #: whoever lives so long is started again at once
+_READY_SECONDS = 60.0
+_STOP_SECONDS = 8.0
+
+
+class Supervisor:
+    """One home's two processes."""
+
+    def __init__(self, home: Home, *, coordinator: str, port: int) -> None:
+        if home.of_a_coordinator:
+            raise Mistake("--home", "is a coordinator's home, whose own site thebes coordinator starts by itself")
+        self._home, self._coordinator = home, coordinator
+        home.link.mkdir(mode=0o700, exist_ok=True)
+        self._folder = os.open(home.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.name = certificate.read(self._folder).name
+        make_token(home.folder)
+        self._token = read_secret(home.folder / TOKEN)
+        self._listening = _bound(port)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._algorithm: _Child | None = None
+        self._connector: _Child | None = None
+        self._control: socket.socket | None = None
+        self._ear: Ear | None = None
+        self._announced = False
+        self._stopping = False
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT."""
+        wake, woken = socket.socketpair()
+        for end in (wake, woken):
+            end.setblocking(False)
+        before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        try:
+            while not self._stopping:
+                soon = self._look()
+                heard = [woken] if self._control is None else [woken, self._control]
+                ready, _, _ = select.select(heard, [], [], soon)
+                with contextlib.suppress(BlockingIOError):
+                    while woken in ready and woken.recv(4096):
+                        continue
+                if self._control in ready:
+                    self._hear()
+        finally:
+            signal.set_wakeup_fd(before)
+            self._end()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+    # --- keeping both going -----------------------------------------------------------------------------
+
+    def _look(self) -> float | None:
+        """Start what does not run; how many seconds until there is more to do, None for as long as nothing happens."""
+        for child in (self._algorithm, self._connector):
+            if child is not None and child.ended():
+                _say(f"the {child.what} process has ended ({child.how()}); it is started again")
+        if self._connector is None or self._connector.over:
+            return self._both()
+        if self._algorithm is None or self._algorithm.over:
+            return self._one()
+        return None
+
+    def _both(self) -> float | None:
+        """The one that talks is gone, and with it the pipe: begin with both anew."""
+        wait = self._connector.wait() if self._connector is not None else 0.0
+        if wait > 0:
+            return wait
+        self._forget()
+        mine, theirs = socket.socketpair()
+        inner, outer = socket.socketpair()
+        with theirs, inner, outer:
+            command, given = connector_command(), connector_environment(theirs.fileno())
+            self._connector = _Child("connector", command, given, theirs, self._connector)
+            self._control, self._ear = mine, Ear(mine)
+            settings = {"coordinator": self._coordinator, "site": self.name, "token": self._token}
+            tell(mine, settings, [self._folder, self._listening.fileno(), outer.fileno()])
+            if self._algorithm is not None:
+                self._algorithm.stop()
+            self._start_algorithm(inner)
+        return None
+
+    def _one(self) -> float | None:
+        """The one with the rows is gone: another pipe, and the one that talks goes on."""
+        wait = self._algorithm.wait() if self._algorithm is not None else 0.0
+        if wait > 0:
+            return wait
+        inner, outer = socket.socketpair()
+        with inner, outer:
+            self._start_algorithm(inner)
+            if self._control is not None:
+                with contextlib.suppress(OSError):  # then that one is gone, too, and seen to next
+                    tell(self._control, {"pipe": True}, [outer.fileno()])
+        return None
+
+    def _start_algorithm(self, pipe: socket.socket) -> None:
+        command = algorithm_command(self._home.folder, self.name)
+        self._algorithm = _Child("algorithm", command, algorithm_environment(pipe.fileno()), pipe, self._algorithm)
+
+    def _hear(self) -> None:
+        assert self._ear is not None  # noqa: S101
+        try:
+            heard = self._ear.listen()
+        except OSError:
+            heard = None
+        if heard is None:
+            self._forget()
+            return
+        for message, _ in heard:
+            if message.get("ready") and not self._announced:
+                self._announced = True
+                confined = bool(message.get("confined")) and self._beyond_reach()
+                if not confined:
+                    _say("this system cannot keep the connector process away from the rows; docs/sites.md says more")
+                _announce({"ready": True, "url": self.url, "site": self.name, "confined": confined})
+
+    def _beyond_reach(self) -> bool:
+        """Whether the home lies outside everything that the connector may read."""
+        reach = [Path(place) for place in (*library_places(), *connector.SYSTEM)]
+        return not any(self._home.folder.is_relative_to(place) for place in reach)
+
+    def _forget(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        self._control = self._ear = None
+
+    def _end(self) -> None:
+        children = [child for child in (self._connector, self._algorithm) if child is not None]
+        for child in children:
+            child.ask_to_stop()
+        self._forget()
+        until = time.monotonic() + _STOP_SECONDS
+        for child in children:
+            child.stop(max(0.1, until - time.monotonic()))
+        self._listening.close()
+        os.close(self._folder)
+
+
+class _Child:
+    """One of the two, and how long to wait before it is started again after `earlier` ones."""
+
+    def __init__(
+        self, what: str, command: list[str], given: dict[str, str], pipe: socket.socket, earlier: _Child | None
+    ) -> None:
+        self.what, self.over = what, False
+        self._began = time.monotonic()
+        self._pause = 0.0 if earlier is None else earlier._next()
+        self._ended = 0.0
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=given,
+            cwd="/",
+            pass_fds=[pipe.fileno()],
+            start_new_session=True,
+        )
+
+    def ended(self) -> bool:
+        """Whether it has ended since this was asked last."""
+        if self.over or self._process.poll() is None:
+            return False
+        self.over, self._ended = True, time.monotonic()
+        return True
+
+    def how(self) -> str:
+        status = self._process.returncode
+        return f"killed by {signal.Signals(-status).name}" if status and status < 0 else f"status {status}"
+
+    def wait(self) -> float:
+        """For how many seconds it is too early to start it again."""
+        return self._ended + self._next() - time.monotonic()
+
+    def _next(self) -> float:
+        if self._ended and self._ended - self._began > STEADY_SECONDS:
+            return 0.0
+        return min(max(FIRST_PAUSE, self._pause * 2), LONGEST_PAUSE)
+
+    def ask_to_stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._process.terminate()
+
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        self.ask_to_stop()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self.over = True
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket of this machine only; it outlives whoever listens on it."""
+    if not 0 <= port <= 65535:
+        raise Mistake("--port", "must lie between 0 and 65535")
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+        listening.listen(64)
+    except OSError as error:
+        listening.close()
+        raise Mistake("--port", f"{port} cannot be used: {error.strerror}") from None
+    return listening
+
+
+def _announce(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"thebes site: {sentence}\n")
+    sys.stderr.flush()
