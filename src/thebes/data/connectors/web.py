@@ -54,13 +54,10 @@ class Answer:
 class Web:
     """Questions to the server of one source. `name` is what its system is called in messages."""
 
-    def __init__(
-        self, source: WebSource, *, name: str, folder: Path, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, source: WebSource, *, name: str, folder: Path) -> None:
         self.name = name
         self.url = _address(source.url)
         self._seconds, self._most_bytes = source.timeout_seconds, source.most_mebibytes * 2**20
-        self._sleep = sleep
         agent = f"thebes/{__version__}"
         self._http = httpx.Client(
             headers={"User-Agent": agent, "Accept": "application/json", "Accept-Encoding": "identity"},
@@ -102,7 +99,7 @@ class Web:
                 if not left:
                     raise self.away("has too much to do; try again later")
                 pause = max(pause, wait)
-            self._sleep(_shortened(min(pause, LONGEST_PAUSE_SECONDS)))
+            time.sleep(_shortened(min(pause, LONGEST_PAUSE_SECONDS)))
             pause *= 2
         raise AssertionError("the last try returns or raises")
 
