@@ -120,9 +120,10 @@ class Handle:
         if body.get("status") != "expired" or not isinstance(document, Mapping) or "dataset" not in document:
             return ""
         try:
-            missing = self.client.training(self.task_id).get("missing")
+            told = self.client.training(self.task_id).get("sites")
         except (NotFound, Unreachable, Busy):
-            missing = None
+            told = None
+        missing = told.get("missing") if isinstance(told, Mapping) else None
         named = missing if isinstance(missing, Mapping) else {}
         why = "; ".join(f"{printable(str(site))} {printable(str(said))}" for site, said in named.items())
         return "too few sites answered; nothing was released" + (f" ({why})" if why else "")

@@ -38,6 +38,12 @@ def must_be_text(model: Any, loss: Any) -> None:
             raise Mistake(name, "must be a model's name, or the text that thebes.torch.encode(module, loss) gives")
 
 
+def standing_of(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of what a coordinator tells how a task goes: the part about the sites that are asked."""
+    body = told.get("sites")
+    return body if isinstance(body, Mapping) else {}
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """How a training stands. `number` rounds of at most `rounds` are over. `loss` (where the document buys it) and
@@ -61,8 +67,9 @@ class Round:
         return ", ".join(told)
 
 
-def round_of(body: Mapping[str, Any]) -> Round:
+def round_of(told: Mapping[str, Any]) -> Round:
     """What a coordinator tells of a training, as far as it can be read."""
+    body = standing_of(told)
     history = [entry for entry in body.get("rounds") or () if isinstance(entry, Mapping)]
     latest = history[-1] if history else {}
     timed = (body.get("seconds") or {}).get("phases") or []
