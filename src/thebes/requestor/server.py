@@ -162,7 +162,13 @@ class Server:
         Example: server.query("patients", "mean", column="age", where="sex = 'female'", by="ward", epsilon=0.5)
         """
         groups = [by] if isinstance(by, str) else by
-        fields = {"statistic": statistic, "column": column, "columns": columns, "where": where, "by": groups}
+        fields: dict[str, Any] = {
+            "statistic": statistic,
+            "column": column,
+            "columns": columns,
+            "where": where,
+            "by": groups,
+        }
         fields |= {"epsilon": epsilon, "noise": noise}
         return self.submit(document_of("query", dataset, sites, fields, options)).wait(timeout)
 
@@ -195,7 +201,7 @@ class Server:
             rounds=30, epsilon=2, delta=1e-6, progress=print)
         """
         must_be_text(model, loss)
-        fields = {"model": model, "loss": loss, "inputs": inputs, "output": output, "rounds": rounds}
+        fields: dict[str, Any] = {"model": model, "loss": loss, "inputs": inputs, "output": output, "rounds": rounds}
         fields |= {"epsilon": epsilon, "delta": delta, "noise": noise}
         handle = self.submit(document_of("train", dataset, sites, fields, options))
         return handle.wait(timeout, progress=None if progress is None else Watching(handle, progress))
