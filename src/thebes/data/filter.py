@@ -98,6 +98,17 @@ def leaves(condition: Condition) -> Iterator[Compared | Among | Present]:
 
 def read_filter(text: str, schema: Schema) -> Filter:
     """Read a condition, or refuse it naming what it may not contain."""
+    return Filter(text, _Reader(schema).condition(_tree(text), negated=False, depth=0))
+
+
+def named_columns(text: str) -> tuple[str, ...]:
+    """What a condition calls the columns that it asks, before it is known which there are."""
+    from sqlglot import exp
+
+    return tuple(dict.fromkeys(column.name for column in _tree(text).find_all(exp.Column)))
+
+
+def _tree(text: str) -> exp.Expr:
     from sqlglot import errors, parse
 
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would print the text
@@ -118,7 +129,7 @@ def read_filter(text: str, schema: Schema) -> Filter:
             raise _refuse("may not contain comments")
         if parts > MOST_PARTS + 2 * MOST_LISTED:
             raise _refuse(f"has more than {MOST_PARTS} parts")
-    return Filter(text, _Reader(schema).condition(tree, negated=False, depth=0))
+    return tree
 
 
 def _refuse(message: str) -> Mistake:

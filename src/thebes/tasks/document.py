@@ -291,7 +291,8 @@ def read_as(model: type[Document], document: object) -> D:
         raise InvalidDocument([("document", "is nested too deeply")]) from None
     except (ValueError, TypeError, OverflowError):
         raise InvalidDocument([("document", "has a number or text without a canonical JSON form")]) from None
-    exact.epsilon(parsed.epsilon)
+    if parsed.epsilon:  # 0 only where a kind has documents without noise
+        exact.epsilon(parsed.epsilon)
     assert digest  # noqa: S101
     return parsed
 
