@@ -6,7 +6,7 @@ the same everywhere); quotients of whole numbers are below 2^53 and by powers of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 import narwhals.stable.v2 as nw
@@ -83,10 +83,24 @@ def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
 
 
 def mixed(numbers: Iterable[nw.Expr]) -> nw.Expr:
-    """Portable numbers as one below 2^31 that looks random, by products that fit into 63 bits."""
-    found: nw.Expr = nw.lit(1).cast(nw.Int64)
+    """Portable numbers as one below 2^31 that looks random, by products that fit into 63 bits.
+
+    An engine may compute an expression again wherever it is used, so each number is used once and only their sum is
+    squared; with each squared inside the next, ten columns would cost a thousand times as much as one.
+    """
+    factor, terms = 1, list[nw.Expr]()
     for number in numbers:
+        factor = factor * 48_271 % PRIME
         positive = nw.when(number < 0).then(-1 - number).otherwise(number)
-        found = ((found + positive % PRIME) * 48_271 + 11) % PRIME
-        found = (found * found + 7) % PRIME
-    return found
+        terms.append((positive % PRIME * factor + 11) % PRIME)
+    total = folded(lambda a, b: a + b, terms) % PRIME if terms else nw.lit(1).cast(nw.Int64)
+    once = (total * total + 7) % PRIME
+    return (once * 16_807 + total) % PRIME
+
+
+def folded(combine: Callable[[nw.Expr, nw.Expr], nw.Expr], parts: Sequence[nw.Expr]) -> nw.Expr:
+    """One expression of many, in halves of halves: engines refuse what is nested a thousand deep."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return combine(folded(combine, parts[:half]), folded(combine, parts[half:]))
