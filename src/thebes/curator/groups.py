@@ -81,8 +81,7 @@ def ends_of(column: Column) -> tuple[float, float]:
 def bounds_of(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """What a certificate says about the columns an answer was computed from."""
     said: dict[str, Mapping[str, Any]] = {}
-    for name in names:
-        column = schema.columns[name]
+    for name, column in ((name, schema.columns[name]) for name in names if name in schema.columns):
         if column.ranged:
             low, high = ends_of(column)
             said[name] = {"type": "range", "low": low, "high": high}

@@ -86,6 +86,21 @@ class Plan(ABC):
         """What a certificate says about how it was computed."""
         return {"cells": self.size}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a certificate must also say."""
+        return ()
+
+    @property
+    def step(self) -> float:
+        """What one step of the totals is worth, in rows."""
+        return 1.0
+
+    @property
+    def ends_of_totals(self) -> Ends:
+        """Between which ends one row's addition to a total lies."""
+        return 0.0, float(self.row.reach.l1)
+
     def totals(self, table: Table) -> Integers:
         """The exact totals over a table's rows."""
         return self.of_sums(table.sums(self.sums)).reshape(-1)
@@ -170,9 +185,17 @@ class SumPlan(Plan):
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters, "rounding": self.grid.step}
 
+    @property
+    def step(self) -> float:
+        """In the column's own measure."""
+        return self.grid.step
+
+    @property
+    def ends_of_totals(self) -> Ends:
+        return float(min(0, self.row.shift)), float(max(0, self.row.shift + self.grid.steps))
+
     def examine(self, totals: Integers) -> None:
-        if self.row.shift >= 0 or self.row.shift + self.grid.steps <= 0:
-            self._fair(((totals >= 0) if self.row.shift >= 0 else (totals <= 0)).all())
+        """Any sum between the ends can be one of some rows."""
 
     def value(self, totals: Floats) -> float:
         return float(totals[0]) * self.grid.step
@@ -194,6 +217,10 @@ class MeanPlan(Plan):
     @property
     def row(self) -> Transformation:
         return BernsteinSums(self.grid, 1)
+
+    @property
+    def step(self) -> float:
+        return 1 / self.grid.steps
 
     @property
     def sums(self) -> Sums:
@@ -226,6 +253,10 @@ class VariancePlan(Plan):
         return BernsteinSums(self.grid, 2)
 
     @property
+    def step(self) -> float:
+        return 1 / self.grid.steps
+
+    @property
     def sums(self) -> Sums:
         terms = tuple(Term((Factor(self.column, 2, place),)) for place in range(3))
         return Sums(terms, bits=self.grid.bits, axes=self.groups.axes, where=self.where)
@@ -253,6 +284,10 @@ class CorrelationPlan(Plan):
     @property
     def row(self) -> BernsteinProducts:
         return BernsteinProducts(*self.grids)
+
+    @property
+    def step(self) -> float:
+        return 1 / self.row.tokens
 
     @property
     def sums(self) -> Sums:

@@ -63,6 +63,18 @@ class QuantilePlan(Plan):
             "resolution": float(np.diff(self.edges).max()),
         }
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        levels = self.counts.levels
+        if len(levels) == 1:
+            return (f"Read off counts of {levels[0]} bins: one level of counts had the least expected error.",)
+        named = ", ".join(str(cells) for cells in levels)
+        return (f"Read off counts of the same rows in {named} bins: these had the least expected error.",)
+
+    @property
+    def ends_of_totals(self) -> Ends:
+        return 0.0, 1.0
+
     def of_sums(self, sums: Integers) -> Integers:
         return self.counts.of_cells(sums.reshape(-1))
 

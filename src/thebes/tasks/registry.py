@@ -18,7 +18,7 @@ from typing import Any
 
 from thebes.tasks.document import Document, InvalidDocument, raw
 from thebes.tasks.shape import Aggregator, Kind, Owner, Setting, SiteOwner
-from thebes.tasks.sites import SiteDocument
+from thebes.tasks.sites import SiteDocument, SiteKind
 
 
 @lru_cache(maxsize=1)
@@ -88,6 +88,12 @@ def aggregator(document: Document, setting: Setting) -> Aggregator:
     """A new aggregator for a checked document."""
     made: Aggregator = import_module(f"{_folders()[document.type]}.aggregator").AGGREGATOR(document, setting)
     return made
+
+
+def site_kind(document: SiteDocument) -> SiteKind:
+    """The kind of a document that institutions answer."""
+    found: SiteKind = import_module(f"{_folders()[document.type]}.kind").KIND
+    return found
 
 
 def site_owner(document: SiteDocument) -> SiteOwner:

@@ -1,0 +1,3 @@
+"""query: one statistic over the rows of institutions, each of which keeps its own."""
+
+ANSWERED_BY = "sites"
