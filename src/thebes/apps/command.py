@@ -34,6 +34,7 @@ def _wire() -> None:
         ca,
         collector,
         coordinator,
+        dataset,
         demo,
         doctor,
         experiment,
@@ -59,6 +60,7 @@ def _wire() -> None:
     app.add_typer(group.app, name="group", cls=Commands)
     app.add_typer(site.app, name="site", cls=Commands)
     app.add_typer(ca.app, name="ca", cls=Commands)
+    app.add_typer(dataset.app, name="dataset", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.add_typer(experiment.app, name="experiment", cls=Commands)
     app.command("doctor")(doctor.doctor)

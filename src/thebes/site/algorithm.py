@@ -147,7 +147,7 @@ class Office:
         if kind == "ledger":
             return showing.ledger(self.purse, self.datasets, self.policy())
         if kind == "datasets":
-            return showing.described(self.datasets, self.purse)
+            return showing.described(self.datasets, self.ledger)
         if kind == "audit":
             return showing.log(self.audit)
         raise Mistake("kind", "is not one that a site answers")

@@ -68,7 +68,8 @@ class DataSet:
     def as_toml(self) -> str:
         body = self.schema.as_json()
         body.pop("public", None)
-        body = {name: value for name, value in body.items() if value is not None}
+        body["columns"] = {name: {k: v for k, v in told.items() if v not in (False, "")}
+                           for name, told in body["columns"].items()}  # fmt: skip
         budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta, "filter": self.budget.filter}
         head = [
             f"# The data set {self.name}: what its rows are, where they lie, what may be spent on it.",
@@ -189,7 +190,8 @@ def _tables(prefix: str, body: Mapping[str, Any]) -> Iterator[str]:
     for name, value in body.items():
         if isinstance(value, Mapping):
             full = f"{prefix}{_key(name)}"
-            yield f"\n[{full}]"
+            if not value or not all(isinstance(inner, Mapping) for inner in value.values()):
+                yield f"\n[{full}]"
             yield from _tables(f"{full}.", value)
 
 

@@ -79,22 +79,8 @@ class Purse:
                 self._of(block.name).set(number, steps, payer)
 
     def block(self, dataset: DataSet) -> Block:
-        """The data set's block; a Refusal where the ledger has another than the file says."""
-        try:
-            block = self.ledger.block(dataset.name)
-        except Mistake:
-            raise Refusal("this data set has no budget in the site's ledger") from None
-        terms = dataset.terms
-        held = {
-            "epsilon": block.budget.epsilon,
-            "delta": block.budget.delta,
-            "filter": block.filter,
-            "unit": block.unit,
-            "adjacency": block.adjacency,
-        }
-        if any(held[name] != terms[name] for name in terms):
-            raise Refusal("this data set is declared on other terms than its budget in the site's ledger")
-        return block
+        """The data set's block."""
+        return block_of(self.ledger, dataset)
 
     def reserve(self, request: Request, dataset: DataSet, cost: Cost, rule: Rule) -> Claim:
         """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim."""
@@ -183,13 +169,33 @@ def _delta_steps(block: Block) -> int:
     return delta_steps(block.budget.delta)
 
 
+def block_of(ledger: Ledger, dataset: DataSet) -> Block:
+    """A data set's block; a Refusal where the ledger has another than the file says."""
+    try:
+        block = ledger.block(dataset.name)
+    except Mistake:
+        raise Refusal("this data set has no budget in the site's ledger") from None
+    held = {"epsilon": block.budget.epsilon, "delta": block.budget.delta, "filter": block.filter}
+    held |= {"unit": block.unit, "adjacency": block.adjacency}
+    if held != dataset.terms:
+        raise Refusal("this data set is declared on other terms than its budget in the site's ledger")
+    return block
+
+
 def standing(block: Block) -> dict[str, Any]:
-    """A block as its owner is shown it."""
+    """A block as its owner is shown it. `remaining` is the most that one more answer could cost, `left` the share of
+    the budget that is not spent or set aside."""
     return {
         "block": block.name,
         **block.budget.as_json(),
         "remaining": block.remaining.as_json(),
+        "left": _share(block),
         "state": str(block.state),
         "filter": block.filter,
         "unit": str(block.unit),
     }
+
+
+def _share(block: Block) -> float:
+    shares = [max(0, meter.left) / meter.capacity for meter in block.meters.values() if meter.capacity]
+    return (min if FILTERS[block.filter].firm else max)(shares, default=0.0)

@@ -12,7 +12,7 @@ from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.outbox import Outbox, Request
 from thebes.site.policy import Policy, Rule
-from thebes.site.purse import Purse, standing
+from thebes.site.purse import Purse, block_of, standing
 from thebes.tasks import registry
 
 MOST_REQUESTS = 200
@@ -43,7 +43,7 @@ def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
     }
 
 
-def described(datasets: DataSets, purse: Purse) -> list[dict[str, Any]]:
+def described(datasets: DataSets, books: Ledger) -> list[dict[str, Any]]:
     """Every declared data set, also one whose file cannot be read, with what is wrong with it."""
     told = []
     for name in datasets.names():
@@ -53,15 +53,15 @@ def described(datasets: DataSets, purse: Purse) -> list[dict[str, Any]]:
             told.append({"name": name, "trouble": str(mistake)})
             continue
         if dataset is not None:
-            told.append({"name": name, **shown(dataset, purse)})
+            told.append({"name": name, **shown(dataset, books)})
     return told
 
 
-def shown(dataset: DataSet, purse: Purse) -> dict[str, Any]:
+def shown(dataset: DataSet, books: Ledger) -> dict[str, Any]:
     """One data set with its block."""
     trouble, blocks = None, []
     try:
-        blocks = [standing(purse.block(dataset))]
+        blocks = [standing(block_of(books, dataset))]
     except Refusal as refused:
         trouble = str(refused)
     return {

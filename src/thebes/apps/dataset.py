@@ -1,0 +1,270 @@
+"""`thebes dataset`: what a site can be asked about, declared by its steward at the site's home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thebes.apps import output
+from thebes.apps.helping import Commands
+from thebes.privacy.faults import Mistake
+
+if TYPE_CHECKING:
+    from thebes.ledger import Ledger
+    from thebes.site.dataset import DataSet
+
+app = typer.Typer(
+    help="Declare what a site can be asked about, and who may ask it. A coordinator's home stands for its own site.",
+    no_args_is_help=True,
+    cls=Commands,
+    rich_markup_mode=None,
+)
+
+_Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
+_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
+_SUFFIXES = {".csv": "csv", ".gz": "csv", ".parquet": "parquet"}
+_FILES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
+
+
+@app.command()
+def create(
+    name: str,
+    home: _Home,
+    schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
+    source: Annotated[
+        str, typer.Option(help="Where they lie: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it.")
+    ],
+    epsilon: Annotated[str, typer.Option(help="The most that everything ever asked may cost one unit together.")],
+    delta: Annotated[str, typer.Option(help="The same for delta.")] = "0",
+    filter: Annotated[
+        str | None, typer.Option(help="How costs add up: basic (for delta 0), zcdp (else), renyi.")
+    ] = None,
+    public: Annotated[bool, typer.Option("--public", help="It may be answered without any noise.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
+    ] = False,
+) -> None:
+    """Declare a data set: its rows stay where they are and are only ever read. Nobody may ask before a rule says so.
+
+    Example: thebes dataset create patients --home ./site --schema patients.toml --source patients.csv --epsilon 10
+    """
+    from thebes.data.schema import read_schema, schema_of
+    from thebes.site.dataset import Budget, DataSet, DataSets, path_of
+    from thebes.site.home import Home
+
+    place = Home(home)
+    if path_of(place, name).exists():
+        raise Mistake("NAME", f"{name!r} is declared already; thebes dataset show {name} says how")
+    declared = schema_of({**read_schema(schema), "public": public})
+    made = DataSet(name, declared, _source(source), Budget.of(epsilon, delta, filter))
+    figures = _reached(made, place, check=check)
+    with _ledger(place) as ledger:
+        ledger.open_block(name, **made.terms)
+    DataSets(place).keep(made)
+    typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
+    if figures is not None:
+        _tell(figures)
+    typer.echo(f"Nobody may ask about it yet: thebes dataset grant {name} --home {home} --to NAME --kinds query ...")
+
+
+@app.command("list")
+def list_(home: _Home, as_json: _Json = None) -> None:
+    """Every data set with what is left of its budget.
+
+    Example: thebes dataset list --home ./site
+    """
+    from thebes.site.dataset import DataSets
+    from thebes.site.home import Home
+
+    place = Home(home)
+    found = []
+    for name in DataSets(place).names():
+        try:
+            found.append(_shown(place, name))
+        except Mistake as mistake:
+            found.append({"name": name, "blocks": [], "trouble": str(mistake)})
+    if as_json is not None:
+        output.write_json(as_json, found)
+        return
+    for one in found:
+        left = ", ".join(_left(block) for block in one["blocks"])
+        typer.echo(f"{one['name']}: {one['trouble'] or left}")
+    if not found:
+        typer.echo(f"There is no data set in {place.datasets}.")
+
+
+@app.command()
+def show(name: str, home: _Home, as_json: _Json = None) -> None:
+    """One data set: its schema, its budget, and what is left of it. Never how many rows it has.
+
+    Example: thebes dataset show patients --home ./site --json
+    """
+    from thebes.site.home import Home
+
+    found = _shown(Home(home), name)
+    if as_json is not None:
+        output.write_json(as_json, found)
+        return
+    typer.echo(f"{name}: {found['source']}{', public' if found['public'] else ''}")
+    if found["trouble"]:
+        typer.echo(f"It cannot be asked about: {found['trouble']}")
+    for block in found["blocks"]:
+        typer.echo(f"Hidden: one {block['unit']}. Costs add up by the {block['filter']} filter. {_left(block)}.")
+    for column, told in found["schema"]["columns"].items():
+        bounds = f" from {told['low']:g} to {told['high']:g}" if "low" in told else ""
+        values = f", {len(told['values'])} values" if "values" in told else ""
+        typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
+
+
+@app.command()
+def grant(
+    name: str,
+    home: _Home,
+    to: Annotated[list[str], typer.Option("--to", help="Who may ask; * is everybody.")],
+    kinds: Annotated[list[str], typer.Option("--kinds", help="Which kinds of task, with commas between; * is all.")],
+    epsilon: Annotated[float, typer.Option(help="The most that they may spend here together.")],
+    delta: Annotated[float | None, typer.Option(help="The same for delta; by default the data set's own.")] = None,
+    noise: Annotated[
+        list[str] | None, typer.Option(help="site (default); coordinator too: then exact totals leave this site.")
+    ] = None,
+) -> None:
+    """Add a rule to HOME/policy.toml. The first rule that covers an ask decides, so earlier rules come first.
+
+    Example: thebes dataset grant patients --home ./site --to ana --kinds query,train --epsilon 2 --delta 1e-6
+    """
+    from decimal import Decimal
+
+    from thebes.site.dataset import DataSets
+    from thebes.site.home import Home, written
+    from thebes.site.policy import appended
+    from thebes.tasks import registry
+
+    place = Home(home)
+    if name != "*" and name not in DataSets(place).names():
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    asked = _split(kinds)
+    unknown = [kind for kind in asked if kind != "*" and kind not in registry.site_types()]
+    if unknown:
+        raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(registry.site_types())}")
+    rule = {
+        "requestors": list(to),
+        "datasets": [name],
+        "kinds": asked,
+        "epsilon": Decimal(str(epsilon)),
+        "delta": None if delta is None else Decimal(str(delta)),
+        "noise": _split(noise) if noise else None,
+    }
+    text = place.policy.read_text(encoding="utf-8") if place.policy.exists() else ""
+    written(place.policy, appended(text, rule))
+    typer.echo(f"{', '.join(to)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} in all.")
+
+
+@app.command()
+def remove(name: str, home: _Home) -> None:
+    """Take a data set away. Its rows stay where they are, and what was spent on it stays spent: declaring it again
+    goes on from there.
+
+    Example: thebes dataset remove patients --home ./site
+    """
+    from thebes.site.dataset import path_of
+    from thebes.site.home import Home
+
+    path = path_of(Home(home), name)
+    if not path.exists():
+        raise Mistake("NAME", f"there is no data set {name!r} in {path.parent}")
+    path.unlink()
+    typer.echo(f"The data set {name} is no longer declared; its budget in the ledger stays as it is.")
+
+
+def _ledger(place: Any) -> Ledger:
+    from thebes.ledger import Ledger
+
+    made = Ledger(place.ledger)
+    Path(place.ledger.removeprefix("sqlite:///")).chmod(0o600)
+    return made
+
+
+def _shown(place: Any, name: str) -> dict[str, Any]:
+    from thebes.site import showing
+    from thebes.site.dataset import DataSets
+
+    dataset = DataSets(place).get(name)
+    if dataset is None:
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    with _ledger(place) as ledger:
+        return {"name": name, **showing.shown(dataset, ledger)}
+
+
+def _source(text: str) -> dict[str, Any]:
+    """A source as its connector reads it."""
+    from urllib.parse import urlsplit
+
+    where, _, table = text.partition("#")
+    if "://" in where:
+        if not table:
+            raise Mistake("--source", "needs the table after the address: postgresql://user@host/database#table")
+        parts = urlsplit(where)
+        if parts.password:
+            raise Mistake("--source", "must not hold a password; describe it in a .toml with password_env")
+        if parts.scheme in ("postgresql", "postgres") and parts.username:
+            found: dict[str, Any] = {"kind": "postgresql", "database": parts.path.strip("/"), "user": parts.username}
+            told = {"host": parts.hostname, "port": parts.port, "table": table}
+            return {**found, **{name: value for name, value in told.items() if value is not None}}
+        return {"kind": "sql", "url": where, "table": table}
+    path = Path(where).expanduser().resolve()
+    if path.suffix == ".toml":
+        return _described(path)
+    if path.suffix in _FILES:
+        if not table:
+            raise Mistake("--source", f"needs the table after the file: {where}#table")
+        return {"kind": _FILES[path.suffix], "path": str(path), "table": table}
+    if path.suffix not in _SUFFIXES:
+        raise Mistake("--source", "must end in .csv, .parquet, .sqlite, .duckdb or .toml, or be a URL#TABLE")
+    return {"kind": _SUFFIXES[path.suffix], "path": str(path)}
+
+
+def _described(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        body = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Mistake("--source", f"cannot read {path}: {str(error)[:200]}") from None
+    source = body.get("source", body)
+    if not isinstance(source, dict):
+        raise Mistake("--source", f"{path} must describe one source")
+    for name, value in source.items():  # from the file's own folder, because it is not kept
+        if name in ("path", "password_file", "token_file", "sslrootcert") and isinstance(value, str):
+            source[name] = str(path.parent / value)
+    return source
+
+
+def _reached(dataset: DataSet, place: Any, *, check: bool) -> dict[str, Any] | None:
+    """Open the source once: that it is there, and has the columns. Its figures only where they are asked for."""
+    from thebes.data.engines.opening import table_of
+    from thebes.site.checking import looked_at
+
+    table = table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=place.folder / "scratch")
+    try:
+        return looked_at(table) if check else None
+    finally:
+        table.close()
+
+
+def _tell(figures: dict[str, Any]) -> None:
+    typer.echo(f"For your eyes only: {figures['rows']} rows.")
+    for name, counts in figures["columns"].items():
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
+
+
+def _left(block: dict[str, Any]) -> str:
+    most = f"one more answer may cost epsilon {block['remaining']['epsilon']:.4g}"
+    delta = f", delta {block['delta']:g}" if block["delta"] else ""
+    return f"{block['left']:.0%} of epsilon {block['epsilon']:g}{delta} is left; {most}"
+
+
+def _split(values: list[str]) -> list[str]:
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
