@@ -69,7 +69,10 @@ class OpenSpecimenServer(WebServer):
         return token
 
     def answer(self, call: Call) -> Reply:
-        path = call.path.removeprefix("/openspecimen/rest/ng")
+        prefix = "/openspecimen/rest/ng"
+        if not call.path.startswith(prefix):
+            return Reply.page(404, "Not Found")
+        path = call.path.removeprefix(prefix)
         if path == "/sessions" and call.method == "POST":
             return self._login(json.loads(call.body))
         token = call.headers.get("x-os-api-token", "")

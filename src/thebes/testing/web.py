@@ -109,6 +109,7 @@ def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 10  # so that no connection keeps a thread
+        disable_nagle_algorithm = True
 
         def _serve(self) -> None:
             length = int(self.headers.get("content-length", "0"))
