@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import typer
 
 from thebes.apps import output
+from thebes.privacy.faults import Mistake
 
 
 def _numbers(document: Any) -> set[str]:
@@ -24,10 +26,34 @@ def _numbers(document: Any) -> set[str]:
     return {straight[name] for name in named if name in straight}
 
 
+def _sites(data: list[str]) -> dict[str, Path]:
+    """NAME=FILE of every site; a file alone is called by its own name."""
+    from thebes.tasks.sites import SITE_NAME
+
+    found: dict[str, Path] = {}
+    for said in data:
+        name, equals, file = said.partition("=")
+        path = Path(file if equals else said)
+        name = name if equals else path.stem
+        if re.match(SITE_NAME, name) is None:
+            raise Mistake("DATA", "the name of a site is up to 63 small letters, digits, dots, dashes or underscores")
+        if name in found:
+            raise Mistake("DATA", f"names site {name!r} twice")
+        if not path.is_file():
+            raise Mistake("DATA", f"there is no file {str(path)!r}")
+        found[name] = path
+    return found
+
+
 def simulate(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
-    data: Path = typer.Argument(
-        ..., metavar="DATA.csv|.parquet", help="One row for each person, or a column person_id."
+    data: list[str] = typer.Argument(
+        ...,
+        metavar="DATA.csv|.parquet",
+        help="One row for each person, or a column person_id. Where sites answer: NAME=FILE for each of them.",
+    ),
+    schema: Path | None = typer.Option(
+        None, "--schema", metavar="FILE", help="What the columns are, where sites answer (TOML or JSON)."
     ),
     seed: int | None = typer.Option(None, min=0, help="Make every draw repeatable (which protects nobody)."),
     json: str | None = output.json_option(),
@@ -36,17 +62,30 @@ def simulate(
 
     The table stands for every table the task's SQL names. min_count is not enforced; too few rows is a warning.
 
+    A task that sites answer needs a schema and one file for each site, under the site's name.
+
     Example: thebes simulate median.json people.csv --seed 1
     """
+    from thebes.data.schema import read_schema
     from thebes.simulation.files import load
     from thebes.simulation.world import simulate as run
     from thebes.tasks import registry
+    from thebes.tasks.sites import SiteDocument
 
     document = registry.check(output.read_document(task))
-    table = load(data, numbers=_numbers(document))
+    body = None if schema is None else read_schema(schema)
+    table: Any
+    if isinstance(document, SiteDocument):
+        if body is None:
+            raise Mistake("--schema", "is needed where sites answer: name the file that says what the columns are")
+        table = _sites(data)
+    elif len(data) != 1:
+        raise Mistake("DATA", "must be one file: this is a task that people answer")
+    else:
+        table = load(Path(data[0]), numbers=_numbers(document))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        release = run(document, table, seed=seed)
+        release = run(document, table, seed=seed, schema=body)
     for warning in caught:
         if warning.category is UserWarning:
             typer.echo(f"thebes: warning: {warning.message}", err=True)

@@ -1,4 +1,4 @@
-"""One task over a population, from document to release, without a network.
+"""One task over a population or over institutions, from document to release, without a network.
 
 Every row (or `person_id`) is declared to be one human, so the release says `simulated`. `min_count` is not
 enforced: the people there are take part, spread evenly over the phases.
@@ -26,6 +26,7 @@ from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Setting
+from thebes.tasks.sites import SiteDocument
 
 _BATCH = 250_000  #: people whose contributions are computed together, at most
 _NUMBERS = 2**25  #: and at most so many numbers in their contributions, to bound memory
@@ -33,17 +34,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
 
 
 def simulate(
-    document: Mapping[str, Any] | Document, rows: Any, seed: int | None = None, *, in_flight: int = 1
+    document: Mapping[str, Any] | Document,
+    rows: Any,
+    seed: int | None = None,
+    *,
+    schema: Any = None,
+    in_flight: int = 1,
 ) -> Release:
-    """Run one task over `rows` (a DataFrame, a dict of columns, or a dict of "collector.table" tables).
+    """Run one task over `rows` (a DataFrame, a dict of columns, or a dict of "collector.table" tables), or, where
+    institutions answer, over `{site: rows}` whose columns `schema` declares (one for all, or one for each site).
 
     With a `seed` every draw is repeatable, which protects nobody; without one, chance comes from the
     operating system. Either way the certificate says `simulated`, because the people were declared.
     `in_flight` is for tasks that are trained without end: so many people hold a drawn model at any time.
     """
     checked = registry.check(document)
+    if isinstance(checked, SiteDocument):
+        from thebes.simulation.sites import simulate_sites
+
+        return simulate_sites(checked, rows, schema, seed=seed)
     if not isinstance(checked, PeopleDocument):
-        raise Mistake("type", "is not a kind that people answer, so a table of people cannot simulate it")
+        raise Mistake("type", "is answered neither by people nor by sites, so it cannot be simulated")
+    if schema is not None:
+        raise Mistake("schema", "is for kinds that sites answer; the featurizer says what people's columns are")
     source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
     everybody = featurize(checked.featurizer, people_of(rows))
     owner = registry.owner(checked, simulated=True)

@@ -96,15 +96,19 @@ def site_kind(document: SiteDocument) -> SiteKind:
     return found
 
 
-def site_owner(document: SiteDocument) -> SiteOwner:
-    """The half of a checked document that an institution runs on its own rows."""
-    half: SiteOwner = import_module(f"{_folders()[document.type]}.owner").OWNER
+def site_owner(document: SiteDocument, *, simulated: bool = False) -> SiteOwner:
+    """The half of a checked document that an institution runs on its own rows; `simulated` as in `owner`."""
+    half: SiteOwner = _owner(document, simulated)
     return half
 
 
 def owner(document: Document, *, simulated: bool = False) -> Owner:
     """The owner's half for a checked document. In simulation of one's own documents a kind may give a quicker one
     (`SIMULATED`) that computes the same without confining strangers' models."""
-    module = import_module(f"{_folders()[document.type]}.owner")
-    half: Owner = getattr(module, "SIMULATED", module.OWNER) if simulated else module.OWNER
+    half: Owner = _owner(document, simulated)
     return half
+
+
+def _owner(document: Document, simulated: bool) -> Any:
+    module = import_module(f"{_folders()[document.type]}.owner")
+    return getattr(module, "SIMULATED", module.OWNER) if simulated else module.OWNER

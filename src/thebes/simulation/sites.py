@@ -1,0 +1,119 @@
+"""Institutions and the rows they keep, in one process: the same owners' and aggregators' code as between real sites.
+
+Every site is there and answers; what it cannot answer it refuses, and the rest goes on without it. Its ledger is a
+purse that holds the document's price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import numpy as np
+
+from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.schema import Schema, schema_of
+from thebes.data.table import Table
+from thebes.privacy import randomness as chance
+from thebes.privacy.faults import Fault, Mistake, Refusal
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import Randomness
+from thebes.simulation.purses import Purses, PursesOf
+from thebes.tasks import registry
+from thebes.tasks.release import Release
+from thebes.tasks.shape import Ask, Convened, Setting, State
+from thebes.tasks.sites import SiteDocument
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
+_FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
+
+
+def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int | None = None) -> Release:
+    """Run one task over institutions. `rows` has for each its rows (a DataFrame, columns, a CSV or Parquet file as a
+    `Path`, or a `Table`); `schema` is that of all of them, or one for each."""
+    source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
+    with ExitStack() as opened:
+        tables = _tables(rows, schema, opened)
+        return run(document, _asked(document, tables), source)
+
+
+def run(document: SiteDocument, tables: Mapping[str, Table], source: Randomness) -> Release:
+    """From the first ask to the release; `tables` holds every site that is asked."""
+    schemas = {site: table.schema for site, table in tables.items()}
+    setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=schemas)
+    aggregator = cast("Convened", registry.aggregator(document, setting))
+    owner = registry.site_owner(document, simulated=True)
+    purses = {site: _purse(document) for site in tables}
+    while aggregator.state is State.OPEN:
+        for site in aggregator.awaited:
+            ask = aggregator.ask(site)
+            if not isinstance(ask, Ask):
+                raise Fault("an aggregator stopped asking a site it waits for")
+            try:
+                given = owner.contribute(document, ask, tables[site], purses[site], randomness=source)
+                aggregator.accept(given)
+            except (Mistake, Refusal) as refused:
+                aggregator.excuse(site, str(refused))
+        left = aggregator.missing
+        aggregator.advance(_EPOCH)
+    release = aggregator.release()
+    if release is None:
+        why = "; ".join(f"{site}: {reason}" for site, reason in left.items())
+        raise Mistake("sites", f"too few of them answered ({why})")
+    return release
+
+
+def _purse(document: SiteDocument) -> PursesOf:
+    price: Price = registry.kind(document.type).price(document)
+    return Purses(1, price).of(np.zeros(1, dtype=np.int64))
+
+
+def _asked(document: SiteDocument, tables: Mapping[str, Table]) -> Mapping[str, Table]:
+    if document.sites == "all":
+        return tables
+    absent = [site for site in document.sites if site not in tables]
+    if absent:
+        raise Mistake("rows", f"has no site {absent[0]!r}, which the document asks")
+    return {site: tables[site] for site in document.sites}
+
+
+def _tables(rows: Any, schema: Any, opened: ExitStack) -> dict[str, Table]:
+    if not isinstance(rows, Mapping) or not rows or not all(isinstance(site, str) for site in rows):
+        raise Mistake("rows", 'must hold the rows of every site by its name: {"a": rows, "b": rows}')
+    if schema is None and not all(hasattr(own, "sums") for own in rows.values()):
+        raise Mistake("schema", "must say what the columns are: a schema as a dict, or one for each site by its name")
+    return {site: _table(own, _schema_of(schema, site), opened) for site, own in rows.items()}
+
+
+def _schema_of(schema: Any, site: str) -> Schema | None:
+    """The schema that is meant for a site; one with a `unit` is meant for all."""
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, Mapping) and "unit" not in schema and "columns" not in schema:
+        if site not in schema:
+            raise Mistake("schema", f"must also say what the columns of site {site!r} are")
+        schema = schema[site]
+    return schema if isinstance(schema, Schema) else schema_of(schema)
+
+
+def _table(rows: Any, schema: Schema | None, opened: ExitStack) -> Table:
+    import pandas as pd
+
+    if schema is None or hasattr(rows, "sums"):
+        made: Table = rows
+        return made
+    if isinstance(rows, Path):
+        if rows.suffix.lower() not in _FILES:
+            raise Mistake("rows", "must be a .csv or a .parquet file")
+        source = {"kind": _FILES[rows.suffix.lower()], "path": rows.name}
+        scratch = Path(opened.enter_context(TemporaryDirectory(prefix="thebes-")))
+        table = table_of(schema, source, folder=rows.resolve().parent, scratch=scratch)
+    else:
+        table = frame_table(schema, rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(dict(rows)))
+    opened.callback(table.close)
+    return table
