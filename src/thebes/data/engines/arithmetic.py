@@ -6,8 +6,7 @@ the same everywhere); quotients of whole numbers are below 2^53 and by powers of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
 
 import narwhals.stable.v2 as nw
 
@@ -16,13 +15,15 @@ from thebes.data.filter import Among, Compared, Condition, Either, Every, Presen
 from thebes.data.schema import Column
 from thebes.data.table import Factor
 
+_ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
+
 
 def holds(condition: Condition) -> nw.Expr:
     """A condition, true or false for every row: false where the column that is asked has no value."""
     if isinstance(condition, Every):
-        return reduce(lambda a, b: a & b, map(holds, condition.parts), nw.lit(True))
+        return folded(lambda a, b: a & b, [*map(holds, condition.parts)]) if condition.parts else nw.lit(True)
     if isinstance(condition, Either):
-        return reduce(lambda a, b: a | b, map(holds, condition.parts), nw.lit(False))
+        return folded(lambda a, b: a | b, [*map(holds, condition.parts)]) if condition.parts else nw.lit(False)
     column = nw.col(condition.column)
     there = ~column.is_null()
     if isinstance(condition, Present):
@@ -82,20 +83,27 @@ def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
     return among(0, len(edges) - 2).cast(nw.Int64)
 
 
-def mixed(numbers: Iterable[nw.Expr]) -> nw.Expr:
-    """Portable numbers as one below 2^31 that looks random, by products that fit into 63 bits.
-
-    An engine may compute an expression again wherever it is used, so each number is used once and only their sum is
-    squared; with each squared inside the next, ten columns would cost a thousand times as much as one.
-    """
+def scattered(numbers: Sequence[nw.Expr], multiplier: int = _ONE) -> nw.Expr:
+    """Portable numbers as one below 2^31, every step a product that fits into 63 bits. An engine may compute an
+    expression again wherever it stands, so each number stands in it once."""
     factor, terms = 1, list[nw.Expr]()
     for number in numbers:
-        factor = factor * 48_271 % PRIME
+        factor = factor * multiplier % PRIME
         positive = nw.when(number < 0).then(-1 - number).otherwise(number)
         terms.append((positive % PRIME * factor + 11) % PRIME)
-    total = folded(lambda a, b: a + b, terms) % PRIME if terms else nw.lit(1).cast(nw.Int64)
-    once = (total * total + 7) % PRIME
-    return (once * 16_807 + total) % PRIME
+    return folded(lambda a, b: a + b, terms) % PRIME if terms else nw.lit(1).cast(nw.Int64)
+
+
+def shuffled(numbers: Sequence[nw.Expr]) -> nw.Expr:
+    """Portable numbers as one below 2^31 that says nothing about their order."""
+    return (scattered(numbers) * scattered(numbers, _OTHER)) % PRIME
+
+
+def drawn(person: nw.Expr, numbers: Sequence[nw.Expr]) -> nw.Expr:
+    """As `shuffled`, differently for every person: a x + b modulo a prime, where a and b are the two halves of the
+    person's portable number, so that of two rows each comes first for half of all people."""
+    upper = (person / 2**30).floor().cast(nw.Int64)
+    return ((person - upper * 2**30 + 1) * scattered(numbers) + upper) % PRIME
 
 
 def folded(combine: Callable[[nw.Expr, nw.Expr], nw.Expr], parts: Sequence[nw.Expr]) -> nw.Expr:

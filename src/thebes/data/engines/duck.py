@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from thebes.privacy.faults import Mistake
 
 MEMORY = "160MB"
 MOST_THREADS = 4
+_ROW_BYTES = 80  # of memory for each row that is sorted at once
 
 #: type in the schema -> what a source may hold instead
 COULD_BE: Mapping[str, frozenset[str]] = {
@@ -121,18 +122,18 @@ class DuckEngine:
             self._from = connector.attach(self._connection) if isinstance(connector, ScannedSource) else None
             self._native = self._described() if self._from is not None else {}
             self._shut()
-        except duckdb.Error:
+            ((limit,),) = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        except duckdb.Error as error:
             shutil.rmtree(self._folder, ignore_errors=True)
-            raise self._unavailable() from None
+            raise self._unavailable(error) from None
+        self._sortable = max(100_000, _bytes(limit) // _ROW_BYTES)
 
     def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
         if self._from is not None:
             source, made = self._from, [self._typed(name) for name in columns]
         else:
             source, made = self._copy(columns, where), [quoted(name) for name in columns]
-        made += [
-            f"{number_sql(quoted(name), self._schema.columns[name].type)} AS {quoted(MARK + name)}" for name in numbered
-        ]
+        made += [f"{self._number(name)} AS {quoted(MARK + name)}" for name in numbered]
         if self._from is not None and numbered:  # of typed columns, so one step later
             plain, numbers = made[: len(columns)], made[len(columns) :]
             inner = f"SELECT {', '.join(plain)} FROM {source}"
@@ -142,26 +143,30 @@ class DuckEngine:
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         try:
             found: pd.DataFrame = frame.to_native().df()
-        except duckdb.Error:
-            raise self._unavailable() from None
+        except duckdb.Error as error:
+            raise self._unavailable(error) from None
         return found
 
-    def kept(self, frame: nw.LazyFrame[Any], order: Sequence[str]) -> KeptTable:
+    def parts(self, rows: int) -> int:
+        return max(1, -(-rows // self._sortable))
+
+    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptTable:
         self._tables += 1
         name = f"kept_{self._tables}"
-        relation = (frame.sort(*order) if order else frame).to_native()
         try:
-            relation.create(name)
-        except duckdb.Error:
-            raise self._unavailable() from None
+            for n, frame in enumerate(frames):
+                relation = frame.to_native()
+                relation.insert_into(name) if n else relation.create(name)
+        except duckdb.Error as error:
+            raise self._unavailable(error) from None
         return KeptTable(self, name)
 
     def run(self, statement: str) -> Any:
         """For a kept table of this engine."""
         try:
             return self._connection.execute(statement)
-        except duckdb.Error:
-            raise self._unavailable() from None
+        except duckdb.Error as error:
+            raise self._unavailable(error) from None
 
     def close(self) -> None:
         self._connection.close()
@@ -185,8 +190,8 @@ class DuckEngine:
     def _lazy(self, statement: str) -> nw.LazyFrame[Any]:
         try:
             lazy: nw.LazyFrame[Any] = nw.from_native(self._connection.sql(statement))
-        except duckdb.Error:
-            raise self._unavailable() from None
+        except duckdb.Error as error:
+            raise self._unavailable(error) from None
         return lazy
 
     def _typed(self, name: str) -> str:
@@ -194,10 +199,18 @@ class DuckEngine:
         holds = self._held[name]
         return f"{typed_sql(quoted(name), declared, holds, native)} AS {quoted(name)}"
 
-    def _unavailable(self) -> SourceUnavailable:
+    def _number(self, name: str) -> str:
+        column = self._schema.columns[name]
+        if column.key:
+            return number_sql(f"CAST({quoted(name)} AS VARCHAR)", "string")
+        return number_sql(quoted(name), column.type)
+
+    def _unavailable(self, error: duckdb.Error) -> SourceUnavailable:
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return SourceUnavailable("the question needs more memory, or room for what does not fit, than it may use")
         if isinstance(self._connector, ScannedSource):
             return self._connector.unavailable()
-        return SourceUnavailable("the rows cannot be read, or need more room than this machine has")
+        return SourceUnavailable("the rows that the source gave cannot be read")
 
     # --- sources that DuckDB cannot read in place -------------------------------------------------------
 
@@ -239,8 +252,8 @@ class DuckEngine:
             )
             self._connection.execute(f"INSERT INTO {table} SELECT {made} FROM thebes_batch")
             self._connection.unregister("thebes_batch")
-        except duckdb.Error:
-            raise self._unavailable() from None
+        except duckdb.Error as error:
+            raise self._unavailable(error) from None
 
     def _series(self, name: str, values: Sequence[object]) -> pd.Series[Any]:
         if self._held[name] == "text":
@@ -263,13 +276,19 @@ class KeptTable:
         self._name = name
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
-        count = self._engine.run(f"SELECT count(*) FROM {self._name}").fetchone()[0]
+        ((count,),) = self._engine.run(f"SELECT count(*) FROM {self._name}").fetchall()
         for start in range(0, count, rows):
             wanted = f"rowid >= {start} AND rowid < {start + rows}"
             yield self._engine.run(f"SELECT * FROM {self._name} WHERE {wanted} ORDER BY rowid").df()
 
     def close(self) -> None:
         self._engine.run(f"DROP TABLE IF EXISTS {self._name}")
+
+
+def _bytes(written: str) -> int:
+    """A size as DuckDB writes it: 152.5 MiB."""
+    number, unit = written.split()
+    return int(float(number) * 1024 ** ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit))
 
 
 def _private(folder: Path) -> Path:

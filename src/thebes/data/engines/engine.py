@@ -6,7 +6,7 @@ expressions that all of them compute.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from thebes.data.filter import Filter
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: The prime to which every portable number is brought before it is mixed.
 PRIME = 2**31 - 1
 MARK = "_n_"  #: before a column's name: its portable number
+MOST_NUMBER = 2**60  #: above every portable number of a text, and of a key
 
 
 class Engine(Protocol):
@@ -26,15 +27,20 @@ class Engine(Protocol):
 
     def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
         """These columns of every row, and for each of `numbered` (of them, never a float) a whole number that is the
-        same on every engine. Rows may be left out for which `where` is certainly not true."""
+        same on every engine: a text's and a key's looks random. Rows may be left out for which `where` is certainly
+        not true."""
         ...
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         """A small answer."""
         ...
 
-    def kept(self, frame: nw.LazyFrame[Any], order: Sequence[str]) -> Kept:
-        """All rows in this order, to be read more than once."""
+    def parts(self, rows: int) -> int:
+        """In how many parts it can sort so many rows, one after another."""
+        ...
+
+    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> Kept:
+        """Sorted rows, those of each frame after those of the one before, to be read more than once."""
         ...
 
     def close(self) -> None: ...

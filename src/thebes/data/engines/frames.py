@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC
 from typing import Any
 from uuid import UUID
@@ -42,9 +42,11 @@ class FrameEngine:
         found: pd.DataFrame = frame.collect("pandas").to_native()
         return found
 
-    def kept(self, frame: nw.LazyFrame[Any], order: Sequence[str]) -> KeptFrame:
-        found = self.collected(frame)
-        return KeptFrame(found.sort_values(list(order), kind="stable", ignore_index=True) if order else found)
+    def parts(self, rows: int) -> int:
+        return 1
+
+    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptFrame:
+        return KeptFrame(pd.concat([self.collected(frame) for frame in frames], ignore_index=True))
 
     def close(self) -> None:
         self._typed.clear()
@@ -56,7 +58,8 @@ class FrameEngine:
 
     def _number(self, name: str) -> pd.Series[Any]:
         if MARK + name not in self._typed:
-            self._typed[MARK + name] = numbers(self._column(name), self._schema.columns[name].type)
+            column = self._schema.columns[name]
+            self._typed[MARK + name] = numbers(self._column(name), "string" if column.key else column.type)
         return self._typed[MARK + name]
 
 
@@ -159,7 +162,7 @@ def numbers(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """A typed column's portable numbers."""
     if kind == "string":
         codes, known = pd.factorize(values)  # numbers this long are never on the way through floating point
-        table = np.array([*(text_number(text) for text in known), 0], dtype=np.int64)
+        table = np.array([*(text_number(str(text)) for text in known), 0], dtype=np.int64)
         return pd.Series(table[codes], dtype="Int64").mask(codes < 0)
     if kind == "timestamp":
         whole = values.astype("int64").astype("Int64")

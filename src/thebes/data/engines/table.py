@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.data.engines.arithmetic import bin_of, clamped, holds, mixed, share, steps
-from thebes.data.engines.engine import MARK, Engine, Kept
+from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds, share, shuffled, steps
+from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Engine, Kept
 from thebes.data.filter import Filter
 from thebes.data.schema import Column, Scalar, Schema
 from thebes.data.table import Axis, Batch, Factor, Sums, Term
@@ -57,8 +57,10 @@ class EngineTable:
             made[f"_a{i}"] = self._cell(axis)
         frame = frame.with_columns(**made) if made else frame
         signature = [*place.values(), *(self._sign(f"_a{i}", axis) for i, axis in enumerate(wanted.axes))]
-        frame = self._clipped(frame, list(dict.fromkeys(signature)))
-        return self._added(frame, wanted, place)
+        totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
+        for part in self._clipped(frame, list(dict.fromkeys(signature))):
+            self._add(part, wanted, place, totals)
+        return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
 
     def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, about `rows` at a time."""
@@ -102,7 +104,7 @@ class EngineTable:
             declared = by_value.get(name, self._column(name).values)
             if declared is not None:
                 tests.append(nw.col(name).is_in([typed(value, self._column(name).type) for value in declared]))
-        return frame.filter(reduce(lambda a, b: a & b, tests)) if tests else frame
+        return frame.filter(folded(lambda a, b: a & b, tests)) if tests else frame
 
     def _numbered(self, named: Sequence[str]) -> list[str]:
         if self._owner is None:
@@ -114,29 +116,46 @@ class EngineTable:
     def _is_numbered(self, name: str) -> bool:
         return not self._column(name).ranged and self._column(name).type != "float"
 
-    def _clipped(self, frame: Frame, signature: list[str]) -> Frame:
-        """At most the declared number of rows of one person."""
-        most, owner = self.schema.max_rows_per_unit, self._owner
-        if owner is None or self._most_rows(frame, owner) <= most:
-            return frame
+    def _clipped(self, frame: Frame, signature: list[str]) -> Iterator[Frame]:
+        """At most the declared number of rows of one person, in as many parts as the engine needs."""
+        owner = self._owner
+        if owner is None:
+            yield frame
+            return
+        rows, most = self._rows_of(frame, owner)
+        if most <= self.schema.max_rows_per_unit:
+            yield frame
+            return
+        for part in self._parts(frame, MARK + owner, MOST_NUMBER, rows):
+            yield self._chosen(part, owner, signature)
+
+    def _rows_of(self, frame: Frame, owner: str) -> tuple[int, int]:
+        """How many rows there are, and how many of whom most are."""
+        counted = frame.group_by(owner).agg(nw.len().alias("_rows"))
+        found = self.engine.collected(counted.select(nw.col("_rows").sum().alias("_all"), nw.col("_rows").max()))
+        rows, most = (0 if pd.isna(found[name].iloc[0]) else int(found[name].iloc[0]) for name in ("_all", "_rows"))
+        return rows, most
+
+    def _parts(self, frame: Frame, by: str, most: int, rows: int) -> Iterator[Frame]:
+        """The rows in parts that the engine can sort, one after another by a number below `most`."""
+        parts = self.engine.parts(rows)
+        ends = [most * n // parts for n in range(parts)] + [most]
+        for low, high in pairwise(ends):
+            yield frame.filter((nw.col(by) >= low) & (nw.col(by) < high)) if parts > 1 else frame
+
+    def _chosen(self, frame: Frame, owner: str, signature: list[str]) -> Frame:
         late = self._lateness()
         made = {"_late": late} if late is not None else {}
         frame = frame.with_columns(nw.lit(1).cast(nw.Int64).alias("_one"), **made)
         before = ["_late"] if late is not None else []
-        alike = [owner, *before, *signature]
         # Rows that say the same are numbered, so that each has its own chance and not only each value.
-        again = nw.col("_one").cum_sum().over(*alike, order_by="_one").cast(nw.Int64)
+        again = nw.col("_one").cum_sum().over(owner, *before, *signature, order_by="_one").cast(nw.Int64)
         frame = frame.with_columns(again.alias("_again"))
-        hashed = mixed(nw.col(name) for name in (MARK + owner, *signature, "_again"))
+        hashed = drawn(nw.col(MARK + owner), [nw.col(name) for name in (*signature, "_again")])
         frame = frame.with_columns(hashed.alias("_hash"))
         order = [*before, "_hash", *signature, "_again"]
         frame = frame.with_columns(nw.col("_one").cum_sum().over(owner, order_by=order).cast(nw.Int64).alias("_place"))
-        return frame.filter(nw.col("_place") <= most)
-
-    def _most_rows(self, frame: Frame, owner: str) -> int:
-        counted = frame.group_by(owner).agg(nw.len().alias("_rows"))
-        found = self.engine.collected(counted.select(nw.col("_rows").max()))["_rows"]
-        return 0 if len(found) == 0 or pd.isna(found.iloc[0]) else int(found.iloc[0])
+        return frame.filter(nw.col("_place") <= self.schema.max_rows_per_unit)
 
     def _lateness(self) -> nw.Expr | None:
         """A number that is the smaller the later a row is; rows without a time come last."""
@@ -182,7 +201,7 @@ class EngineTable:
     def _sign(self, cell: str, axis: Axis) -> str:
         return cell if axis.edges is not None or not self._is_numbered(axis.column) else MARK + axis.column
 
-    def _added(self, frame: Frame, wanted: Sums, place: dict[str, str]) -> NDArray[np.int64]:
+    def _add(self, frame: Frame, wanted: Sums, place: dict[str, str], totals: list[list[int]]) -> None:
         frame = frame.with_columns(
             **{
                 _name(f): share(f, nw.col(place[f.column]), wanted.bits)
@@ -203,7 +222,6 @@ class EngineTable:
         added = [nw.col(name).sum() for name in parts]
         frame = frame.group_by(cells).agg(*added) if cells else frame.select(*added)
         found = self.engine.collected(frame.with_columns(nw.col(name).cast(nw.Int64) for name in parts))
-        totals = np.zeros((wanted.cells, len(wanted.terms)), dtype=np.int64)
         at = self._cells_of(found, wanted.axes)
         for i in range(len(wanted.terms)):
             lower = found[f"_s{i}"].fillna(0).astype("int64").to_numpy()
@@ -212,9 +230,7 @@ class EngineTable:
                 upper_half = found[f"_u{i}"].fillna(0).astype("int64").tolist()
                 sums = [low + (up << _HALF) for low, up in zip(sums, upper_half, strict=True)]
             for cell, total in zip(at, sums, strict=True):
-                if cell >= 0:
-                    totals[cell, i] = min(total, LARGEST_TOTAL)
-        return totals
+                totals[cell][i] += total
 
     def _cells_of(self, found: pd.DataFrame, axes: Sequence[Axis]) -> list[int]:
         at = [0] * len(found)
@@ -263,16 +279,21 @@ class EngineTable:
             else:
                 signature += [MARK + name]
         frame = frame.with_columns(**fine) if fine else frame
-        frame = self._clipped(frame, signature)
-        order = ["_person"] if self._owner is not None else []
-        if self._owner is not None:
-            frame = frame.with_columns(_person=nw.col(MARK + self._owner), _whose=nw.col(self._owner))
-            order += ["_whose"]
-        frame = frame.with_columns(_order=mixed(nw.col(name) for name in signature))
+        frame = frame.with_columns(_order=shuffled([nw.col(name) for name in signature]))
+        if self._owner is None:
+            whose = by = "_order"
+            found = self.engine.collected(frame.select(nw.len().alias("_all")))
+            parts = self._parts(frame, by, PRIME, int(found["_all"].iloc[0]))
+        else:
+            whose, by = self._owner, MARK + self._owner
+            rows, most = self._rows_of(frame, self._owner)
+            parts = self._parts(frame, by, MOST_NUMBER, rows)
+            if most > self.schema.max_rows_per_unit:
+                parts = (self._chosen(part, whose, signature) for part in parts)
         numbers = [f"_x{i}" for i in range(len(distinct))]
-        order += ["_order", *signature, *(f"_x{i}" for i, n in enumerate(distinct) if self._column(n).ranged)]
-        held = [*numbers, *(["_whose"] if self._owner is not None else ["_order"])]
-        kept = self.engine.kept(frame.select(*dict.fromkeys([*held, *order])), order)
+        ranged = [f"_x{i}" for i, name in enumerate(distinct) if self._column(name).ranged]
+        order = list(dict.fromkeys([by, whose, "_order", *signature, *ranged]))
+        kept = self.engine.kept(part.sort(*order).select(*numbers, nw.col(whose).alias("_whose")) for part in parts)
         self._last = (asked, kept)
         return kept
 
@@ -281,18 +302,16 @@ class EngineTable:
         at = {name: f"_x{i}" for i, name in enumerate(distinct)}
         person, left = 0, None
         for chunk in kept.chunks(rows):
-            if left is not None:
-                chunk = pd.concat([left, chunk], ignore_index=True)
-            fresh = self._starts(chunk)
-            last = int(np.flatnonzero(fresh)[-1]) if len(chunk) else 0
-            if self._owner is None:
-                left, whole = None, chunk
-            else:
-                left, whole, fresh = chunk.iloc[last:].reset_index(drop=True), chunk.iloc[:last], fresh[:last]
-            if len(whole):
-                yield self._batch(whole, fresh, person, names, at)
+            more = len(chunk) == rows
+            chunk = chunk if left is None else pd.concat([left, chunk], ignore_index=True)
+            fresh, left = self._starts(chunk), None
+            if more and self._owner is not None:  # whose rows come last may have more
+                last = int(np.flatnonzero(fresh)[-1])
+                left, chunk, fresh = chunk.iloc[last:].reset_index(drop=True), chunk.iloc[:last], fresh[:last]
+            if len(chunk):
+                yield self._batch(chunk, fresh, person, names, at)
                 person += int(fresh.sum())
-        if left is not None and len(left):
+        if left is not None:
             yield self._batch(left, self._starts(left), person, names, at)
 
     def _starts(self, chunk: pd.DataFrame) -> NDArray[np.bool_]:
