@@ -29,9 +29,13 @@ def site(
         typer.Option("--coordinator", metavar="HOST:PORT", help="Where its coordinator listens for sites."),
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Port of its own page on 127.0.0.1; 0 takes a free one.")] = 0,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
+    ] = False,
 ) -> None:
     """Run a site until SIGTERM. It dials out and opens no port to the network; nothing is answered that
-    HOME/policy.toml does not allow. Prints one line of JSON when its own page listens.
+    HOME/policy.toml does not allow. Prints one line of JSON when its own page listens, with an address of it that
+    works once.
 
     Example: thebes site --home /var/lib/thebes-site --coordinator coordinator.example:8443
     """
@@ -45,9 +49,16 @@ def site(
     if home is None:
         raise Mistake("--home", "is missing: the site's folder, made by `thebes site init --home DIR`")
     os.umask(0o077)
+    if open_:
+        from thebes.site.distant import running
+
+        with running(home) as distant:
+            typer.echo(distant.address())
+        return
     if coordinator is None:
         raise Mistake("--coordinator", "is missing: HOST:PORT, as `thebes coordinator --site-port` tells it")
-    Supervisor(Home(home), coordinator=_address(coordinator), port=port).run()
+    pages = "thebes.apps.pages.site.front:put_on"
+    Supervisor(Home(home), coordinator=_address(coordinator), port=port, pages=pages).run()
 
 
 @app.command()

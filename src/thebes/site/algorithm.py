@@ -150,6 +150,8 @@ class Office:
             return showing.described(self.datasets, self.ledger)
         if kind == "audit":
             return showing.log(self.audit)
+        if kind == "verified":
+            return showing.verified(self.audit, self.ledger)
         raise Mistake("kind", "is not one that a site answers")
 
     def lane(self, message: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
 import signal
@@ -46,7 +47,7 @@ def main() -> None:
     if not heard:
         sys.exit(0)
     (settings, (folder, listening, pipe)), *_ = heard
-    confined = confine(folder)
+    confined = confine(folder) and bool(settings.get("apart"))
     asyncio.run(
         _live(settings, control, ear, folder, socket.socket(fileno=listening), socket.socket(fileno=pipe), confined)
     )
@@ -78,13 +79,14 @@ async def _live(
 ) -> None:
     # Only now, behind the walls: what these load starts threads.
     from thebes.site.dialing import Link
-    from thebes.site.rest import guarded
+    from thebes.site.rest import guarded, one_time
     from thebes.wire.access import Access
 
     link = Link(settings["coordinator"], settings["site"], folder)
     await link.algorithm.meet(pipe)
     port, token = int(listening.getsockname()[1]), str(settings["token"])
-    app = guarded(link, Access(lambda: token), port=port, confined=confined)
+    access = Access(lambda: token)
+    app = guarded(link, access, port=port, confined=confined, pages=_named(settings.get("pages")))
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     control.setblocking(False)
@@ -113,7 +115,7 @@ async def _live(
     serving = loop.create_task(server.serve(sockets=[listening]))
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
-    tell(control, {"ready": True, "confined": confined})
+    tell(control, {"ready": True, "confined": confined, "url": one_time(port, access)})
     running = loop.create_task(link.run())
     await asyncio.wait([running, serving, loop.create_task(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
@@ -122,6 +124,14 @@ async def _live(
         await running
     await link.algorithm.close()
     await serving
+
+
+def _named(pages: str | None) -> Any:
+    """What puts pages on, by the name `module:function` that the command gave."""
+    if pages is None:
+        return None
+    module, _, function = pages.partition(":")
+    return getattr(importlib.import_module(module), function)
 
 
 def _server(app: Any) -> Any:

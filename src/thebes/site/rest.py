@@ -17,8 +17,9 @@ from thebes.wire.access import Access
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 
-#: puts web pages onto the interface: given the application, the link, and the door for browsers
-Pages = Callable[[FastAPI, Link, Door], None]
+#: puts web pages onto the interface: given the application, the link, the door for browsers, and whether this process
+#: is kept away from the rows by the system
+Pages = Callable[[FastAPI, Link, Door, bool], None]
 
 
 def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pages | None = None) -> App:
@@ -52,9 +53,24 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         """The end of the audit log, newest first."""
         return await link.algorithm.ask("audit")
 
+    @api.get("/api/verified")
+    async def verified() -> Any:
+        """Whether the audit log and the ledger's journal are whole."""
+        return await link.algorithm.ask("verified")
+
+    @api.post("/api/session", status_code=201)
+    async def session() -> dict[str, str]:
+        """A new one-time address for a browser."""
+        return {"url": one_time(port, access)}
+
     if pages is not None:
-        pages(api, link, Door(guard, access, lambda: None))
+        pages(api, link, Door(guard, access, lambda: None), confined)
     return guard
+
+
+def one_time(port: int, access: Access) -> str:
+    """An address that lets one browser in, once."""
+    return f"http://127.0.0.1:{port}/?code={access.new_code()}"
 
 
 def _errors(api: FastAPI) -> None:

@@ -4,9 +4,10 @@ of them."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from thebes.ledger import Ledger
+from thebes.ledger import Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
@@ -79,6 +80,18 @@ def log(audit: Audit, most: int = MOST_ENTRIES) -> dict[str, Any]:
         {"number": e.number, "at": e.at, "event": e.event, "facts": e.facts, "hash": e.hash} for e in audit.latest(most)
     ]
     return {"head": str(audit.head()), "entries": entries}
+
+
+def verified(audit: Audit, books: Ledger) -> dict[str, Any]:
+    """Whether the audit log and the ledger's journal are whole, and what does not fit."""
+    return {name: _checked(what.verify) for name, what in (("audit log", audit), ("ledger", books))}
+
+
+def _checked(verify: Callable[[], Head]) -> dict[str, Any]:
+    try:
+        return {"entries": verify().length, "findings": []}
+    except Tampered as tampered:
+        return {"entries": 0, "findings": list(tampered.findings)}
 
 
 def _request(outbox: Outbox, request: Request) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 from thebes.privacy.faults import Mistake
 from thebes.site import certificate, connector
 from thebes.site.control import Ear, tell
-from thebes.site.home import Home
+from thebes.site.home import Home, written
 from thebes.site.starting import (
     algorithm_command,
     algorithm_environment,
@@ -30,7 +30,7 @@ from thebes.site.starting import (
     library_places,
 )
 from thebes.wire.access import make_token, read_secret
-from thebes.wire.local import TOKEN
+from thebes.wire.local import DAEMON, TOKEN
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  #: seconds before a process is started again
 STEADY_SECONDS = 30.0  #: whoever lives so long is started again at once
@@ -39,19 +39,19 @@ _STOP_SECONDS = 8.0
 
 
 class Supervisor:
-    """One home's two processes."""
+    """One home's two processes. `pages` names, as `module:function`, what puts web pages onto the site's interface."""
 
-    def __init__(self, home: Home, *, coordinator: str, port: int) -> None:
+    def __init__(self, home: Home, *, coordinator: str, port: int, pages: str | None = None) -> None:
         if home.of_a_coordinator:
             raise Mistake("--home", "is a coordinator's home, whose own site thebes coordinator starts by itself")
-        self._home, self._coordinator = home, coordinator
+        self._home, self._coordinator, self._pages = home, coordinator, pages
         home.link.mkdir(mode=0o700, exist_ok=True)
         self._folder = os.open(home.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.name = certificate.read(self._folder).name
         make_token(home.folder)
         self._token = read_secret(home.folder / TOKEN)
         self._listening = _bound(port)
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._algorithm: _Child | None = None
         self._connector: _Child | None = None
         self._control: socket.socket | None = None
@@ -110,7 +110,8 @@ class Supervisor:
             command, given = connector_command(), connector_environment(theirs.fileno())
             self._connector = _Child("connector", command, given, theirs, self._connector)
             self._control, self._ear = mine, Ear(mine)
-            settings = {"coordinator": self._coordinator, "site": self.name, "token": self._token}
+            settings: dict[str, Any] = {"coordinator": self._coordinator, "site": self.name, "token": self._token}
+            settings |= {"pages": self._pages, "apart": self._beyond_reach()}
             tell(mine, settings, [self._folder, self._listening.fileno(), outer.fileno()])
             if self._algorithm is not None:
                 self._algorithm.stop()
@@ -146,10 +147,12 @@ class Supervisor:
         for message, _ in heard:
             if message.get("ready") and not self._announced:
                 self._announced = True
-                confined = bool(message.get("confined")) and self._beyond_reach()
+                confined = bool(message.get("confined"))
                 if not confined:
                     _say("this system cannot keep the connector process away from the rows; docs/sites.md says more")
-                _announce({"ready": True, "url": self.url, "site": self.name, "confined": confined})
+                written(self._home.folder / DAEMON, json.dumps({"url": self.address, "pid": os.getpid()}))
+                line = {"ready": True, "url": message["url"], "address": self.address}
+                _announce({**line, "site": self.name, "confined": confined})
 
     def _beyond_reach(self) -> bool:
         """Whether the home lies outside everything that the connector may read."""
@@ -171,6 +174,7 @@ class Supervisor:
             child.stop(max(0.1, until - time.monotonic()))
         self._listening.close()
         os.close(self._folder)
+        (self._home.folder / DAEMON).unlink(missing_ok=True)
 
 
 class _Child:

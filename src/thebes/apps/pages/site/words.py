@@ -1,0 +1,70 @@
+"""What the pages of a site say for states, decisions and entries of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from thebes.apps.pages.frame import figure
+
+#: of the link to the coordinator: a look, and what it means
+LINKS = {
+    "connected": ("good", "The coordinator is reached, and knows this site."),
+    "connecting": ("warn", "The coordinator is not reached just now. It is dialled again and again."),
+    "refused": ("bad", "The coordinator refuses this site."),
+}
+#: who adds noise, from where the rows lie
+NOISES = {
+    "site": "noise is added here, before anything leaves",
+    "coordinator": "exact totals leave; the coordinator adds the noise",
+}
+ENTRIES = {
+    "ask": "was asked",
+    "allowed": "allowed by the policy",
+    "refused": "refused",
+    "answer": "answered",
+    "closed": "over: what it had left was given back",
+    "expired": "over by its own date: what it had left was given back",
+}
+
+
+def decision(request: Mapping[str, Any]) -> tuple[str, str]:
+    """What was decided about a request, in a word, and how that looks."""
+    if request["code"]:
+        return "refused", "bad"
+    if request["state"] == "closed":
+        return ("answered", "good") if request["parts"] else ("over", "")
+    return "allowed", "good"
+
+
+def cost(request: Mapping[str, Any]) -> str:
+    """What a request has cost so far."""
+    paid = request["cost"]
+    if not request["parts"]:
+        return "nothing"
+    if not paid["epsilon"]:
+        return "nothing: the data set is public"
+    return f"epsilon {figure(paid['epsilon'])}" + (f", delta {figure(paid['delta'])}" if paid["delta"] else "")
+
+
+def named(names: list[str]) -> str:
+    """Names of a rule."""
+    return "all" if "*" in names else ", ".join(names)
+
+
+def told(entry: Mapping[str, Any]) -> str:
+    """The facts of an entry of the log, without what its other columns say."""
+    kept = {name: value for name, value in entry["facts"].items() if name not in ("task", "digest", "sha256")}
+    return ", ".join(f"{name} {value}" for name, value in kept.items() if value not in ("", None, "?"))
+
+
+def bounds(column: Mapping[str, Any]) -> str:
+    """What a column may hold."""
+    if column.get("key"):
+        return "says whose a row is; never asked for"
+    if column.get("values"):
+        shown = [str(value) for value in column["values"][:8]]
+        return ", ".join(shown) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
+    if column.get("low") is not None:
+        return f"{figure(column['low'])} to {figure(column['high'])}"
+    return "anything; conditions only"
