@@ -1,0 +1,195 @@
+"""The aggregator of a train task: in each round every site starts from the same weights, and what they send is averaged
+by how many people the sites have, as far as that was told.
+
+Everything is noised before it is used: at the sites, or, where their exact totals come here, once and before anything
+else is done with them. What was exact is forgotten with the end of its round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.schema import Schema
+from thebes.learning.updates import Sgd
+from thebes.privacy.faults import Mistake
+from thebes.privacy.stability import LARGEST_TOTAL
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.convening import Convening
+from thebes.tasks.shape import Setting
+from thebes.tasks.snapshots import Arrays
+from thebes.tasks.train.certifying import Course, certificate
+from thebes.tasks.train.kind import TrainDocument
+from thebes.tasks.train.plan import FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
+from thebes.tasks.train.release import TrainedRelease, columns_of, value_of
+
+
+class TrainAggregator(Convening):
+    document: TrainDocument
+
+    def __init__(self, document: Any, setting: Setting) -> None:
+        super().__init__(document, setting)
+        shared = next((site for site in self.sites if site not in self.missing), None)
+        self._plan = None if shared is None else Plan(document, setting.sites[shared])
+        self._weights = np.zeros(0) if self._plan is None else self._plan.start
+        self._tail = np.zeros_like(self._weights)
+        self._averaged = 0  #: so many rounds' weights are in it
+        self._rule = Sgd(document.learning_rate, document.momentum)
+        self._sizes: dict[str, float] = {}  #: each site's people as they were told in earlier rounds, noise included
+        self._course = Course()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing was heard of this round yet."""
+        exact = self.document.noise == "coordinator"
+        self._sum: NDArray[Any] = np.zeros(len(self._weights), dtype=np.int64 if exact else np.float64)
+        self._loss: int | float = 0
+        self._told: dict[str, int | float] = {}  #: and in this one; exact where the noise is still to come
+
+    @property
+    def plan(self) -> Plan:
+        if self._plan is None:
+            raise Mistake("sites", "are none that could answer")
+        return self._plan
+
+    # --- asking and hearing -----------------------------------------------------------------------------
+
+    def unfit(self, schema: Schema) -> str | None:
+        try:
+            Plan(self.document, schema)
+        except Mistake as refused:
+            return f"its data set does not fit the task: {refused.argument} {refused.message}"
+        return None
+
+    def payload(self, site: str) -> dict[str, Any]:
+        told = self._sizes.get(site)
+        return {WEIGHTS: self._weights, SIZE: None if told is None else self.plan.believed(told)}
+
+    def layout(self, part: str, partition: int = 0) -> Layout:
+        return self.plan.layout(buying=self.sites[partition] not in self._sizes)
+
+    def examine(self, contributions: Contributions) -> Contributions:
+        examined = super().examine(contributions)
+        if SUM in examined.fields and SIZE in examined.fields:
+            people = int(examined.fields[SIZE][0])
+            length = float(np.linalg.norm(np.asarray(examined.fields[SUM], dtype=np.float64)))
+            if length > people * 2.0**self.plan.sums.bits * (1 + 1e-9):
+                raise Mistake(f"payload.{SUM}", "is longer than so many clipped gradients can be together")
+        return examined
+
+    def hear(self, site: str, contributions: Contributions) -> None:
+        fields = contributions.fields
+        if self.document.noise == "coordinator":
+            heard = np.asarray(fields[SUM][0], dtype=np.int64)
+            self._sum = np.clip(self._sum + heard, -LARGEST_TOTAL, LARGEST_TOTAL)
+            self._loss += int(fields[LOSS][0]) if LOSS in fields else 0
+            if SIZE in fields:
+                self._told[site] = int(fields[SIZE][0])
+            return
+        if SIZE in fields:
+            self._told[site] = float(fields[SIZE][0])
+        people = self.plan.believed(self._told[site] if site in self._told else self._sizes[site])
+        self._sum += people * np.asarray(fields[UPDATE][0], dtype=np.float64)
+        self._loss += people * float(fields[LOSS][0]) if LOSS in fields else 0.0
+
+    # --- the end of a round -----------------------------------------------------------------------------
+
+    def conclude(self) -> TrainedRelease | None:
+        """One step of the common model; the release after the last one."""
+        direction, loss = self._noised() if self.document.noise == "coordinator" else self._averages()
+        before = self._weights
+        moved = np.clip(self._rule.step(before, direction), -FARTHEST, FARTHEST)
+        self._weights = np.nan_to_num(moved, nan=0.0)
+        if self.phase >= self.document.rounds // 2:
+            self._tail += self._weights
+            self._averaged += 1
+        told: dict[str, Any] = {"update": float(np.linalg.norm(self._weights - before))}
+        if loss is not None:
+            told["loss"] = loss
+        self._course.note(told, self.answered, self.missing)
+        self._begin()
+        return self._released() if self.finished() else None
+
+    def _averages(self) -> tuple[Floats, float | None]:
+        """(the direction that the sites' own steps amount to, their mean loss): noised there."""
+        self._sizes.update(self._told)
+        people = sum(self.plan.believed(self._sizes[site]) for site in self.answered)
+        loss = None if self.document.loss_share is None else self._loss / people
+        return -self._sum / people / self.document.learning_rate, loss
+
+    def _noised(self) -> tuple[Floats, float | None]:
+        """(the mean of everybody's clipped gradients, the mean loss), with noise on each total. The number of people of
+        each site gets noise of its own, once."""
+        plan, source = self.plan, self.setting.randomness
+        noises = plan.noises(buying=bool(self._told))
+        for site, count in sorted(self._told.items()):
+            assert noises.size is not None  # noqa: S101
+            told = noises.size.add(np.array([count], dtype=np.int64), source)
+            self._sizes[site] = float(told[0]) / plan.budget.rate
+        people = plan.budget.rate * sum(plan.believed(self._sizes[site]) for site in self.answered)
+        direction = noises.sums.add(self._sum, source) * (plan.sums.step / people)
+        if noises.loss is None:
+            return direction, None
+        lost = noises.loss.add(np.array([int(self._loss)], dtype=np.int64), source)
+        return direction, float(lost[0]) * plan.losses.step / people
+
+    def finished(self) -> bool:
+        tolerance, rounds = self.document.tolerance, self._course.rounds
+        still = tolerance is not None and bool(rounds) and rounds[-1]["update"] <= tolerance
+        return still or super().finished()
+
+    def lapsed(self) -> TrainedRelease | None:
+        """The model as the last whole round left it: it is private and paid for."""
+        return self._released() if self._course.rounds else None
+
+    def _released(self) -> TrainedRelease:
+        plan, averaged = self.plan, self._averaged
+        tail = self.document.average == "tail" and averaged > 0
+        weights = self._tail / averaged if tail else self._weights
+        told = certificate(
+            plan,
+            self._course,
+            unit=self.unit,
+            trust=self.trust,
+            simulated=self.setting.simulated,
+            notes=self.notes,
+            drawn_by=self.setting.randomness.drawn_by if self.document.noise == "coordinator" else None,
+        )
+        extra = {**columns_of(plan), "rounds": self._course.rounds, "coverage": self._course.coverage}
+        return TrainedRelease(value_of(plan, weights), told, {}, extra)
+
+    @property
+    def coverage(self) -> dict[str, Any]:
+        return self._course.coverage
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is: the last round in figures, and all of them for a curve."""
+        rounds = self._course.rounds
+        return {**super().progress(), "last": rounds[-1] if rounds else None, "rounds": rounds}
+
+    # --- while nobody runs it ---------------------------------------------------------------------------
+
+    def memory(self) -> tuple[dict[str, Any], Arrays]:
+        facts = {
+            "sizes": self._sizes,
+            "told": self._told,
+            "loss": self._loss,
+            "averaged": self._averaged,
+            "course": self._course.as_json(),
+        }
+        arrays: Arrays = {"weights": self._weights, "tail": self._tail, "sum": self._sum}
+        return facts, {**arrays, **{f"rule.{name}": array for name, array in self._rule.memory().items()}}
+
+    def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        self._weights = np.asarray(arrays["weights"], dtype=np.float64)
+        self._tail = np.asarray(arrays["tail"], dtype=np.float64)
+        self._rule.remember({name[5:]: array for name, array in arrays.items() if name.startswith("rule.")})
+        self._sizes, self._told = dict(facts["sizes"]), dict(facts["told"])
+        self._averaged, self._course = int(facts["averaged"]), Course.from_json(facts["course"])
+        self._sum, self._loss = np.array(arrays["sum"]), facts["loss"]
+
+
+AGGREGATOR = TrainAggregator

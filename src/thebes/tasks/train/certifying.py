@@ -1,0 +1,91 @@
+"""What became of a training, round by round, and what its certificate says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.tasks.train.plan import Plan, facts
+
+
+@dataclass
+class Course:
+    """The rounds that were concluded: how far each moved the weights, how well the model fitted where that was bought,
+    and who was there. `why` is the last reason of each site that missed one."""
+
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    answered: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    why: dict[str, str] = field(default_factory=dict)
+
+    def note(self, told: Mapping[str, Any], answered: Sequence[str], missing: Mapping[str, str]) -> None:
+        """One more round."""
+        self.rounds.append({"round": len(self.rounds), **told, "sites": len(answered)})
+        self.answered.update(answered)
+        self.missed.update(missing.keys())
+        self.why.update(missing)
+
+    @property
+    def coverage(self) -> dict[str, Any]:
+        """Who is in the answer, in how many of its rounds, and who was never there or not always, for which reason."""
+        return {
+            "answered": sorted(self.answered),
+            "missing": {site: why for site, why in sorted(self.why.items()) if site not in self.answered},
+            "rounds": {site: self.answered[site] for site in sorted(self.answered)},
+            "missed": {
+                site: {"rounds": self.missed[site], "why": self.why[site]}
+                for site in sorted(self.missed)
+                if site in self.answered
+            },
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        return {"rounds": self.rounds, "answered": self.answered, "missed": self.missed, "why": self.why}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Course:
+        return cls(list(body["rounds"]), Counter(body["answered"]), Counter(body["missed"]), dict(body["why"]))
+
+
+def certificate(
+    plan: Plan, course: Course, *, unit: Unit, trust: str, simulated: bool, notes: Sequence[str], drawn_by: str | None
+) -> Certificate:
+    """The certificate of the weights after the rounds of `course`. What is promised is the document's (epsilon, delta),
+    however early the rounds ended; what ledgers were charged stands beside it."""
+    document, run = plan.document, len(course.rounds)
+    said = list(notes)
+    said.append("How many people each site has was itself told with noise, within the same budget.")
+    if document.batch is not None:
+        said.append("Each step was over a sample; its coins were tossed at the sites and told to nobody.")
+    if run < document.rounds:
+        said.append(f"It ended after {run} of {document.rounds} rounds; ledgers were charged for those that ran.")
+    parameters: dict[str, Any] = {
+        "rounds": run,
+        **facts(plan),
+        "reserved": {"rounds": document.rounds, "epsilon": document.epsilon, "delta": document.delta},
+        "charged": {
+            "at_most": max(course.answered.values(), default=0),
+            "epsilon": min(document.epsilon, plan.budget.spent(max(course.answered.values(), default=0))),
+            "delta": document.delta,
+        },
+    }
+    if drawn_by is not None:
+        parameters["drawn_by"] = drawn_by
+    return Certificate(
+        unit=unit,
+        adjacency=Adjacency.ADD_REMOVE_ONE,
+        epsilon=document.epsilon,
+        delta=document.delta,
+        guarantee="approximate",
+        mechanism="gaussian noise on sums of clipped gradients",
+        parameters=parameters,
+        bounds=None,
+        contributors=None,
+        trust=trust,
+        notes=tuple(said),
+        simulated=simulated,
+    )

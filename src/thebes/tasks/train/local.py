@@ -1,0 +1,175 @@
+"""The rows of one site as a task's people: read once, and held for the next round where they are few enough."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.table import Table
+from thebes.learning.slopes import Slopes
+from thebes.privacy.randomness import Coin, Randomness
+from thebes.privacy.stability import LARGEST_TOTAL
+from thebes.tasks.train.plan import Plan
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_HELD = 2**25  #: numbers of rows kept between steps and rounds, at most; more are read again
+_AT_ONCE = 2**21  #: numbers of gradients held at a time
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Some people's rows: person p's are those from `starts[p]` to the next."""
+
+    inputs: Floats
+    targets: Floats
+    starts: Integers
+
+    @property
+    def count(self) -> int:
+        return len(self.starts)
+
+    @property
+    def numbers(self) -> int:
+        return self.inputs.size + self.targets.size
+
+
+class Rows(Protocol):
+    """All people of one site, again and again."""
+
+    def __iter__(self) -> Iterator[People]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What one step adds up, in whole numbers: everybody's clipped gradient, everybody, everybody's loss."""
+
+    sums: Integers
+    people: int
+    loss: int
+
+
+def read(plan: Plan, table: Table) -> Iterator[People]:
+    """Everybody, as the table clips: some at a time, a person never in two pieces."""
+    document, encoding = plan.document, plan.encoding
+    for batch in table.batches((*document.inputs, document.output), plan.where):
+        rows = len(batch.people)
+        if not rows:
+            continue
+        # Where a row is the unit, each is one by itself, whoever it is about.
+        alone = table.schema.unit == "event"
+        new = np.ones(rows, dtype=np.bool_) if alone else np.append(True, batch.people[1:] != batch.people[:-1])
+        numbers = np.asarray(batch.numbers, dtype=np.float64)
+        yield People(encoding.design(numbers[:, :-1]), encoding.target(numbers[:, -1]), np.flatnonzero(new))
+
+
+class Shelf:
+    """What was read of a table for a task, for as long as the table is there."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[int, str], tuple[weakref.ref[Table], list[People]]] = OrderedDict()
+
+    def rows(self, plan: Plan, table: Table) -> Rows:
+        """The rows of a task at a table, held or read again for every step."""
+        key = (id(table), plan.document.digest)
+        found = self._held.get(key)
+        if found is not None and found[0]() is table:
+            self._held.move_to_end(key)
+            return found[1]
+        pieces, numbers = [], 0
+        for people in read(plan, table):
+            pieces.append(people)
+            numbers += people.numbers
+            if numbers > _HELD:
+                return _Anew(plan, table)
+        self._held[key] = (weakref.ref(table, lambda _: self._held.pop(key, None)), pieces)
+        while sum(people.numbers for _, held in self._held.values() for people in held) > _HELD:
+            self._held.popitem(last=False)
+        return pieces
+
+    def forget(self, plan: Plan, table: Table) -> None:
+        """The task is done with this table."""
+        self._held.pop((id(table), plan.document.digest), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anew:
+    plan: Plan
+    table: Table
+
+    def __iter__(self) -> Iterator[People]:
+        return read(self.plan, self.table)
+
+
+def totals(
+    plan: Plan, rows: Rows, slopes: Slopes, weights: Floats, coin: Coin | None, randomness: Randomness
+) -> Totals:
+    """One step over everybody, or over those whose own coin comes up: drawn here, told to nobody."""
+    sums, people, lost = np.zeros(plan.weights, dtype=np.int64), 0, 0
+    for some in rows:
+        chosen = np.ones(some.count, dtype=np.bool_) if coin is None else randomness.toss(coin, some.count)
+        people += int(chosen.sum())
+        most = max(1, _AT_ONCE // plan.weights)
+        for part in _parts(some, chosen, most):
+            gradients, losses = _by_person(plan, part, slopes, weights, most)
+            sums = np.clip(sums + plan.sums.total(gradients), -LARGEST_TOTAL, LARGEST_TOTAL)
+            if plan.document.loss_share is not None:
+                lost += int(plan.losses.total(losses)[0])
+    return Totals(sums, people, min(lost, LARGEST_TOTAL))
+
+
+def _by_person(plan: Plan, some: People, slopes: Slopes, weights: Floats, most: int) -> tuple[Floats, Floats]:
+    """A gradient and a loss for each person; what is no number counts as no gradient and as the worst loss."""
+    rows = len(some.inputs)
+    if some.count == 1 and rows > most:  # one person's rows a few at a time
+        gradients, losses = np.zeros((1, plan.weights)), np.zeros(1)
+        for start in range(0, rows, most):
+            each, lost = _finite(
+                plan, slopes, weights, some.inputs[start : start + most], some.targets[start : start + most]
+            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                gradients, losses = gradients + each.sum(axis=0), losses + lost.sum()
+    else:
+        gradients, losses = _finite(plan, slopes, weights, some.inputs, some.targets)
+        if rows == some.count:
+            return gradients, losses
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradients, losses = np.add.reduceat(gradients, some.starts, axis=0), np.add.reduceat(losses, some.starts)
+    each_has = np.diff(np.append(some.starts, rows))
+    if plan.document.reduce == "mean":
+        gradients = gradients / each_has[:, None]
+    return np.where(np.isfinite(gradients), gradients, 0.0), losses / each_has
+
+
+def _finite(plan: Plan, slopes: Slopes, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    gradients, losses = slopes.of(weights, inputs, targets)
+    worst = plan.document.loss_bound
+    losses = np.where(np.isfinite(losses), np.clip(losses, 0.0, worst), worst)
+    return np.where(np.isfinite(gradients), gradients, 0.0), losses
+
+
+def _parts(some: People, chosen: NDArray[np.bool_], most_rows: int) -> Iterator[People]:
+    """The people who take part, about so many rows at a time, none of them cut in two."""
+    ends = np.append(some.starts[1:], len(some.inputs))
+    if chosen.all() and len(some.inputs) <= most_rows:
+        yield some
+        return
+    members = np.flatnonzero(chosen)
+    counts = (ends - some.starts)[members]
+    place = 0
+    while place < len(members):
+        until = np.cumsum(counts[place:])
+        size = max(1, int(np.searchsorted(until, most_rows, side="right")))
+        now = members[place : place + size]
+        own = counts[place : place + size]
+        first = np.cumsum(own) - own
+        where = np.repeat(some.starts[now] - first, own) + np.arange(int(own.sum()))
+        yield People(some.inputs[where], some.targets[where], first)
+        place += size

@@ -1,0 +1,203 @@
+"""A site's half of a train task: some steps from the model in the ask, each with noise of its own; or one step's exact
+sum, where the coordinator adds the noise.
+
+Must stay true: the round is paid for before any noise is drawn, and between two steps a site goes by noised sums only.
+A network runs in a confined child that is kept for the next round; clipping and noise are this process's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.schema import Schema
+from thebes.data.table import Table
+from thebes.learning.graph.sandbox import GradientWorker
+from thebes.learning.slopes import LinearSlopes, LogisticSlopes, Slopes
+from thebes.learning.updates import Sgd
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.train.kind import TrainDocument
+from thebes.tasks.train.local import Rows, Shelf, Totals, totals
+from thebes.tasks.train.plan import FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
+
+#: for the gradients of a site's rows in one request to the child. Which rows there are hardly changes how long they
+#: take; a child that needs longer than this is broken
+GRADIENT_SECONDS = 1800.0
+WARM_SECONDS = 120.0  #: for which a child waits for its document's next round
+
+
+class TrainOwner:
+    """`trusted` computes networks in this process: for simulations of one's own models only."""
+
+    def __init__(self, *, trusted: bool = False) -> None:
+        self._children = Nursery(trusted=trusted)
+        self._shelf = Shelf()
+
+    def contribute(
+        self, document: TrainDocument, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
+    ) -> Contributions:
+        """This round's part of the site in the common model."""
+        plan = Plan(document, table.schema)
+        weights, size = _asked(plan, ask)
+        claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
+        rows = self._shelf.rows(plan, table)
+        with self._children.slopes(plan) as slopes:
+            if document.noise == "coordinator":
+                fields = _exactly(
+                    plan, totals(plan, rows, slopes, weights, plan.budget.coin, randomness), buying=size is None
+                )
+            else:
+                fields = _walked(plan, rows, slopes, weights, size, randomness)
+        if ask.phase + 1 >= document.phases:
+            self._shelf.forget(plan, table)
+        return Contributions(ask.part, 1, fields, ask.partition)
+
+    def layout(self, document: TrainDocument, ask: Ask, schema: Schema) -> Layout:
+        plan = Plan(document, schema)
+        return plan.layout(buying=_asked(plan, ask)[1] is None)
+
+
+def _walked(
+    plan: Plan, rows: Rows, slopes: Slopes, start: Floats, size: float | None, randomness: Randomness
+) -> dict[str, NDArray[np.generic]]:
+    """The site's own steps from `start`, each down a noised mean."""
+    document, rate = plan.document, plan.budget.rate
+    buying = size is None
+    noises = plan.noises(buying=buying)
+    rule, weights = Sgd(document.learning_rate), start
+    counted: list[float] = []
+    losses: list[float] = []
+    for _ in range(document.local_steps):
+        found = totals(plan, rows, slopes, weights, plan.budget.coin, randomness)
+        noised = noises.sums.add(found.sums, randomness) * plan.sums.step
+        if noises.size is not None:
+            counted.append(float(noises.size.add(np.array([found.people]), randomness)[0]) / rate)
+            size = float(np.mean(counted))
+        people = rate * _so_far(plan, float(size or 0.0), len(counted))
+        if noises.loss is not None:
+            losses.append(float(noises.loss.add(np.array([found.loss]), randomness)[0]) * plan.losses.step / people)
+        weights = rule.step(weights, noised / people)
+    fields: dict[str, NDArray[np.generic]] = {
+        UPDATE: np.clip(weights - start, -plan.farthest, plan.farthest)[None, :],
+    }
+    if losses:
+        fields[LOSS] = np.array([np.mean(losses)])
+    if buying:
+        fields[SIZE] = np.array([size], dtype=np.float64)
+    return fields
+
+
+def _so_far(plan: Plan, size: float, counted: int) -> float:
+    """The number of people to divide by when it was counted that often in this round."""
+    if not counted:
+        return plan.believed(size)
+    return max(plan.believed(size), plan.doubt * float(np.sqrt(plan.document.local_steps / counted)))
+
+
+def _exactly(plan: Plan, found: Totals, *, buying: bool) -> dict[str, NDArray[np.generic]]:
+    """One step's totals as they are: the coordinator adds the noise."""
+    fields: dict[str, NDArray[np.generic]] = {SUM: found.sums[None, :]}
+    if plan.document.loss_share is not None:
+        fields[LOSS] = np.array([found.loss], dtype=np.int64)
+    if buying:
+        fields[SIZE] = np.array([found.people], dtype=np.int64)
+    return fields
+
+
+def _asked(plan: Plan, ask: Ask) -> tuple[Floats, float | None]:
+    """The model to start from, and how many people this site once told it has; None where it is to tell now."""
+    try:
+        weights = np.array(ask.payload.get(WEIGHTS), dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape != (plan.weights,) or not (np.abs(weights) <= FARTHEST).all():
+        raise Mistake(WEIGHTS, "of the model that was sent are not this task's; the coordinator did not keep to it")
+    size = ask.payload.get(SIZE)
+    if size is not None and (isinstance(size, bool) or not isinstance(size, (int, float)) or not 1 <= size < 2**53):
+        raise Mistake(SIZE, "that was sent back is none that a site tells; the coordinator did not keep to the task")
+    return weights, None if size is None else float(size)
+
+
+# --- gradients ------------------------------------------------------------------------------------------------
+
+
+class NetworkSlopes:
+    """A network's gradients from its confined child."""
+
+    def __init__(self, worker: GradientWorker) -> None:
+        self._worker = worker
+
+    @property
+    def count(self) -> int:
+        return self._worker.parameter_count
+
+    def of(self, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
+        if not len(inputs):
+            return np.zeros((0, self.count)), np.zeros(0)
+        found = self._worker.apart(np.clip(weights, -FARTHEST, FARTHEST), inputs, targets[:, None])
+        if found is None:
+            raise Fault("the network could not be computed at this site; nothing was sent")
+        return found[:, :-1].astype(np.float64), found[:, -1].astype(np.float64)
+
+
+class Nursery:
+    """Children by document, warm for a while until they are needed again."""
+
+    def __init__(self, *, trusted: bool) -> None:
+        self._trusted = trusted
+        self._idle: dict[str, tuple[GradientWorker, threading.Timer]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def slopes(self, plan: Plan) -> Iterator[Slopes]:
+        """Whatever computes this document's gradients, for one round."""
+        document, encoding = plan.document, plan.encoding
+        if document.family == "LinearRegression":
+            yield LinearSlopes(encoding.width)
+        elif document.family == "LogisticRegression":
+            yield LogisticSlopes(encoding.width, len(encoding.classes or ()))
+        else:
+            worker = (
+                self._taken(document.digest)
+                or GradientWorker(
+                    document.model, str(document.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
+                ).__enter__()
+            )
+            try:
+                yield NetworkSlopes(worker)
+            except BaseException:
+                worker.__exit__(None, None, None)
+                raise
+            self._kept(document.digest, worker)
+
+    def _taken(self, digest: str) -> GradientWorker | None:
+        with self._lock:
+            worker, timer = self._idle.pop(digest, (None, None))
+        if timer is not None:
+            timer.cancel()
+        return worker
+
+    def _kept(self, digest: str, worker: GradientWorker) -> None:
+        self.end(digest)  # another one, which served the same document beside this one
+        timer = threading.Timer(WARM_SECONDS, self.end, (digest,))
+        timer.daemon = True
+        with self._lock:
+            self._idle[digest] = worker, timer
+        timer.start()
+
+    def end(self, digest: str) -> None:
+        """Nobody waits for this document's child."""
+        worker = self._taken(digest)
+        if worker is not None:
+            worker.__exit__(None, None, None)
+
+
+OWNER = TrainOwner()
+SIMULATED = TrainOwner(trusted=True)

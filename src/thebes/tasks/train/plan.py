@@ -1,0 +1,333 @@
+"""What follows from a train document and a data set's schema, the same for every site and for the coordinator.
+
+The budget is shared out in rho (what a Gaussian release of a ratio costs is 1 / (2 ratio^2) of it): equally over all
+steps of all rounds, and in each step over what is told there: the gradients' sum, the loss where it was bought, and, in
+the round in which a site first takes part, how many people it has. All of these are one vector with one ratio, so every
+round costs the same. With a `batch` the vector is a sample's, and its ratio that of noise on samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.filter import Filter, read_filter
+from thebes.data.schema import Schema
+from thebes.learning.graph import Loss, Model, read_loss, read_model
+from thebes.learning.slopes import LinearSlopes, LogisticSlopes
+from thebes.privacy import exact
+from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
+from thebes.privacy.events import ConcentratedEvent, Event, PoissonGaussianEvent, Repeated
+from thebes.privacy.faults import Mistake
+from thebes.privacy.losses import FINEST, concentrated_to_approximate, renyi_to_approximate, repeat
+from thebes.privacy.losses import Concentrated as Rho
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.mechanisms.concentrated import Concentrated
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.randomness import Coin
+from thebes.privacy.samplers import LARGEST_SCALE
+from thebes.privacy.stability import BoundedSum, Change, Count, Transformation, VectorSum
+from thebes.tasks.contributions import Layout, Slot
+from thebes.tasks.train.encoding import Encoding
+from thebes.tasks.train.kind import TrainDocument
+
+UPDATE, SUM, SIZE, LOSS = "update", "sum", "size", "loss"
+WEIGHTS = "weights"  #: of the ask, beside SIZE
+FARTHEST = 3e38  #: no weight lies further from 0: what float32 holds
+
+_MOST_WEIGHTS = 5_000_000
+_FINEST_BITS = 24
+_LOSS_BITS = 20
+_MOST_PEOPLE = 2**28
+_SURE = 40.0  #: standard deviations of Gaussian noise that no honest site ever sees
+_DOWN = Context(prec=60, rounding=ROUND_FLOOR)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How one step's budget is shared out; together 1."""
+
+    sums: Decimal
+    size: Decimal
+    loss: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What every step may spend. `rho` is 1 / (2 ratio^2) of its one noised vector."""
+
+    document: TrainDocument
+    rho: Decimal
+    coin: Coin | None
+
+    @property
+    def ratio(self) -> float:
+        """The ratio of the noise of one step, rounded up."""
+        return Concentrated(self.rho).ratio
+
+    @property
+    def rate(self) -> float:
+        """The chance with which a person takes part in a step."""
+        return 1.0 if self.coin is None else float(self.coin.probability)
+
+    @property
+    def event(self) -> Event:
+        """What one round does to one person."""
+        if self.coin is None:
+            return Repeated(ConcentratedEvent(self.rho), self.document.local_steps)
+        # A ratio that is a hair too small costs more, never less.
+        return Repeated(PoissonGaussianEvent(_above(self.coin), self.ratio * (1 - 1e-12)), self.document.local_steps)
+
+    @property
+    def epsilon(self) -> Decimal:
+        """One round's part of the document's epsilon, as a purse counts it; a ledger prices `event`."""
+        return _DOWN.divide(exact.epsilon(self.document.epsilon), self.document.rounds).quantize(
+            exact.EPSILON_STEP, ROUND_FLOOR, _DOWN
+        )
+
+    @property
+    def delta(self) -> Decimal:
+        return _DOWN.divide(exact.delta(self.document.delta), self.document.rounds).quantize(
+            exact.DELTA_STEP, ROUND_FLOOR, _DOWN
+        )
+
+    def shares(self, *, buying: bool) -> Shares:
+        """Of a step in which the number of people is bought too, or is not."""
+        loss = Decimal(str(self.document.loss_share or 0))
+        size = Decimal(0)
+        if buying:
+            size = min(Decimal("0.5"), Decimal(str(self.document.size_share)) * self.document.rounds)
+        return Shares(1 - loss - size, size, loss)
+
+    def noise(self, of: Transformation, share: Decimal) -> Additive:
+        """Noise for this share of a step's budget on a sum to which each person adds at most once."""
+        rho = _DOWN.multiply(self.rho, share)
+        return Concentrated(rho).noise(of.sensitivity(_ONE_PERSON))
+
+    def spent(self, rounds: int) -> float:
+        """The epsilon, at the document's delta, of so many rounds: what a ledger was charged for them, not a promise of
+        its own."""
+        if not rounds:
+            return 0.0
+        delta = exact.delta(self.document.delta)
+        times = rounds * self.document.local_steps
+        if self.coin is None:
+            return float(concentrated_to_approximate(Rho(self.rho) * times, delta).epsilon)
+        from thebes.privacy.accounting import renyi
+        from thebes.privacy.accounting.calibration import at_whole_orders
+
+        once = PoissonGaussianEvent(_above(self.coin), self.ratio * (1 - 1e-12))
+        curve = repeat(renyi.price(once, adjacency=Adjacency.ADD_REMOVE_ONE), times)
+        return float(renyi_to_approximate(at_whole_orders(curve), delta).epsilon)
+
+
+#: A person's rows were brought together before anything is summed, so a person is one row of every sum here.
+_ONE_PERSON = Change(Adjacency.ADD_REMOVE_ONE)
+
+
+@lru_cache(maxsize=16)
+def budget(document: TrainDocument) -> Budget:
+    """How the document's (epsilon, delta) is shared out; a `Mistake` where it is too small for that."""
+    epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
+    if document.batch is None or document.batch == 1:
+        whole = rho_for(epsilon, delta)
+        counted = whole.quantize(exact.EPSILON_STEP, ROUND_FLOOR, _DOWN)  # what a ledger's block of this size holds
+        rho = _DOWN.divide(counted if counted > 0 else whole, document.steps).quantize(FINEST, ROUND_FLOOR, _DOWN)
+        if rho <= 0:
+            raise Mistake("epsilon", "is too small for so many steps")
+        return Budget(document, rho, None)
+    coin = Coin.nearest(document.batch)
+    if not coin.heads:
+        raise Mistake("batch", "is too small for any coin")
+    ratio = sampled_ratio(rate=_above(coin), rounds=document.steps, epsilon=epsilon, delta=delta)
+    return Budget(document, _DOWN.divide(Decimal("0.5"), Decimal(ratio) * Decimal(ratio)), coin)
+
+
+def _above(coin: Coin) -> float:
+    return min(1.0, math.nextafter(float(coin.probability), 2.0))
+
+
+@lru_cache(maxsize=16)
+def network(model: str, loss: str) -> tuple[Model, Loss]:
+    """A document's network, read and checked."""
+    read = read_model(model)
+    if read.graph.parameter_count < 1:
+        raise Mistake("model", "has no weights to train")
+    return read, read_loss(loss, read)
+
+
+def check(document: TrainDocument) -> None:
+    """Refuse, naming the field, what cannot work whatever the sites' schemas are."""
+    if document.family is None:
+        _, loss = network(document.model, str(document.loss))
+        if loss.targets.columns != 1:
+            raise Mistake("loss", "must compare what the model says with one output")
+    _bits(budget(document))
+
+
+def _bits(made: Budget) -> int:
+    """The finest grid on which a gradient's noise can be drawn."""
+    shares = made.shares(buying=True)
+    least = min(share for share in (shares.sums, shares.size, shares.loss) if share)
+    bits = min(
+        _FINEST_BITS, math.floor(math.log2(LARGEST_SCALE / Concentrated(_DOWN.multiply(made.rho, least)).ratio)) - 1
+    )
+    if bits < _LOSS_BITS:
+        raise Mistake("epsilon", "is too small for so many steps")
+    return bits
+
+
+class Plan:
+    """A document at sites of one schema (of the columns that it reads). `Mistake`s name field and column."""
+
+    def __init__(self, document: TrainDocument, schema: Schema) -> None:
+        self.document, self.budget = document, budget(document)
+        inputs = {name: schema.column(name, "inputs") for name in document.inputs}
+        output = schema.column(document.output, "output")
+        self.encoding = Encoding(inputs, document.output, output)
+        self.where: Filter | None = None if document.where is None else read_filter(document.where, schema)
+        self.weights = self._fitted()
+
+    def _fitted(self) -> int:
+        document, encoding = self.document, self.encoding
+        if document.family == "LinearRegression":
+            if encoding.classes is not None:
+                raise Mistake("output", f"names {document.output!r}, which is no number with bounds")
+            return LinearSlopes(encoding.width).count
+        if document.family == "LogisticRegression":
+            if encoding.classes is None:
+                raise Mistake("output", f"names {document.output!r}, which has no declared values to tell apart")
+            count = LogisticSlopes(encoding.width, len(encoding.classes)).count
+            if count > _MOST_WEIGHTS:
+                raise Mistake("inputs", f"make a model of more than {_MOST_WEIGHTS:,} weights")
+            return count
+        model, loss = network(document.model, str(document.loss))
+        if model.input.columns != encoding.width:
+            raise Mistake("inputs", f"give {encoding.width} numbers where the network takes {model.input.columns}")
+        if loss.targets.kind == "number" and encoding.classes is not None:
+            raise Mistake("output", f"names {document.output!r}, which is no number with bounds")
+        if loss.targets.kind == "class":
+            wanted = loss.targets.shape[1]
+            if encoding.classes is None or len(encoding.classes) != wanted:
+                raise Mistake("output", f"names {document.output!r}, of which the loss wants {wanted} declared values")
+        return model.graph.parameter_count
+
+    @property
+    def start(self) -> Floats:
+        """The weights before the first round."""
+        if self.document.family is not None:
+            return np.zeros(self.weights)
+        return network(self.document.model, str(self.document.loss))[0].initial.astype(np.float64)
+
+    # --- what is told, and the noise on it ------------------------------------------------------------------
+
+    @cached_property
+    def sums(self) -> VectorSum:
+        """Everybody's clipped gradient."""
+        return VectorSum(self.document.clip, 2, self.weights, _bits(self.budget))
+
+    @cached_property
+    def losses(self) -> BoundedSum:
+        return BoundedSum(0.0, self.document.loss_bound, _LOSS_BITS)
+
+    @property
+    def people(self) -> Count:
+        return Count()
+
+    def noises(self, *, buying: bool) -> Noises:
+        """The noise of one step on each of what it tells."""
+        shares, made = self.budget.shares(buying=buying), self.budget
+        return Noises(
+            made.noise(self.sums, shares.sums),
+            made.noise(self.people, shares.size) if buying else None,
+            made.noise(self.losses, shares.loss) if shares.loss else None,
+        )
+
+    @property
+    def doubt(self) -> float:
+        """The standard deviation of the number of people that one site tells, as far as noise goes."""
+        noise = self.noises(buying=True).size
+        assert noise is not None  # noqa: S101
+        return noise.deviation / self.budget.rate / math.sqrt(self.document.local_steps)
+
+    def believed(self, size: float) -> float:
+        """The number of people to divide by: as it was told, but never so small that it is mostly noise."""
+        return max(1.0, self.doubt, size)
+
+    def layout(self, *, buying: bool) -> Layout:
+        """What a site sends."""
+        document = self.document
+        if document.noise == "coordinator":
+            most = _MOST_PEOPLE << self.sums.bits
+            slots = {SUM: Slot("integer", -most, most, length=self.weights)}
+            if document.loss_share is not None:
+                slots[LOSS] = Slot("integer", 0, _MOST_PEOPLE << _LOSS_BITS + 1)
+            if buying:
+                slots[SIZE] = Slot("integer", 0, _MOST_PEOPLE)
+            return slots
+        slots = {UPDATE: Slot("number", -self.farthest, self.farthest, length=self.weights, packed=True)}
+        if document.loss_share is not None:
+            noise = self.noises(buying=True).loss
+            assert noise is not None  # noqa: S101
+            most_loss = self._mean_at_most(document.loss_bound, noise.deviation * self.losses.step)
+            slots[LOSS] = Slot("number", -most_loss, most_loss)
+        if buying:
+            slots[SIZE] = Slot("number", -_SURE * self.doubt, 2.0 * _MOST_PEOPLE + _SURE * self.doubt)
+        return slots
+
+    @property
+    def farthest(self) -> float:
+        """No honest site moves a weight further in one round."""
+        document = self.document
+        step = self._mean_at_most(document.clip, self.noises(buying=True).sums.deviation * self.sums.step)
+        return min(FARTHEST, document.learning_rate * document.local_steps * step * (1 + 1e-6))
+
+    def _mean_at_most(self, each: float, deviation: float) -> float:
+        """No coordinate of a mean that a site tells is larger, where one person adds at most `each` to it: the people
+        are at most 1 + _SURE times those believed in, and every person's coin may have come up."""
+        return (each * (1 + _SURE) + _SURE * deviation / self.believed(0.0)) / self.budget.rate
+
+
+@dataclass(frozen=True, slots=True)
+class Noises:
+    """In steps of the grids of what they hide; None for what is not told."""
+
+    sums: Additive
+    size: Additive | None
+    loss: Additive | None
+
+
+def facts(plan: Plan) -> dict[str, Any]:
+    """What a certificate says about the noise."""
+    document, made = plan.document, plan.budget
+    first, later = plan.noises(buying=True), plan.noises(buying=False)
+    assert first.size is not None  # noqa: S101
+    said: dict[str, Any] = {
+        "weights": plan.weights,
+        "clip": document.clip,
+        "local_steps": document.local_steps,
+        "noise": "gaussian",
+        "scale": later.sums.scale * plan.sums.step,
+        "scale_of_the_first_round": first.sums.scale * plan.sums.step,
+        "scale_of_sizes": first.size.scale,
+        "ratio": made.ratio,
+        "shares_of_the_first_round": {
+            "gradients": float(made.shares(buying=True).sums),
+            "size": float(made.shares(buying=True).size),
+            "loss": float(made.shares(buying=True).loss),
+        },
+    }
+    if document.batch is not None:
+        said["batch"] = made.rate
+    if later.loss is not None:
+        said["scale_of_losses"] = later.loss.scale * plan.losses.step
+        said["loss_bound"] = document.loss_bound
+    return said
