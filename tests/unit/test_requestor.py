@@ -615,11 +615,11 @@ def test_how_a_training_stands_is_read_as_far_as_it_is_told() -> None:
         "phases": 10,
         "answered": ["north"],
         "missing": {"south": "is not linked"},
-        "rounds": [{"update_norm": 0.5}, {"update_norm": 0.25, "loss": 0.6}],
+        "rounds": [{"update": 0.5}, {"update": 0.25, "loss": 0.6}],
         "seconds": {"phases": [{}, {"phase": 1, "compute": 0.1, "transfer": 0.02, "aggregation": 0.003}]},
     }
     told = round_of({"contributions": 1, "sites": body})
-    assert (told.number, told.rounds, told.loss, told.update_norm) == (2, 10, 0.6, 0.25)
+    assert (told.number, told.rounds, told.loss, told.update) == (2, 10, 0.6, 0.25)
     assert told.seconds == {"compute": 0.1, "transfer": 0.02, "aggregation": 0.003}
     assert "round 2 of 10, loss 0.6" in str(told)
     assert "without south: is not linked" in str(told)

@@ -47,13 +47,13 @@ def standing_of(told: Mapping[str, Any]) -> Mapping[str, Any]:
 @dataclass(frozen=True, slots=True)
 class Round:
     """How a training stands. `number` rounds of at most `rounds` are over. `loss` (where the document buys it) and
-    `update_norm` are of the latest, `seconds` says where its time went: {"compute", "transfer", "aggregation"}.
+    `update` are of the latest, `seconds` says where its time went: {"compute", "transfer", "aggregation"}.
     `answered` and `missing` are of the round that goes on, or of the last one."""
 
     number: int
     rounds: int
     loss: float | None = None
-    update_norm: float | None = None
+    update: float | None = None
     answered: tuple[str, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Round:
     def __str__(self) -> str:
         told = [f"round {self.number} of {self.rounds}"]
         told += [] if self.loss is None else [f"loss {self.loss:.4g}"]
-        told += [] if self.update_norm is None else [f"update {self.update_norm:.3g}"]
+        told += [] if self.update is None else [f"update {self.update:.3g}"]
         told += [f"{name} {seconds:.3f} s" for name, seconds in self.seconds.items()]
         told += [f"without {site}: {why}" for site, why in self.missing.items()]
         return ", ".join(told)
@@ -79,7 +79,7 @@ def round_of(told: Mapping[str, Any]) -> Round:
         number=len(timed),
         rounds=int(body.get("phases") or 0),
         loss=_number(latest.get("loss")),
-        update_norm=_number(latest.get("update_norm")),
+        update=_number(latest.get("update")),
         answered=tuple(map(str, answered)) if isinstance(answered, list) else (),
         missing={str(site): str(why) for site, why in missing.items()} if isinstance(missing, Mapping) else {},
         seconds={part: float(spent[part]) for part in _PARTS if _number(spent.get(part)) is not None},
