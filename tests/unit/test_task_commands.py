@@ -252,7 +252,7 @@ def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford()
     for people in (50, 60, 300, 2000):
         made = [*scenes(people), *waiting(people)]
         documents = [registry.check(scene.document) for scene in made]
-        assert {document.type for document in documents} == set(registry.types())
+        assert {document.type for document in documents} == set(registry.people_types())
         assert all(11 <= document.min_count <= wanted(people) < 0.65 * people for document in documents)
         assert sum(document.epsilon for document in documents) < ALLOWANCE["trusted"]["epsilon"]
 
