@@ -68,7 +68,7 @@ class DataSet:
     def as_toml(self) -> str:
         body = self.schema.as_json()
         body.pop("public", None)
-        body["columns"] = {name: {k: v for k, v in told.items() if v not in (False, "")}
+        body["columns"] = {name: {k: v for k, v in told.items() if v is not False and v != ""}
                            for name, told in body["columns"].items()}  # fmt: skip
         budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta, "filter": self.budget.filter}
         head = [

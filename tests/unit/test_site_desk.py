@@ -1,0 +1,485 @@
+"""The life of an ask at a site: every way in which it is refused, what it costs, and killed at every step."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thebes.ledger import Ledger
+from thebes.site import desk as desk_module
+from thebes.site.algorithm import Office
+from thebes.site.audit import Audit
+from thebes.site.home import Home, written
+from thebes.site.outbox import Outbox
+from thebes.tasks import registry
+from thebes.testing.siting import ask, site_home
+from thebes.wire.link import write_envelope
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+
+QUERY = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+PEOPLE = {
+    "type": "basic",
+    "epsilon": 1.0,
+    "server": "trusted",
+    "featurizer": "SELECT age FROM profile.demographics",
+    "aggregator": "median",
+}
+ALLOW = """
+[[allow]]
+requestors = ["ana", "bob"]
+datasets = ["patients"]
+kinds = ["relay", "query"]
+epsilon = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def _relay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._folders(), "relay", "relay")
+
+
+def relay(**more: Any) -> dict[str, Any]:
+    return {"type": "relay", "dataset": "patients", "epsilon": 1.0, **more}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return site_home(tmp_path / "site")
+
+
+@pytest.fixture
+def office(home: Home) -> Iterator[Office]:
+    made = Office(home, "north")
+    yield made
+    shut(made)
+
+
+def shut(office: Office) -> None:
+    office.ledger.close()
+    office.outbox.close()
+    office.audit.close()
+
+
+def spent(office: Office, block: str = "patients") -> Decimal:
+    return Decimal(sum(meter.spent for meter in office.ledger.block(block).meters.values())).scaleb(-12)
+
+
+def held(office: Office, block: str = "patients") -> Decimal:
+    return Decimal(sum(meter.reserved for meter in office.ledger.block(block).meters.values())).scaleb(-12)
+
+
+# --- the table of decisions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "more", "policy", "code"),
+    [
+        (relay(), {}, ALLOW, None),
+        (relay(), {"requestor": "bob"}, ALLOW, None),
+        (relay(), {"requestor": "eve"}, ALLOW, "policy"),
+        (relay(), {}, None, "policy"),
+        (relay(), {}, "", "policy"),
+        (relay(), {}, "allow everything", "policy"),
+        (relay(), {}, ALLOW.replace("relay", "train"), "policy"),
+        (relay(noise="coordinator"), {}, ALLOW, "policy"),
+        (relay(noise="coordinator"), {}, ALLOW + 'noise = ["site", "coordinator"]', None),
+        (relay(dataset="visits"), {}, ALLOW, "policy"),
+        (relay(dataset="visits"), {}, ALLOW.replace('["patients"]', '"*"'), "dataset"),
+        (relay(column="weight"), {}, ALLOW, "schema"),
+        (relay(epsilon=4), {}, ALLOW, "budget"),
+        (relay(epsilon=11), {}, ALLOW.replace("= 3", "= 100"), "budget"),
+        (relay(sites=["south"]), {}, ALLOW, "document"),
+        (relay(sites=["south", "north"]), {}, ALLOW, None),
+        (relay(nonsense=1), {}, ALLOW, "document"),
+        ({"type": "unheard"}, {}, ALLOW, "document"),
+        (PEOPLE, {}, ALLOW, "document"),
+        (relay(), {"phase": 1}, ALLOW, "document"),
+        (relay(), {"ask": {"ask_id": "x", "part": "phase-9", "phase": 0, "partition": 0}}, ALLOW, "document"),
+        (relay(), {"ask": {"ask_id": "x", "part": "phase-0", "phase": -1, "partition": 0}}, ALLOW, "document"),
+        (relay(), {"ask": None}, ALLOW, "document"),
+        (relay(), {"task": "../../etc"}, ALLOW, "document"),
+        (relay(), {"requestor": "\x1b[2J"}, ALLOW, "document"),
+        (relay(), {"requestor": 7}, ALLOW, "document"),
+        (relay(), {"payload": [1]}, ALLOW, "document"),
+        (relay(trouble="before"), {}, ALLOW, "failed"),
+        (relay(trouble="after"), {}, ALLOW, "failed"),
+        (relay(trouble="unpaid"), {}, ALLOW, "failed"),
+        ({**QUERY, "statistic": "mean", "column": "height"}, {}, ALLOW, "schema"),
+        ({**QUERY, "epsilon": 0, "privacy": "none"}, {}, ALLOW, "schema"),
+        (QUERY, {}, ALLOW, None),
+    ],
+)  # fmt: skip
+def test_every_ask_is_decided_as_the_policy_the_data_and_the_budget_say(
+    tmp_path: Path, document: dict[str, Any], more: dict[str, Any], policy: str | None, code: str | None
+) -> None:
+    office = Office(site_home(tmp_path / "site", policy=policy), "north")
+    answer = office.answer(ask(document, **more))
+    assert answer.get("code") == code
+    if code is None:
+        assert answer["kind"] == "contribution"
+        assert answer["cost"]["epsilon"] == document["epsilon"]
+    else:
+        assert answer["kind"] == "refusal"
+        assert "31459" not in answer["reason"]
+        assert answer["reason"].endswith(tuple("abcdefghijklmnopqrstuvwxyz0123456789'\")"))
+        if document.get("trouble") != "after":
+            assert spent(office) == 0
+    office.audit.verify()
+    office.ledger.verify()
+    shut(office)
+
+
+def test_what_fails_in_the_middle_says_nothing_of_the_rows_not_even_in_the_log(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.answer(ask(relay(trouble="after")))
+    assert "RuntimeError" in caplog.text
+    assert "31459" not in caplog.text
+
+
+def test_the_same_ask_again_gets_the_same_bytes_and_costs_nothing(office: Office) -> None:
+    first, again = (office.answer(ask(relay(long=500))) for _ in range(2))
+    assert write_envelope({**first, "id": "1"}) == write_envelope({**again, "id": "1"})
+    assert spent(office) == 1
+
+
+def test_another_ask_for_a_part_that_was_answered_is_refused(office: Office) -> None:
+    office.answer(ask(relay()))
+    other = ask(relay(), payload={"weights": np.zeros(100)})
+    assert office.answer(other)["code"] == "document"
+    assert office.answer(ask(relay(epsilon=0.5)))["code"] == "document"
+    assert office.answer(ask(relay(), requestor="bob"))["code"] == "document"
+    assert spent(office) == 1
+
+
+def test_a_task_that_was_closed_is_not_answered_any_more_and_gives_back_what_it_held(office: Office) -> None:
+    document = relay(rounds=4)
+    office.answer(ask(document))
+    assert (spent(office), held(office)) == (Decimal("0.25"), Decimal("0.75"))
+    assert office.answer({"kind": "closed", "id": "c", "task": "t1"}) == {"kind": "noted"}
+    assert (spent(office), held(office)) == (Decimal("0.25"), 0)
+    assert office.answer(ask(document, phase=1))["code"] == "document"
+    assert office.outbox.request("t1").state == "closed"
+    assert office.answer({"kind": "closed", "id": "c", "task": "unheard"}) == {"kind": "noted"}
+
+
+def test_each_phase_is_charged_when_it_runs(office: Office) -> None:
+    for phase in range(4):
+        assert office.answer(ask(relay(rounds=4), phase=phase))["kind"] == "contribution"
+        assert spent(office) == Decimal("0.25") * (phase + 1)
+    assert held(office) == 0
+
+
+def test_a_basic_block_charges_all_of_what_has_no_price_by_phase_with_the_first(tmp_path: Path) -> None:
+    office = Office(site_home(tmp_path / "site", delta=1e-3, filter="basic"), "north")
+    document = relay(rounds=4, delta=1e-5, name="gaussian")
+    for phase in range(4):
+        assert office.answer(ask(document, phase=phase))["kind"] == "contribution"
+    meters = office.ledger.block("patients").meters
+    assert meters["epsilon"].spent == 10**12
+    assert meters["delta"].spent == 10**13
+    shut(office)
+
+
+@pytest.mark.parametrize("filter", ["zcdp", "renyi"])
+def test_concentrated_and_renyi_blocks_charge_each_phase(tmp_path: Path, filter: str) -> None:
+    office = Office(site_home(tmp_path / "site", delta=1e-6, filter=filter), "north")
+    document = relay(rounds=4, delta=1e-5, name="gaussian")
+    charges = []
+    for phase in range(4):
+        assert office.answer(ask(document, phase=phase))["kind"] == "contribution"
+        charges.append(spent(office))
+    assert charges == [charges[0] * n for n in (1, 2, 3, 4)]
+    refused = office.answer(ask(relay(delta=1e-5, name="approximate"), task="t2"))
+    assert refused["code"] == "budget"
+    assert f"{filter} filter" in refused["reason"]
+    shut(office)
+
+
+def test_a_budget_is_never_passed_and_what_is_left_can_still_be_asked(tmp_path: Path) -> None:
+    office = Office(site_home(tmp_path / "site", epsilon=1.0), "north")
+    for number in range(10):
+        assert office.answer(ask(relay(epsilon=0.1), task=f"t{number}"))["kind"] == "contribution"
+    refused = office.answer(ask(relay(epsilon=0.1), task="one-more"))
+    assert refused["code"] == "budget"
+    assert spent(office) == 1
+    shut(office)
+
+
+def test_a_rule_is_a_budget_of_all_its_requestors_together(home: Home) -> None:
+    other = ALLOW.replace('["ana", "bob"]', '["carl"]')
+    written(home.policy, ALLOW + other)
+    office = Office(home, "north")
+    codes = [
+        office.answer(ask(relay(), task=f"t{number}", requestor=who)).get("code")
+        for number, who in enumerate(["ana", "bob", "ana", "bob", "ana", "carl"])
+    ]
+    assert codes == [None, None, None, "budget", "budget", None]
+    shut(office)
+
+
+def test_what_was_spent_under_a_rule_counts_after_a_restart_and_however_the_file_is_edited(home: Home) -> None:
+    written(home.policy, ALLOW)
+    office = Office(home, "north")
+    for number in range(3):
+        assert office.answer(ask(relay(), task=f"t{number}"))["kind"] == "contribution"
+    shut(office)
+    office = Office(home, "north")
+    assert office.answer(ask(relay(), task="t4"))["code"] == "budget"
+    written(home.policy, "# edited\n" + ALLOW.replace("bob", "dora") + 'noise = ["coordinator", "site"]')
+    assert office.answer(ask(relay(), task="t5"))["code"] == "budget"
+    written(home.policy, ALLOW.replace("= 3", "= 4"))
+    assert office.answer(ask(relay(), task="t6"))["kind"] == "contribution"
+    assert office.answer(ask(relay(), task="t7"))["code"] == "budget"
+    shut(office)
+
+
+def test_claims_of_a_task_that_nobody_remembers_count_against_every_rule_of_its_requestor(home: Home) -> None:
+    written(home.policy, ALLOW)
+    with Ledger(home.ledger) as ledger:
+        ledger.reserve(["patients"], epsilon=3, purpose="from before", spender="ana").consume()
+    office = Office(home, "north")
+    assert office.answer(ask(relay(), requestor="bob"))["code"] == "budget"
+    shut(office)
+
+
+def test_what_a_task_gives_back_can_be_spent_again_under_its_rule(home: Home) -> None:
+    written(home.policy, ALLOW)
+    office = Office(home, "north")
+    assert office.answer(ask(relay(epsilon=3, rounds=3)))["kind"] == "contribution"
+    assert office.answer(ask(relay(epsilon=2), task="t2"))["code"] == "budget"
+    office.answer({"kind": "closed", "id": "c", "task": "t1"})
+    assert office.answer(ask(relay(epsilon=2), task="t2"))["kind"] == "contribution"
+    assert office.answer(ask(relay(epsilon=1), task="t3"))["code"] == "budget"
+    shut(office)
+
+
+def test_a_policy_that_changes_its_mind_stops_a_task_in_the_middle(home: Home, office: Office) -> None:
+    document = relay(rounds=3)
+    assert office.answer(ask(document))["kind"] == "contribution"
+    home.policy.unlink()
+    assert office.answer(ask(document, phase=1))["code"] == "policy"
+    assert office.answer(ask(document))["code"] == "policy"
+
+
+def test_a_frozen_ledger_pays_for_nothing(home: Home, office: Office) -> None:
+    office.ledger.freeze()
+    assert office.answer(ask(relay()))["code"] == "budget"
+    office.ledger.thaw()
+    assert office.answer(ask(relay()))["kind"] == "contribution"
+
+
+def test_a_data_set_whose_file_was_changed_into_another_budget_is_not_answered(home: Home, office: Office) -> None:
+    path = home.datasets / "patients.toml"
+    text = path.read_text()
+    written(path, text.replace("epsilon = 10.0", "epsilon = 100.0"))
+    assert office.answer(ask(relay()))["code"] == "dataset"
+    written(path, "nonsense")
+    assert office.answer(ask(relay()))["code"] == "dataset"
+    written(path, text)
+    assert office.answer(ask(relay()))["kind"] == "contribution"
+
+
+def test_rows_that_are_gone_are_named_to_the_steward_only(
+    home: Home, office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    (home.folder / "patients.csv").unlink()
+    refused = office.answer(ask(relay()))
+    assert refused["code"] in ("dataset", "failed")
+    assert "patients.csv" not in refused["reason"]
+    assert "patients.csv" in caplog.text
+    assert spent(office) == 0
+
+
+def test_a_public_data_set_is_answered_without_noise_and_without_a_price(tmp_path: Path) -> None:
+    office = Office(site_home(tmp_path / "site", public=True), "north")
+    answer = office.answer(ask({**QUERY, "epsilon": 0, "privacy": "none"}))
+    assert answer["kind"] == "contribution"
+    assert answer["cost"] == {"epsilon": 0.0, "delta": 0.0}
+    assert spent(office) == 0
+    shut(office)
+
+
+def test_steady_answers_leave_at_whole_seconds_and_do_not_say_how_long_they_took(home: Home) -> None:
+    pauses: list[float] = []
+    moments = iter([10.0, 10.3, 10.3, *([11.25] * 20)])
+    office = Office(home, "north")
+    office.desk._pause, office.desk._moment = pauses.append, lambda: next(moments)
+    assert office.answer(ask(relay()))["seconds"] == {"compute": 0.31}
+    written(home.policy, ALLOW + "steady = true")
+    moments = iter([10.0, 10.3, 11.25])
+    assert "seconds" not in office.answer(ask(relay(), task="t2"))
+    moments = iter([10.0, 12.75])
+    assert office.answer(ask(relay(trouble="after"), task="t3"))["code"] == "failed"
+    assert [round(pause, 6) for pause in pauses] == [0.7, 0.25]
+    shut(office)
+
+
+def test_a_site_tells_schemas_without_keys_and_never_how_many_rows_it_has(tmp_path: Path) -> None:
+    schema = {
+        "unit": "person",
+        "max_rows_per_unit": 2,
+        "columns": {"who": {"type": "string", "key": True}, "age": {"type": "integer", "low": 0, "high": 100}},
+    }
+    home = Home(tmp_path / "site")
+    import pandas as pd
+
+    from thebes.testing.siting import declare
+
+    declare(home, pd.DataFrame({"who": ["a", "b"], "age": [1, 2]}), schema=schema)
+    office = Office(home, "north")
+    told = office.answer({"kind": "describe", "id": "d"})
+    assert list(told["datasets"]) == ["patients"]
+    assert told["datasets"]["patients"]["rows"] is None
+    assert list(told["datasets"]["patients"]["schema"]["columns"]) == ["age"]
+    shut(office)
+
+
+def test_everything_a_site_did_for_whom_stands_in_its_log(home: Home, office: Office) -> None:
+    written(home.policy, ALLOW)
+    office.answer(ask(relay()))
+    office.answer(ask(relay()))
+    office.answer(ask(relay(), task="t2", requestor="eve"))
+    office.answer({"kind": "closed", "id": "c", "task": "t1"})
+    events = [(entry.event, entry.facts.get("task")) for entry in office.audit.entries()]
+    assert events == [
+        *(("ask", "t1"), ("allowed", "t1"), ("answer", "t1")),
+        *(("ask", "t1"), ("allowed", "t1"), ("answer", "t1")),
+        *(("ask", "t2"), ("refused", "t2")),
+        ("closed", "t1"),
+    ]
+    facts = [entry.facts for entry in office.audit.entries()]
+    assert facts[0]["requestor"] == "ana"
+    assert facts[2]["epsilon"] == "1.0"
+    assert facts[5]["epsilon"] == "0"
+    assert facts[6]["requestor"] == "eve"
+    assert facts[7]["code"] == "policy"
+
+
+def test_the_stewards_own_questions_are_answered(home: Home, office: Office) -> None:
+    office.answer(ask(relay()))
+    office.answer(ask(relay(), task="t2", requestor="eve"))
+    requests = office.answer({"kind": "requests", "id": "own-1"})["body"]
+    assert {r["task"]: r["state"] for r in requests} == {"t1": "open", "t2": "open"}
+    assert "asks the data set patients" in requests[0]["explanation"]
+    ledger = office.answer({"kind": "ledger", "id": "own-2"})["body"]
+    assert ledger["blocks"][0]["remaining"]["epsilon"] == 8
+    assert ledger["rules"][0]["left"]["patients"]["epsilon"] == 8
+    datasets = office.answer({"kind": "datasets", "id": "own-3"})["body"]
+    assert datasets[0]["blocks"][0]["left"] == 0.8
+    log = office.answer({"kind": "audit", "id": "own-4"})["body"]
+    assert log["entries"][0]["event"] == "answer"
+    assert str(home.folder) not in repr((requests, ledger, datasets, log))
+
+
+def test_a_long_task_keeps_two_answers_and_forgets_them_all_at_its_end(office: Office) -> None:
+    for phase in range(4):
+        office.answer(ask(relay(rounds=4), phase=phase))
+    kept = [office.outbox.answer("t1", f"phase-{phase}").body is not None for phase in range(4)]
+    assert kept == [False, False, True, True]
+    assert office.answer(ask(relay(rounds=4), phase=0))["code"] == "document"
+    assert office.answer(ask(relay(rounds=4), phase=2))["kind"] == "contribution"
+    office.answer({"kind": "closed", "id": "c", "task": "t1"})
+    assert all(office.outbox.answer("t1", f"phase-{phase}").body is None for phase in range(4))
+    assert spent(office) == 1
+
+
+def test_a_task_whose_time_is_over_gives_back_what_it_holds_when_the_site_starts(home: Home) -> None:
+    office = Office(home, "north")
+    document = relay(rounds=4, expires_at="2020-01-01T00:00:00+00:00")
+    office.answer(ask(document))
+    assert held(office) == Decimal("0.75")
+    shut(office)
+    office = Office(home, "north")
+    assert (spent(office), held(office)) == (Decimal("0.25"), 0)
+    shut(office)
+
+
+# --- killed at every step ---------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Reaper:
+    """Counts everything that is durable or visible outside, and kills the process at one of these moments."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.moments, self.at = 0, -1
+        for owner, names in (
+            (Outbox, ("begin", "decide", "keep", "finish")),
+            (Audit, ("note",)),
+            (Ledger, ("reserve", "_consume", "_release")),
+            (desk_module, ("carried",)),
+        ):
+            for name in names:
+                monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))
+
+    def _around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any, **more: Any) -> Any:
+            self._moment()
+            result = real(*arguments, **more)
+            self._moment()
+            return result
+
+        return watched
+
+    def _moment(self) -> None:
+        if self.moments == self.at:
+            self.moments += 1
+            raise Killed
+        self.moments += 1
+
+
+def life(office: Office, document: dict[str, Any], released: dict[str, set[bytes]]) -> None:
+    """A whole task; what leaves is noted."""
+    for phase in range(document["rounds"]):
+        answer = office.answer(ask(document, phase=phase))
+        assert answer["kind"] == "contribution"
+        released.setdefault(f"phase-{phase}", set()).add(write_envelope({**answer, "id": "x"}))
+    office.answer({"kind": "closed", "id": "c", "task": "t1"})
+
+
+@pytest.mark.parametrize("filter", ["basic", "zcdp"])
+def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_paid_or_drawn_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str
+) -> None:
+    reaper = Reaper(monkeypatch)
+    document = relay(rounds=2, long=70)
+    terms = {"delta": 1e-6} if filter == "zcdp" else {}
+    whole = Decimal(1) if filter == "basic" else Decimal("0.25")  # twice 0.5^2 / 2
+    office = Office(site_home(tmp_path / "whole", **terms), "north")
+    reaper.moments = 0
+    life(office, document, {})
+    moments = reaper.moments
+    shut(office)
+    assert moments > 30
+    for moment in range(moments):
+        home = site_home(tmp_path / f"killed-{moment}", **terms)
+        released: dict[str, set[bytes]] = {}
+        reaper.moments, reaper.at = 0, moment
+        office = Office(home, "north")
+        with pytest.raises(Killed):
+            life(office, document, released)
+        reaper.at = -1
+        parts = len(released)
+        assert spent(office) >= whole / 2 * parts  # everything that left was paid for
+        shut(office)
+        office = Office(home, "north")
+        if office.outbox.request("t1") is None or office.outbox.request("t1").state != "closed":
+            life(office, document, released)
+        else:
+            office.answer({"kind": "closed", "id": "c", "task": "t1"})
+        assert all(len(answers) == 1 for answers in released.values()), moment  # one draw for each part
+        assert (spent(office), held(office)) == (whole, 0), moment  # and one charge
+        office.audit.verify()
+        office.ledger.verify()
+        shut(office)
