@@ -118,7 +118,10 @@ class OpenSpecimen:
             )
         heard = self._known(answer, len(names)).get("columnTypes")
         types = heard if isinstance(heard, list) and len(heard) == len(names) + 1 else [None] * (len(names) + 1)
-        return {name: str(kind).upper() for name, kind in zip(names, types[1:], strict=True)}
+        own, *others = (str(kind).upper() for kind in types)
+        if own in ("STRING", "BOOLEAN", "DATE"):
+            raise Mistake("source.row", "must be the field that numbers the records, such as Specimen.id")
+        return dict(zip(names, others, strict=True))
 
     def _page(self, names: Sequence[str], aql: str | None, last: int) -> tuple[list[tuple[int, list[Any]]], bool]:
         """Rows after record number `last`, with it, and whether there are more."""
