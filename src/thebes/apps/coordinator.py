@@ -12,6 +12,9 @@ def coordinator(
     home: Annotated[Path, typer.Option(envvar="THEBES_HOME", help="Its folder; the first start makes admin.token.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    site_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port for sites; 0 takes a free one. Absent: none.")
+    ] = None,
     store: Annotated[str | None, typer.Option(help="sqlite:///FILE (default: in the home) or postgresql://...")] = None,
     tls_cert: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM private key.")] = None,
@@ -21,6 +24,22 @@ def coordinator(
     Example: thebes coordinator --home /var/lib/thebes --port 8000
     """
     from thebes.apps.pages import coordinator as pages
+    from thebes.coordinator.federation.local import Start
     from thebes.coordinator.serving import serve
+    from thebes.site.starting import algorithm_command, algorithm_environment
+    from thebes.tasks.sites import LOCAL
 
-    serve(home, host=host, port=port, store=store, tls_cert=tls_cert, tls_key=tls_key, pages=pages.put_on)
+    def local(home: Path, descriptor: int) -> Start:
+        return Start(algorithm_command(home, LOCAL), algorithm_environment(descriptor))
+
+    serve(
+        home,
+        host=host,
+        port=port,
+        store=store,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        site_port=site_port,
+        pages=pages.put_on,
+        local=local,
+    )

@@ -53,12 +53,24 @@ def list_(home: _Home, store: _Store = None, json: str | None = output.json_opti
 
     Example: thebes user list --home /var/lib/thebes
     """
-    users = _accounts(home, store).users()
+    accounts = _accounts(home, store)
+    users, may = accounts.users(), {user.name: accounts.capabilities.of(user.name) for user in accounts.users()}
     if json is not None:
-        output.write_json(json, [{"name": u.name, "role": str(u.role), "disabled": u.disabled} for u in users])
+        told = [
+            {
+                "name": user.name,
+                "role": str(user.role),
+                "disabled": user.disabled,
+                "capabilities": [{"site": each.site, "kind": each.kind} for each in may[user.name]],
+            }
+            for user in users
+        ]
+        output.write_json(json, told)
         return
     for user in users:
-        typer.echo(f"{user.name}  {user.role}{'  disabled' if user.disabled else ''}")
+        asks = ", ".join(f"{each.site} for {each.kind}" for each in may[user.name])
+        limits = f"  asks only {asks}" if asks else ""
+        typer.echo(f"{user.name}  {user.role}{'  disabled' if user.disabled else ''}{limits}")
     if not users:
         typer.echo("There are no users yet; admin.token in the home is an operator's.")
 
@@ -74,14 +86,42 @@ def disable(name: str, home: _Home, store: _Store = None) -> None:
 
 
 @app.command()
-def grant(name: str, home: _Home, role: _Role, store: _Store = None) -> None:
-    """Give a user this role instead of the one before; a disabled user may log in again.
+def grant(
+    name: str,
+    home: _Home,
+    role: Annotated[str | None, typer.Option(help="requestor, operator or auditor, instead of the one before.")] = None,
+    site: Annotated[
+        list[str] | None, typer.Option(help="A site that the user may ask, or * for every one; repeatable.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="For which kind of task, or * for every one; repeatable.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The user may ask every site again; each site's own policy decides.")
+    ] = False,
+    store: _Store = None,
+) -> None:
+    """Give a user another role (a disabled one may log in again), or say which sites they may ask for which kinds.
 
-    Example: thebes user grant ana --role operator --home /var/lib/thebes
+    A user of whom nothing is said may ask every site; from the first --site or --kind on only what was granted.
+    Example: thebes user grant ana --site north --site south --kind query --home /var/lib/thebes
     """
-    checked = _role(role)
-    _accounts(home, store).grant(name, checked)
-    typer.echo(f"{name} is now: {checked}.")
+    if everything and (site or kind):
+        raise Mistake("--all", "takes every limit away: leave --site and --kind out")
+    if not (role or site or kind or everything):
+        raise Mistake("--role", "or --site, --kind or --all must say what the user is granted")
+    accounts = _accounts(home, store)
+    if role is not None:
+        checked = _role(role)
+        accounts.grant(name, checked)
+        typer.echo(f"{name} is now: {checked}.")
+    if everything:
+        accounts.capabilities.clear(name)
+        typer.echo(f"{name} may ask every site; each site's own policy decides.")
+    if site or kind:
+        accounts.capabilities.grant(name, site or ["*"], kind or ["*"])
+        asks = ", ".join(f"{each.site} for {each.kind}" for each in accounts.capabilities.of(name))
+        typer.echo(f"{name} may ask only: {asks}.")
 
 
 def _piped() -> str:

@@ -20,6 +20,7 @@ from argon2.exceptions import InvalidHashError, VerifyMismatchError
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import select
 
+from thebes.coordinator.capabilities import Capabilities
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.database import Database
 from thebes.coordinator.schema import USER
@@ -73,6 +74,7 @@ class Accounts:
         self._clock = clock
         self._hasher = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
         self._nobody: str | None = None
+        self.capabilities = Capabilities(database)
 
     # --- users ------------------------------------------------------------------------------------------
 

@@ -169,6 +169,16 @@ class Authority:
             found[each.site] = found.get(each.site, False) or each.fault(now) is None
         return found
 
+    def revoked(self, site: str) -> bool:
+        """Whether a site that had a certificate may not come any more, because it was taken from it."""
+        now = self._clock.now()
+        own = [each for each in self.certificates().values() if each.site == site]
+        return any(each.revoked for each in own) and all(each.fault(now) for each in own)
+
+    def fault(self, certificate: Certificate) -> tuple[str, str] | None:
+        """(word, sentence) why it does not count at this moment; None while it does."""
+        return certificate.fault(self._clock.now())
+
     def examine(self, pem: bytes) -> Certificate | tuple[str, str]:
         """The certificate a site shows, or (word, sentence) why it does not count. TLS has verified the signature."""
         try:
@@ -182,7 +192,7 @@ class Authority:
             return "unknown", "the certificate is not a site's"
         if known is None or uris[0] != SITE_URI + known.site:
             return "unknown", "the certificate is not one that this coordinator issued (thebes ca issue)"
-        return known.fault(self._clock.now()) or known
+        return self.fault(known) or known
 
     # --- the port for sites -----------------------------------------------------------------------------
 

@@ -72,8 +72,9 @@ class Desk:
         self._holder = holder
 
     def overdue(self, now: float) -> list[str]:
-        """Open tasks whose time is over."""
-        query = select(TASK.c.id).where(TASK.c.status == Status.OPEN, TASK.c.expires <= now).order_by(TASK.c.id)
+        """Open tasks of people whose time is over; institutions are asked, and given up, elsewhere."""
+        late = (TASK.c.status == Status.OPEN, TASK.c.expires <= now, TASK.c.sites.is_(None))
+        query = select(TASK.c.id).where(*late).order_by(TASK.c.id)
         return list(self._database.read(lambda c: c.scalars(query).all()))
 
     def end_at_deadline(self, task_id: str, now: float) -> None:

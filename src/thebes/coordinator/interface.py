@@ -110,8 +110,8 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
 
     @app.get("/api/task/{task_id}/training", responses=_says(401, 404))
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
-        """How a task goes that is trained without end: everything a live view shows of it. What is single models'
-        (`norms`, `distances`, `models`) is there for its requestor and operators only."""
+        """How a task goes that is trained without end, or that institutions answer: everything a live view shows of
+        it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
         asking = None if bearer is None else await reception.who(_token(bearer))
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
@@ -217,9 +217,9 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         return JSONResponse(await reception.log(after))  # type: ignore[return-value]
 
     @app.get("/api/site", responses=_says())
-    async def sites() -> list[dict[str, Any]]:
-        """Institutions that take part; this coordinator links none yet."""
-        return []
+    async def sites() -> list[m.Site]:
+        """Institutions that may take part, what each has, and whether it is there."""
+        return JSONResponse(await reception.sites())  # type: ignore[return-value]
 
     @app.get("/api/health")
     async def health() -> m.Health:

@@ -81,7 +81,8 @@ class Price(BaseModel):
 
 
 class Summary(BaseModel):
-    """`contributions` counts what the current phase has, `min_count` is what it needs."""
+    """`contributions` counts what the current phase has, `min_count` is what it needs; of a task that institutions
+    answer, both count `sites`, those that are asked."""
 
     task_id: str
     type: str
@@ -96,6 +97,7 @@ class Summary(BaseModel):
     phase: int
     phases: int
     created: str
+    sites: list[str] | None = None
 
 
 class Detail(Summary):
@@ -120,10 +122,28 @@ class Lane(BaseModel):
 
 
 class Progress(BaseModel):
-    """How a training goes."""
+    """How a training goes. Of a task that institutions answer `sites` says it: who was `asked`, has `answered`, or is
+    `missing` and why, what each answer cost, the `seconds` that went where, and what the kind tells of itself."""
 
     contributions: int
     lanes: list[Lane]
+    sites: dict[str, Any] | None = None
+
+
+class DataSet(BaseModel):
+    """Its schema without whose each row is; `public`: it may be asked about without noise. Never a count of rows."""
+
+    schema_: dict[str, Any] = Field(alias="schema")
+    public: bool
+
+
+class Site(BaseModel):
+    """An institution that may take part, or once did."""
+
+    name: str
+    state: Literal["connected", "away", "revoked", "never"]
+    last_seen: str | None
+    datasets: dict[str, DataSet]
 
 
 class Posted(BaseModel):

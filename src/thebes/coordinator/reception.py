@@ -24,6 +24,7 @@ from thebes.coordinator.database import Database
 from thebes.coordinator.examining import Arrival, Phase, Sent
 from thebes.coordinator.groups import Groups
 from thebes.coordinator.home import Home
+from thebes.coordinator.inquiries import Convocation, Inquiries
 from thebes.coordinator.intake import Intake
 from thebes.coordinator.keys import TaskKey, place_of_snapshot
 from thebes.coordinator.membership import Membership
@@ -34,10 +35,11 @@ from thebes.coordinator.training import CLOSED, Trainee, Training
 from thebes.coordinator.trainings import Trainings
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks import registry
-from thebes.tasks.document import InvalidDocument, PeopleDocument
+from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
 from thebes.tasks.packets import parts_of, phase_of
 from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Trained, Wait
+from thebes.tasks.sites import SiteDocument
 from thebes.wire import log
 from thebes.wire.groups import GroupRecord
 from thebes.wire.refusals import Busy, Conflict, NotAllowed, NotFound, NotSignedIn
@@ -54,10 +56,21 @@ _GRACE_SECONDS = 2.0  #: after the deadline of what is trained without end, for 
 class Public:
     """What everybody is shown of a task and what never changes."""
 
-    document: PeopleDocument
+    document: PeopleDocument | SiteDocument
     as_json: Mapping[str, Any]
     explanation: str
     price: Mapping[str, Any]
+
+    @property
+    def people(self) -> PeopleDocument:
+        """The document of a task that people answer; TaskClosed to whoever would answer one of institutions."""
+        if isinstance(self.document, SiteDocument):
+            raise TaskClosed("institutions answer this task, each over its own link; nothing was taken")
+        return self.document
+
+    @property
+    def endless(self) -> bool:
+        return isinstance(self.document, PeopleDocument) and self.document.endless
 
 
 class Reception:
@@ -71,6 +84,7 @@ class Reception:
         self.store = CoordinatorStore(database)
         self.accounts = Accounts(database, admin_token=home.admin_token, session_key=home.session_key, clock=clock)
         self.register = Groups(database, home, clock)
+        self.inquiries = Inquiries(home, database, clock, self.accounts.capabilities)
         self._intake = Intake(self.store)
         self._admission = Admission()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
@@ -93,11 +107,20 @@ class Reception:
 
     # --- documents and tasks ----------------------------------------------------------------------------
 
-    def checked(self, document: Mapping[str, Any]) -> PeopleDocument:
+    def checked(self, document: Mapping[str, Any]) -> Document:
         """The document, if it can work and this coordinator's policy allows it."""
+        return _document(self._accepted(document))
+
+    def _accepted(self, document: Mapping[str, Any]) -> PeopleDocument | Convocation:
+        """The document or, where institutions answer it, the document with those that are asked."""
         checked = registry.check(document)
+        if isinstance(checked, SiteDocument):
+            return self.inquiries.convened(checked)
         if not isinstance(checked, PeopleDocument):
-            raise InvalidDocument([("type", "is not a kind that people answer; this coordinator runs no others yet")])
+            raise InvalidDocument([("type", "is a kind that neither people nor institutions answer")])
+        return self._for_people(checked)
+
+    def _for_people(self, checked: PeopleDocument) -> PeopleDocument:
         floor = self._home.settings.min_count_floor
         if checked.min_count < floor:
             raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
@@ -132,15 +155,24 @@ class Reception:
             raise NotAllowed("only requestors and operators put tasks up")
         new = await self._in_reader(lambda: self._new(document, requestor))  # first models take a while to draw
         await self._intake.change(lambda: self._post(new))
+        if new.sites is not None:
+            self.inquiries.look()
         return new.id, new.digest
 
     def _post(self, new: NewTask) -> None:
-        self._home.keys.make(new.id)
+        if new.sites is None or new.trusted:  # else nothing is ever sealed
+            self._home.keys.make(new.id)
         self.store.add(new)
 
     def _new(self, document: Mapping[str, Any], requestor: Somebody) -> NewTask:
-        checked = self.checked(document)
-        aggregator = registry.aggregator(checked, setting(self._members(checked)))
+        accepted, sites = self._accepted(document), None
+        checked = _document(accepted)
+        aggregator: Aggregator
+        if isinstance(accepted, Convocation):
+            self.inquiries.check_allowed(accepted, requestor.name)
+            aggregator, sites = accepted.aggregator(), accepted.as_json()
+        else:
+            aggregator = registry.aggregator(accepted, setting(self._members(accepted)))
         deadline = checked.deadline
         expires = None if deadline is None else deadline.timestamp()
         new = NewTask(
@@ -155,20 +187,22 @@ class Reception:
             packets=len(aggregator.parts),
             least=aggregator.least,
             wanted=aggregator.wanted,
+            sites=sites,
         )
         return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
 
     async def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """What one contributor would pay; nothing is put up."""
-        checked = await self._in_reader(lambda: self.checked(document))
-        return {"price": _price(checked), "expires_at": checked.expires_at}
+        accepted = await self._in_reader(lambda: self._accepted(document))
+        return {"price": _price(accepted), "expires_at": _document(accepted).expires_at}
 
     async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
 
         def work() -> dict[str, Any]:
             try:
-                checked = self.checked(document)
+                accepted = self._accepted(document)
+                checked = _document(accepted)
             except InvalidDocument as refused:
                 return {"problems": [{"field": field, "message": message} for field, message in refused.problems]}
             except Mistake as refused:
@@ -178,7 +212,7 @@ class Reception:
                 "digest": checked.digest,
                 "document": checked.as_json(),
                 "explanation": registry.kind(checked.type).explain(checked),
-                "price": _price(checked),
+                "price": _price(accepted),
             }
 
         return await self._in_reader(work)
@@ -192,7 +226,7 @@ class Reception:
         return await self._in_reader(lambda: [self._summary(s) for s in self.store.ended(skip=skip, most=most)])
 
     def _summary(self, standing: Standing) -> dict[str, Any]:
-        public, training = self._shown(standing.id), self._trainings.of(standing.id)
+        public = self._shown(standing.id)
         return {
             "task_id": standing.id,
             "type": public.document.type,
@@ -202,11 +236,20 @@ class Reception:
             "document": public.as_json,
             "explanation": public.explanation,
             "price": public.price,
-            "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
-            "min_count": public.document.min_count,
-            "phase": standing.phase,
-            "phases": public.document.phases,
             "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
+            **self._counted(standing, public.document),
+        }
+
+    def _counted(self, standing: Standing, document: PeopleDocument | SiteDocument) -> dict[str, Any]:
+        """Who has contributed so far, and how many are needed."""
+        if isinstance(document, SiteDocument):
+            return self.inquiries.summary(standing, document)
+        training = self._trainings.of(standing.id)
+        return {
+            "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
+            "min_count": document.min_count,
+            "phase": standing.phase,
+            "phases": document.phases,
         }
 
     async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
@@ -217,16 +260,19 @@ class Reception:
             return self._summary(standing), self.store.release(task_id)
 
         summary, release = await self._in_reader(read)
-        if release is None and self._shown(task_id).document.endless:
+        if release is None and self._shown(task_id).endless:
             training = await self._training(task_id)
             release = None if training is None else await training.release()
         return summary, release
 
     async def progress(self, task_id: str, asking: Somebody | None = None) -> dict[str, Any]:
         """How the training of a task goes, for a live view; of one that is over, how it went. Its models are single
-        contributions, so only its requestor and operators are shown them."""
+        contributions, so only its requestor and operators are shown them. Of a task that institutions answer: who has
+        answered, who will not and why, and where the time went."""
         public = await self._in_reader(lambda: self._shown_of(task_id))
-        if not public.document.endless:
+        if isinstance(public.document, SiteDocument):
+            return await self._in_reader(lambda: self.inquiries.progress(task_id))
+        if not public.endless:
             raise NotFound("this task is not one that is trained without end")
         training = await self._training(task_id)
         if training is not None:
@@ -241,7 +287,7 @@ class Reception:
         standing = await self._in_reader(lambda: self.store.standing(task_id))
         if not _may_end(standing, asking):
             raise NotAllowed("only the task's requestor or an operator closes it")
-        if not (await self._in_reader(lambda: self._shown(task_id))).document.endless:
+        if not (await self._in_reader(lambda: self._shown(task_id))).endless:
             raise Conflict("this task ends by itself; cancel it if it is to end without an answer")
         training = await self._training(task_id)
         if training is None:
@@ -266,6 +312,7 @@ class Reception:
 
         await self._intake.change(work)
         self._look()
+        self.inquiries.look()
 
     # --- contributions ----------------------------------------------------------------------------------
 
@@ -287,7 +334,7 @@ class Reception:
             wanted = phase.aggregator.ask(slot, packet)
             if not isinstance(wanted, Closed):
                 return wanted
-        if phase.standing.status is Status.RUNNING and phase.standing.phase + 1 < self._shown(task_id).document.phases:
+        if phase.standing.status is Status.RUNNING and phase.standing.phase + 1 < self._shown(task_id).people.phases:
             return Wait(_WAIT_SECONDS)
         raise TaskClosed(CLOSED)
 
@@ -330,7 +377,7 @@ class Reception:
         public = self._public.get(task_id)
         if public is None:
             public = await self._in_reader(lambda: self._shown(task_id))
-        document = public.document
+        document = public.people
         if document.anonymity != "token":
             if sent.token is not None:
                 raise Mistake("token", "must be left out: this task takes no tokens")
@@ -350,7 +397,7 @@ class Reception:
 
     async def withdraw(self, task_id: str, receipt: str) -> None:
         """Take a contribution back before its phase closes."""
-        if (await self._in_reader(lambda: self._shown_of(task_id))).document.endless:
+        if (await self._in_reader(lambda: self._shown_of(task_id))).people.endless:
             raise Conflict("what was sent to this task was mixed in at once and cannot be taken back; its charge stays")
         await self._intake.change(lambda: self.store.withdraw(task_id, receipt))
 
@@ -360,6 +407,10 @@ class Reception:
 
     def _record(self, document: PeopleDocument) -> GroupRecord:
         return self.register.record(document.group or "", document.epoch)
+
+    async def sites(self) -> list[dict[str, Any]]:
+        """Every institution that may take part or ever did, and its state."""
+        return await self._in_reader(self.inquiries.sites)
 
     def _members(self, document: PeopleDocument) -> int | None:
         return None if document.group is None else self._record(document).size
@@ -440,16 +491,19 @@ class Reception:
         known = self._public.get(task_id)
         if known is None:
             document = registry.check(self.store.document(task_id))
-            if not isinstance(document, PeopleDocument):
-                raise Fault("a stored task is not one that people answer")
-            explanation = registry.kind(document.type).explain(document)
-            known = Public(document, document.as_json(), explanation, _price(document))
+            if isinstance(document, SiteDocument):
+                price = self.inquiries.price(task_id, document)
+            elif isinstance(document, PeopleDocument):
+                price = _price(document)
+            else:
+                raise Fault("a stored task is one that nobody answers")
+            known = Public(document, document.as_json(), registry.kind(document.type).explain(document), price)
             _keep(self._public, task_id, known, _KEPT_TASKS)
         return known
 
     def _looked_at(self, task_id: str) -> Phase:
         """The task as it stands now; an aggregator is made only for a new phase that is open."""
-        document, largest = self._shown_of(task_id).document, self._home.settings.largest_body
+        document, largest = self._shown_of(task_id).people, self._home.settings.largest_body
         while True:
             standing = self.store.standing(task_id)
             key = self._home.keys.of(task_id)
@@ -478,7 +532,7 @@ class Reception:
         aggregator, task_id = phase.aggregator, phase.standing.id
         if aggregator is None or not aggregator.endless or phase.key is None:
             return None
-        most = (await self._in_reader(lambda: self._shown(task_id))).document.max_count
+        most = (await self._in_reader(lambda: self._shown(task_id))).people.max_count
         return await self._trainings.begun(Trainee(task_id, cast(Trained, aggregator), phase.key, phase.deadline, most))
 
     def _aggregator(self, document: PeopleDocument, standing: Standing, key: TaskKey) -> Aggregator:
@@ -520,8 +574,14 @@ def _members_needed(document: PeopleDocument) -> int:
     return max(document.min_count, *least, -(-sum(least) // document.participations))
 
 
-def _price(document: PeopleDocument) -> dict[str, Any]:
-    return registry.kind(document.type).price(document, unit=document.unit).as_json()
+def _document(accepted: PeopleDocument | Convocation) -> PeopleDocument | SiteDocument:
+    return accepted.document if isinstance(accepted, Convocation) else accepted
+
+
+def _price(accepted: PeopleDocument | Convocation) -> dict[str, Any]:
+    """What one contributor pays; or, of institutions, one unit at each."""
+    document = _document(accepted)
+    return registry.kind(document.type).price(document, unit=accepted.unit).as_json()
 
 
 def _keep(kept: OrderedDict[str, T], name: str, value: T, most: int) -> None:

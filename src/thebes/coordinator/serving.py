@@ -1,4 +1,4 @@
-"""A coordinator as a process: one socket, one event loop, one worker beside it."""
+"""A coordinator as a process: one socket for people and one for sites, one event loop, one worker beside it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.crew import Crew
 from thebes.coordinator.database import Database, StoreUnavailable
+from thebes.coordinator.federation.federation import Federation
+from thebes.coordinator.federation.local import Start
+from thebes.coordinator.federation.pace import Pace
 from thebes.coordinator.home import Home
 from thebes.coordinator.interface import Pages, interface
 from thebes.coordinator.reception import Reception
@@ -38,9 +44,12 @@ def serve(
     store: str | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
+    site_port: int | None = None,
     pages: Pages | None = None,
+    local: Callable[[Path, int], Start] | None = None,
 ) -> None:
-    """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens. `pages` puts web pages on."""
+    """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens. `pages` puts web pages on; `local` says how
+    the process of the coordinator's own site is started, of a home and with the descriptor of its pipe."""
     if (tls_cert is None) != (tls_key is None):
         raise Mistake("--tls-cert", "and --tls-key go together")
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
@@ -51,10 +60,14 @@ def serve(
     database = Database(where)
     database.check_writable()
     listening = _socket(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"{'https' if tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
+    url = f"{'https' if tls_cert else 'http'}://{_shown(host)}:{listening.getsockname()[1]}"
     crew = Crew(str(place.folder), where, database)
-    reception = Reception(place, database, SystemClock(), look=crew.look)
+    clock = SystemClock()
+    reception = Reception(place, database, clock, look=crew.look)
+    pace = Pace(ping=place.settings.site_ping, silence=place.settings.site_silence)
+    start = None if local is None else partial(local, place.folder)
+    federation = Federation(place, database, clock, pace=pace, start=start, known_as=place.settings.site_hosts)
+    reception.inquiries.running = federation
     config = uvicorn.Config(
         interface(reception, largest_body=place.settings.largest_body, pages=pages),
         http=WholeAnswers,
@@ -68,17 +81,30 @@ def serve(
     )
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_run(_Server(config, url), listening, crew, reception))
+            server = _Server(config, url)
+            runner.run(_run(server, listening, crew, reception, _Sites(federation, host, site_port)))
     finally:
         reception.close()
         database.close()
         hold.close()
 
 
-async def _run(server: _Server, listening: socket.socket, crew: Crew, reception: Reception) -> None:
+@dataclass(frozen=True, slots=True)
+class _Sites:
+    """The federation, and where sites come to it."""
+
+    federation: Federation
+    host: str
+    port: int | None
+
+
+async def _run(server: _Server, listening: socket.socket, crew: Crew, reception: Reception, sites: _Sites) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    taken = await sites.federation.start(sites.host, sites.port)
+    if taken is not None:
+        server.facts["site_url"] = f"{_shown(sites.host)}:{taken}"
     await crew.start()
     forgetting = asyncio.create_task(_forget(reception))
     try:
@@ -87,7 +113,7 @@ async def _run(server: _Server, listening: socket.socket, crew: Crew, reception:
         forgetting.cancel()
         with suppress(StoreUnavailable):  # told in the log; `close` tries once more
             await reception.settle()
-        await crew.stop()
+        await asyncio.gather(crew.stop(), sites.federation.stop())
 
 
 async def _forget(reception: Reception) -> None:
@@ -100,12 +126,12 @@ async def _forget(reception: Reception) -> None:
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, url: str) -> None:
         super().__init__(config)
-        self._url = url
+        self.facts: dict[str, Any] = {"ready": True, "url": url}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            sys.stdout.write(json.dumps({"ready": True, "url": self._url}) + "\n")
+            sys.stdout.write(json.dumps(self.facts) + "\n")
             sys.stdout.flush()
 
     def stop(self) -> None:
@@ -116,6 +142,10 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # ours are set on the loop, and end in status 0
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _socket(host: str, port: int) -> socket.socket:

@@ -25,6 +25,12 @@ class Settings(BaseModel):
     largest_body: int = Field(default=64 * 2**20, ge=1024)
     #: so many logins may wait for their turn
     waiting_logins: int = Field(default=64, ge=1)
+    #: every so many seconds a linked site is asked whether it is there
+    site_ping: float = Field(default=10.0, ge=0.1, le=600)
+    #: the link of a site that said nothing for so many seconds is cut
+    site_silence: float = Field(default=30.0, ge=0.5, le=3600)
+    #: names by which sites reach this machine, besides its own and the address it listens on
+    site_hosts: list[str] = Field(default=[], max_length=20)
 
 
 def read(home: Path) -> Settings:

@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, select
 
 from thebes.coordinator import shelf
 from thebes.coordinator.database import Database
+from thebes.coordinator.federation.store import say_farewell
 from thebes.coordinator.schema import COLLECTOR, CONTRIBUTION, ENTRY, RELEASE, TASK
 from thebes.coordinator.states import Status
 from thebes.privacy.faults import ThebesError
@@ -40,6 +41,7 @@ _STANDING = (
     TASK.c.following,
     TASK.c.created,
     TASK.c.counts,
+    TASK.c.sites.is_not(None),
 )
 
 # Said once, because they are said for every batch of submissions.
@@ -78,10 +80,11 @@ class Standing:
     following: str | None
     created: float  #: seconds since 1970
     counts: tuple[int, ...]  #: contributions that each part of the phase has; `accepted` is the fewest
+    of_sites: bool  #: institutions answer it
 
     @classmethod
     def of(cls, row: Any) -> Standing:
-        rest = (*row[5:11], counts_of(row[11], row[8]))
+        rest = (*row[5:11], counts_of(row[11], row[8]), bool(row[12]))
         return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *rest)
 
     @property
@@ -107,6 +110,7 @@ class NewTask:
     wanted: int
     models: Sequence[bytes] = ()  #: of a task that is trained without end, the first ones
     facts: Mapping[str, Any] | None = None
+    sites: Mapping[str, Any] | None = None  #: of one that institutions answer: who is `asked`, who is `left_out`
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,7 @@ class CoordinatorStore:
                     accepted=0,
                     counts=json.dumps([0] * task.packets),
                     leftovers=0,
+                    sites=None if task.sites is None else json.dumps(task.sites),
                 )
             )
             if task.facts is not None:
@@ -228,6 +233,9 @@ class CoordinatorStore:
             ended = {"status": str(Status.CANCELLED), "leftovers": 1, "holder": None, "snapshot": None}
             connection.execute(TASK.update().where(TASK.c.id == task_id).values(**ended))
             shelf.forget(connection, task_id)
+            sites = connection.scalar(select(TASK.c.sites).where(TASK.c.id == task_id))
+            if sites is not None:
+                say_farewell(connection, task_id, json.loads(sites)["asked"])
 
         self.database.write(work)
 

@@ -148,6 +148,18 @@ def schema_of(body: Mapping[str, Any]) -> Schema:
         raise Mistake(where[:120], first["msg"].removeprefix("Value error, ")) from None
 
 
+def read_shown(body: Mapping[str, Any]) -> Schema:
+    """Read what `Schema.shown` told of another's data set: whose a row is stays there, under a name nobody asks for."""
+    shown = dict(body)
+    columns = shown.get("columns")
+    if shown.get("unit") == "person" and isinstance(columns, Mapping):
+        taken, name = {str(column).lower() for column in columns}, "key"
+        while name in taken:
+            name += "_"
+        shown["columns"] = {**columns, name: {"type": "string", "key": True}}
+    return schema_of(shown)
+
+
 def read_schema(path: Path) -> dict[str, Any]:
     """The object in a schema file: TOML, or JSON where its name says so."""
     try:
