@@ -1,0 +1,81 @@
+"""Every kind that institutions answer passes the same suite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thebes.tasks import registry
+from thebes.testing.site_kinds import CHECKS, SiteSample
+
+RNG = np.random.default_rng(11)
+
+SCHEMA: dict[str, Any] = {
+    "unit": "person",
+    "max_rows_per_unit": 2,
+    "columns": {
+        "patient": {"type": "string", "key": True},
+        "age": {"type": "float", "low": 18, "high": 90},
+        "weight": {"type": "float", "low": 30, "high": 200},
+        "visits": {"type": "integer", "low": -3, "high": 12},
+        "sex": {"type": "string", "values": ["female", "male"]},
+        "ill": {"type": "boolean"},
+    },
+}
+
+
+def rows(count: int) -> pd.DataFrame:
+    age = RNG.normal(50, 15, count)
+    return pd.DataFrame(
+        {
+            "patient": [f"p{place // 2}" for place in range(count)],
+            "age": age,
+            "weight": 50 + 0.4 * age + RNG.normal(0, 8, count),
+            "visits": RNG.integers(-3, 13, count),
+            "sex": RNG.choice(["female", "male"], count),
+            "ill": RNG.random(count) < 0.3,
+        }
+    )
+
+
+SITES = {site: rows(count) for site, count in (("aachen", 120), ("bonn", 80), ("cologne", 41))}
+
+
+def query(statistic: str, *, schema: dict[str, Any] | None = None, **more: Any) -> SiteSample:
+    budget = {} if more.get("privacy") == "none" else {"epsilon": 1.5}
+    document = {"type": "query", "dataset": "patients", "statistic": statistic, **budget, **more}
+    name = "-".join(str(part) for part in ("query", statistic, *more.values()))
+    return SiteSample(name, document, SITES, {**SCHEMA, **(schema or {})})
+
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "count": {"where": "age >= 40 AND sex = 'female'"},
+    "sum": {"column": "visits"},
+    "mean": {"column": "age", "by": ["sex", "ill"]},
+    "variance": {"column": "weight", "by": "sex"},
+    "histogram": {"column": "age", "bins": [30, 45.5, 60]},
+    "quantile": {"column": "age", "quantile": 0.25, "bins": 32},
+    "correlation": {"columns": ["age", "weight"]},
+}
+
+SAMPLES = [
+    *(query(statistic, **fields) for statistic, fields in QUESTIONS.items()),
+    *(query(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
+    query("count", by="sex", delta=0.1),
+    query("quantile", column="weight", quantile=0.5, delta=1e-5, bins=64),
+    query("mean", column="age", privacy="none", schema={"public": True}),
+    query("correlation", columns=["age", "visits"], privacy="none", schema={"public": True}),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
+def test_every_kind(check, sample) -> None:
+    check(sample)
+
+
+def test_every_kind_of_the_house_is_in_this_suite() -> None:
+    assert {sample.document["type"] for sample in SAMPLES} >= set(registry.site_types()) - {"train", "algorithm"}
