@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 from thebes.data.schema import Schema
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from thebes.data.engines.table import EngineTable
 
 
-def frame_table(schema: Schema, frame: pd.DataFrame) -> EngineTable:
-    """A table over a data frame that has every declared column: for simulation and tests."""
+def frame_table(schema: Schema, frame: Any) -> EngineTable:
+    """A table over a data frame of pandas (for simulation and tests) or of Spark, with every declared column."""
     from thebes.data.engines.frames import FrameEngine
     from thebes.data.engines.table import EngineTable
 
+    if type(frame).__module__.startswith("pyspark."):
+        from thebes.data.engines.spark import SparkEngine
+
+        return EngineTable(schema, SparkEngine(schema, frame))
     return EngineTable(schema, FrameEngine(schema, frame))
 
 
@@ -33,9 +35,15 @@ def table_of(
 ) -> EngineTable:
     """A table over a source where it lies. `folder` is the data set's own: relative paths start there, and what does
     not fit into `memory` is put below `scratch` (by default a folder in it) until the table is closed."""
+    from thebes.data.engines.table import EngineTable
+
+    if source.get("kind") == "spark":
+        from thebes.data.engines.spark import spark_engine
+
+        return EngineTable(schema, spark_engine(schema, source, folder=folder))
+
     from thebes.data.connectors.connector import open_connector
     from thebes.data.engines.duck import MEMORY, DuckEngine
-    from thebes.data.engines.table import EngineTable
 
     connector = open_connector(source, folder=folder)
     try:

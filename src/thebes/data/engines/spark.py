@@ -1,0 +1,177 @@
+"""Spark, where the rows have outgrown one machine: the same expressions, computed where Spark keeps the rows.
+
+What must stay true: sessions run in UTC; what Spark says of an error may show a row and is never repeated.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import narwhals.stable.v2 as nw
+import pandas as pd
+from pydantic import Field, model_validator
+
+from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
+from thebes.data.engines.duck import fitting
+from thebes.data.engines.engine import MARK
+from thebes.data.filter import ENDS, Filter
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Mistake
+
+_AT_ONCE = 500_000  # rows that come to this process together
+Found = TypeVar("Found")
+
+
+class SparkSource(Source):
+    """A `table` of Spark's catalogue, or files of a `format` at a `path` (an address such as s3a://... stays as it
+    is). `master` and `settings` are those of a session; without them the machine's own configuration decides."""
+
+    kind: Literal["spark"]
+    table: str | None = Field(default=None, min_length=1, max_length=400)
+    path: str | None = Field(default=None, min_length=1, max_length=4096)
+    format: Literal["parquet", "orc", "delta"] = "parquet"
+    master: str | None = Field(default=None, min_length=1, max_length=400)
+    settings: dict[str, str] = Field(default={}, max_length=100)
+
+    @model_validator(mode="after")
+    def _one(self) -> SparkSource:
+        if (self.table is None) is (self.path is None):
+            raise ValueError("has either a table or a path")
+        return self
+
+
+class SparkEngine:
+    """One Spark data frame. The session is whoever's it was before, and stays."""
+
+    def __init__(self, schema: Schema, frame: Any) -> None:
+        self._schema = schema
+        self._frame = frame
+        self._native = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        fitting(schema, {name: _held(kind) for name, kind in self._native.items()})
+        frame.sparkSession.conf.set("spark.sql.session.timeZone", "UTC")
+
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+        made = [f"{self._typed(name)} AS {_quoted(name)}" for name in columns]
+        frame = self._frame.selectExpr(*made)
+        numbers = [f"{self._number(name)} AS {_quoted(MARK + name)}" for name in numbered]
+        lazy: nw.LazyFrame[Any] = nw.from_native(frame.selectExpr("*", *numbers) if numbers else frame)
+        return lazy
+
+    def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of pandas' version
+            found: pd.DataFrame = _asked(lambda: frame.to_native().toPandas())
+        return found
+
+    def parts(self, rows: int) -> int:
+        return max(1, -(-rows // _AT_ONCE))
+
+    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptParts:
+        return KeptParts(self, list(frames))
+
+    def close(self) -> None:
+        """The session belongs to whoever made it."""
+
+    def _typed(self, name: str) -> str:
+        column, declared, native = _quoted(name), self._schema.columns[name].type, self._native[name]
+        holds = _held(native)
+        if declared == "integer":
+            if holds == "integer":
+                return f"CAST({column} AS BIGINT)"
+            number, (low, high) = f"CAST({column} AS DOUBLE)", ENDS
+            return (
+                f"CASE WHEN isnan({number}) THEN NULL WHEN {number} >= 9.223372036854775808E18D THEN {high}L "
+                f"WHEN {number} <= -9.223372036854775808E18D THEN {low + 1}L - 1L "
+                f"WHEN {number} <> rint({number}) THEN NULL ELSE CAST({number} AS BIGINT) END"
+            )
+        if declared == "float":
+            return f"CASE WHEN NOT isnan(CAST({column} AS DOUBLE)) THEN CAST({column} AS DOUBLE) END"
+        if declared == "boolean":
+            return column if holds == "boolean" else f"CASE {column} WHEN 0 THEN false WHEN 1 THEN true END"
+        if declared == "string":
+            return f"CAST({column} AS STRING)"
+        moment = f"try_cast({column} AS TIMESTAMP)" if holds == "string" else column
+        return f"CAST({moment} AS TIMESTAMP_NTZ)"
+
+    def _number(self, name: str) -> str:
+        column = self._schema.columns[name]
+        if column.type == "string" or column.key:
+            return f"CAST(conv(substr(md5(CAST({_quoted(name)} AS STRING)), 1, 15), 16, 10) AS BIGINT)"
+        if column.type == "timestamp":
+            return f"unix_micros(CAST({_quoted(name)} AS TIMESTAMP))"
+        return f"CAST({_quoted(name)} AS BIGINT)"
+
+
+class KeptParts:
+    """Sorted rows that stay where Spark has them; each part comes when it is read."""
+
+    def __init__(self, engine: SparkEngine, parts: list[nw.LazyFrame[Any]]) -> None:
+        self._engine = engine
+        self._parts = parts
+
+    def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
+        left = pd.DataFrame()
+        for part in self._parts:
+            found = self._engine.collected(part)
+            found = pd.concat([left, found], ignore_index=True) if len(left) else found
+            whole = len(found) - len(found) % rows
+            for start in range(0, whole, rows):
+                yield found.iloc[start : start + rows].reset_index(drop=True)
+            left = found.iloc[whole:]
+        if len(left):
+            yield left.reset_index(drop=True)
+
+    def close(self) -> None:
+        self._parts = []
+
+
+def spark_engine(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> SparkEngine:
+    """The engine of `{"kind": "spark", "path": ...}` or `{"kind": "spark", "table": ...}`."""
+    read = read_source(SparkSource, source)
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceUnavailable("source.kind: Spark is not installed; install thebes with its part 'spark'") from None
+    builder = SparkSession.builder.appName("thebes")
+    for name, value in {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", **read.settings}.items():
+        builder = builder.config(name, value)
+    builder = builder.master(read.master) if read.master is not None else builder
+
+    def opened() -> Any:
+        session = builder.getOrCreate()
+        if read.table is not None:
+            return session.table(read.table)
+        assert read.path is not None  # noqa: S101
+        path = read.path if "://" in read.path else str(path_of(read.path, folder))
+        return session.read.format(read.format).load(path)
+
+    return SparkEngine(schema, _asked(opened))
+
+
+def _asked(asked: Callable[[], Found]) -> Found:
+    try:
+        return asked()
+    except Mistake:
+        raise
+    except Exception as error:
+        raise SourceUnavailable(f"Spark could not read the rows: {type(error).__name__}") from None
+
+
+def _held(native: str) -> Held:
+    kind = native.split("(")[0]
+    if kind in ("tinyint", "smallint", "int", "bigint"):
+        return "integer"
+    if kind in ("float", "double", "decimal"):
+        return "float"
+    if kind in ("date", "timestamp", "timestamp_ntz"):
+        return "timestamp"
+    if kind in ("string", "varchar", "char"):
+        return "string"
+    return "boolean" if kind == "boolean" else "other"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
