@@ -7,13 +7,17 @@ All but scikit-learn's are read from the folder named by THEBES_DATA and are abs
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thebes.privacy.faults import Mistake
 
 Pair = tuple[float, float]
 DAY = 42  #: of a course: what is asked about OULAD is asked then
@@ -57,12 +61,12 @@ def diabetes() -> Dataset:
 
 def housing() -> Dataset | None:
     """20,640 Californian districts, 8 columns; target: median house value in 100,000 dollars. None where absent."""
-    path = data_folder() / "california_housing" / "cal_housing.csv.gz"
-    if not path.is_file():
+    held = opened("california_housing/cal_housing.csv.gz")
+    if held is None:
         return None
     import pandas as pd
 
-    raw = pd.read_csv(path)
+    raw = pd.read_csv(held, compression="gzip")
     columns = {
         "MedInc": raw["median_income"],
         "HouseAge": raw["housing_median_age"],
@@ -130,8 +134,8 @@ def made_up(name: str) -> People:
 def adult() -> People | None:
     """Census of 1994: 32,561 people to learn from, 16,281 to test on, 12 columns; does somebody earn over 50,000?
     None where absent."""
-    folder = data_folder() / "adult"
-    if not (folder / "adult.data.gz").is_file():
+    files = [opened(f"adult/adult.{part}.gz") for part in ("data", "test")]
+    if files[0] is None or files[1] is None:
         return None
     import pandas as pd
 
@@ -140,29 +144,29 @@ def adult() -> People | None:
         "gain", "loss", "hours", "country", "income",
     ]  # fmt: skip
 
-    def read(file: str, skip: int) -> dict[str, NDArray[Any]]:
-        table = pd.read_csv(folder / file, names=names, skiprows=skip, skipinitialspace=True)
+    def read(file: BytesIO, skip: int) -> dict[str, NDArray[Any]]:
+        table = pd.read_csv(file, names=names, skiprows=skip, skipinitialspace=True, compression="gzip")
         table["income"] = table["income"].str.rstrip(".")
         return {column: table[column].to_numpy() for column in _ADULT}
 
-    return People("adult", read("adult.data.gz", 0), read("adult.test.gz", 1), "income", _ADULT)
+    return People("adult", read(files[0], 0), read(files[1], 1), "income", _ADULT)
 
 
 def oulad() -> People | None:
     """Students of the Open University who were still registered on day 42 of their course: 18,917 registrations to
     learn from and 8,107 to test on; will somebody withdraw? What is known is what was known on day 42. None where
     absent."""
-    folder = data_folder() / "oulad"
-    if not (folder / "studentInfo.csv.gz").is_file():
+    parts = ("studentInfo", "studentRegistration", "studentAssessment", "assessments")
+    files = [file for part in parts if (file := opened(f"oulad/{part}.csv.gz")) is not None]
+    if len(files) < len(parts):
         return None
     import pandas as pd
 
+    info, registered, told, work = (pd.read_csv(file, compression="gzip") for file in files)
     key = ["code_module", "code_presentation", "id_student"]
-    whole = pd.read_csv(folder / "studentInfo.csv.gz").merge(pd.read_csv(folder / "studentRegistration.csv.gz"), on=key)
+    whole = info.merge(registered, on=key)
     whole = whole[~(whole["date_unregistration"] <= DAY)]
-    told = pd.read_csv(folder / "studentAssessment.csv.gz").merge(
-        pd.read_csv(folder / "assessments.csv.gz"), on="id_assessment"
-    )
+    told = told.merge(work, on="id_assessment")
     told = told[(told["date_submitted"] <= DAY) & (told["is_banked"] == 0)]
     sums = told.groupby(key)["score"].agg(["mean", "size"]).reset_index()
     whole = whole.merge(sums, on=key, how="left")
@@ -188,6 +192,18 @@ def oulad() -> People | None:
     return People("oulad", train, test, "withdrawn", _OULAD)
 
 
+def opened(name: str) -> BytesIO | None:
+    """A file of published data by its name below `data_folder`; None where it is absent. One with other bytes than
+    those that the experiments were written for is refused: numbers learned from it could not be compared."""
+    path = data_folder() / name
+    if not path.is_file():
+        return None
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != _SHA256[name]:
+        raise Mistake("THEBES_DATA", f"holds another {name} than the published one (its SHA-256 differs)")
+    return BytesIO(content)
+
+
 def data_folder() -> Path:
     """Where real data lie: THEBES_DATA, or shared/data beside the repository."""
     return Path(os.environ.get("THEBES_DATA") or Path(__file__).parents[4] / "shared" / "data")
@@ -204,6 +220,24 @@ def _numbered(bounds: dict[str, Pair], columns: tuple[str, ...], target: Pair | 
         numbered["y"] = target
     return numbered
 
+
+#: of every file that is read
+_SHA256 = {
+    "california_housing/cal_housing.csv.gz": "b2828a4e30b3d8eba3ffc9175a92327b57fc302812b75fbd84558d5ed94ba840",
+    "adult/adult.data.gz": "c7a2b4716a97f930123e0baf879188d701e798172631a654fc703d4b082907f3",
+    "adult/adult.test.gz": "8a2c1bffa6e7ce5abfa43881ae5e87c4311ebc2b3cd526c9c40a43f19f06f799",
+    "oulad/studentInfo.csv.gz": "e7fc5fa7a1bc406c03eba7bf27a465b04202620febd5d01c8ac8d1a4ec2f7137",
+    "oulad/studentRegistration.csv.gz": "82d78404bca0fe0a7c91b1e61f865989b9f5b9b13cb7bdf8c9721946edd677cd",
+    "oulad/studentAssessment.csv.gz": "311f2370fa02f3fcc59b6a51fd197ac0eb023374df21925d1f191b78efbc0126",
+    "oulad/assessments.csv.gz": "4ca296b0030d48baeaa0ac0db9dbceb0e438c4e85d5d4b63c618efb73a058f9d",
+    "bank/bank-full.csv.gz": "a33820520e31d26b498e31003e99eb0e477690b699a38eade375acf3b3004dcd",
+    "mnist/train-images-idx3-ubyte.gz": "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
+    "mnist/train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "mnist/t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "mnist/t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    "ham10000/HAM10000_metadata.csv.gz": "a8a078e34e68f5923572f5b24b1bb78ad3742cfbf365698e4d12dd7b54c17f2a",
+    "cifar10/cifar10_jpeg.tar.xz": "ee76cb8cad525e8c5a5117a66ca036869c0b804e0eedb496ff61535c824ad3bd",
+}
 
 _WINE: dict[str, Pair] = {
     "alcohol": (11.0, 15.0),

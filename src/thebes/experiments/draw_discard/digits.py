@@ -84,16 +84,13 @@ def _columns(images: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
 
 
 def _read() -> tuple[Any, Any, Any, Any, bool] | None:
-    folder = datasets.data_folder() / "mnist"
-    if not (folder / "train-images-idx3-ubyte.gz").is_file():
+    names = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
+    held = [datasets.opened(f"mnist/{name}") for name in names]
+    if any(file is None for file in held):
         return None
-
-    def read(name: str, skip: int) -> NDArray[np.uint8]:
-        return np.frombuffer(gzip.decompress((folder / name).read_bytes())[skip:], dtype=np.uint8)
-
-    images = (read(f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in ("train", "t10k"))
-    labels = (read(f"{part}-labels-idx1-ubyte.gz", 8).astype(np.int64) for part in ("train", "t10k"))
-    (train, test), (seen, answers) = images, labels
+    plain = [np.frombuffer(gzip.decompress(file.getvalue()), dtype=np.uint8) for file in held if file is not None]
+    train, test = (plain[place][16:].reshape(-1, 784) for place in (0, 2))
+    seen, answers = (plain[place][8:].astype(np.int64) for place in (1, 3))
     return train, seen, test, answers, False
 
 

@@ -1,0 +1,3 @@
+"""LEAP (2021): many institutions, one question; what it costs that data stay where they are."""
+
+PAPER = "LEAP"
