@@ -225,6 +225,21 @@ def test_a_rule_is_a_budget_of_all_its_requestors_together(home: Home) -> None:
     shut(office)
 
 
+def test_a_rule_adds_up_what_documents_say_however_the_block_counts(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site", epsilon=50, delta=1e-6, policy=ALLOW)
+    for life in range(2):
+        office = Office(home, "north")
+        for number in range(2 * life, 2 * life + 2):
+            told = office.answer(ask(relay(delta=1e-6, name="gaussian"), task=f"t{number}"))
+            assert told.get("code") == ("budget" if number == 3 else None)
+        shut(office)
+    written(home.policy, ALLOW.replace("= 3", "= 30") + "delta = 4e-6")
+    office = Office(home, "north")
+    codes = [office.answer(ask(relay(delta=1e-6, name="gaussian"), task=f"d{n}")).get("code") for n in range(2)]
+    assert codes == [None, "budget"]
+    shut(office)
+
+
 def test_what_was_spent_under_a_rule_counts_after_a_restart_and_however_the_file_is_edited(home: Home) -> None:
     written(home.policy, ALLOW)
     office = Office(home, "north")

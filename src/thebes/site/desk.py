@@ -328,7 +328,7 @@ class Desk:
             raise Declined(Code.DATASET, str(refused)) from None
         try:
             price = matter.price(dataset, block.filter)
-            return Charge(self._purse.reserve(request, dataset, price, rule), price, part)
+            return Charge(self._purse.reserve(request, matter.document, dataset, price, rule), price, part)
         except Refusal as refused:
             raise Declined(Code.BUDGET, str(refused)) from None
 

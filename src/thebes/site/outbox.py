@@ -55,6 +55,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What of a task its price and the rules are about."""
+
+    kind: str
+    noise: str
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What answered one part: to which ask, and the bytes, which are None once they are forgotten."""
 
@@ -99,11 +109,14 @@ class Outbox:
             rows = self._db.execute("SELECT task FROM request WHERE state != ? ORDER BY task", (CLOSED,)).fetchall()
         return [task for (task,) in rows]
 
-    def subjects(self) -> dict[str, tuple[str, str]]:
-        """(kind, noise) of every task, by the key of its claim."""
+    def subjects(self) -> dict[str, Subject]:
+        """What every task is about, by the key of its claim."""
+        amounts = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
         with self._lock:
-            rows = self._db.execute("SELECT task, kind, noise FROM request").fetchall()
-        return {_key(task): (kind, noise) for task, kind, noise in rows}
+            rows = self._db.execute(f"SELECT task, kind, noise, {amounts} FROM request").fetchall()  # noqa: S608
+        return {
+            _key(task): Subject(kind, noise, epsilon or 0.0, delta or 0.0) for task, kind, noise, epsilon, delta in rows
+        }
 
     def begin(self, request: Request) -> Request:
         """Write a task down; one that is known stays as it was first heard of."""

@@ -1,27 +1,29 @@
 """A site's ledger under its policy: what a data set's block still has, and what a rule still allows.
 
 What must stay true: a rule never pays out more than it says at a data set, whoever of its requestors asks and however
-the file is edited: what counts against it is everything that was ever claimed there and that it would cover today.
+the file is edited: what counts against it is everything that was ever claimed there and that it would cover today. A
+rule counts what documents say: their epsilons add up, and their deltas. The block counts in its own way beside it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
-from thebes.ledger.amounts import Steps, delta_steps
-from thebes.ledger.asked import after
+from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.states import ClaimState
+from thebes.privacy import exact
 from thebes.privacy.faults import Fault, Mistake, Refusal
-from thebes.privacy.losses import Loss
+from thebes.privacy.losses import Pure
 from thebes.site.dataset import DataSet
-from thebes.site.outbox import CLAIM, Outbox, Request
+from thebes.site.outbox import CLAIM, Outbox, Request, Subject
 from thebes.site.policy import ANY, Asked, Rule
 from thebes.site.pricing import Cost
+from thebes.tasks.sites import SiteDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +40,28 @@ class _Payer:
         return self.asked.requestor in rule.requestors or ANY in rule.requestors
 
 
-class _Held:
-    """What the claims on one block hold or have spent, and what those of one payer do together."""
+class _Sums:
+    """What the claims on one block count for, by payer."""
 
     def __init__(self) -> None:
-        self._claims: dict[int, tuple[_Payer, Steps]] = {}
-        self._sums: dict[_Payer, Counter[str]] = {}
+        self._claims: dict[int, tuple[_Payer, Budget]] = {}
+        self._sums: dict[_Payer, Budget] = {}
 
-    def set(self, claim: int, steps: Steps, payer: _Payer | None = None) -> None:
-        """What a claim holds from now on; `payer` is told the first time."""
-        who, before = self._claims.get(claim, (payer, {}))
+    def set(self, claim: int, counts: Budget, payer: _Payer | None = None) -> None:
+        """What a claim counts for from now on; `payer` is told the first time."""
+        who, before = self._claims.get(claim, (payer, NOTHING))
         if who is None:
             raise Fault("a claim is nobody's")
-        total = self._sums.setdefault(who, Counter())
-        total.subtract(before)
-        total.update(steps)
-        self._claims[claim] = (who, steps)
+        total = self._sums.get(who, NOTHING)
+        self._sums[who] = Budget(
+            total.epsilon - before.epsilon + counts.epsilon, total.delta - before.delta + counts.delta
+        )
+        self._claims[claim] = (who, counts)
 
-    def under(self, rule: Rule) -> Counter[str]:
+    def under(self, rule: Rule) -> Budget:
         """What counts against a rule."""
-        total: Counter[str] = Counter()
-        for payer, steps in self._sums.items():
-            if payer.counts(rule):
-                total.update(steps)
-        return total
+        found = [total for payer, total in self._sums.items() if payer.counts(rule)]
+        return Budget(Amount(sum(t.epsilon for t in found)), Amount(sum(t.delta for t in found)))
 
 
 class Purse:
@@ -70,35 +70,42 @@ class Purse:
     def __init__(self, ledger: Ledger, outbox: Outbox) -> None:
         self.ledger = ledger
         self._lock = threading.RLock()
-        self._held: dict[str, _Held] = {}  # by block
+        self._counted: dict[str, _Sums] = {}  # by block
         subjects = outbox.subjects()
         claims = {claim.id: claim for claim in ledger.claims()}
         for block in ledger.blocks():
             for number, steps in ledger.held(block.name).items():
-                payer = _payer(block.name, claims[number], subjects.get(claims[number].key or ""))
-                self._of(block.name).set(number, steps, payer)
+                claim = claims[number]
+                subject = subjects.get(claim.key or "")
+                self._of(block.name).set(
+                    number, _counts(claim, block, subject, steps), _payer(block.name, claim, subject)
+                )
 
     def block(self, dataset: DataSet) -> Block:
         """The data set's block."""
         return block_of(self.ledger, dataset)
 
-    def reserve(self, request: Request, dataset: DataSet, cost: Cost, rule: Rule) -> Claim:
+    def reserve(self, request: Request, document: SiteDocument, dataset: DataSet, cost: Cost, rule: Rule) -> Claim:
         """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim."""
         with self._lock:
             earlier = self.claim(request)
             if earlier is not None:
                 return earlier
             block = self.block(dataset)
-            price = self._allowed(rule, block, cost.whole)
-            claim = self.ledger.reserve(
-                [block.name],
-                loss=cost.whole,
-                purpose=f"{request.kind} {request.key}",
-                spender=request.requestor,
-                key=request.key,
-                unit=block.unit,
-                adjacency=block.adjacency,
-            )
+            price = Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
+            self._allow(rule, block, price)
+            try:
+                claim = self.ledger.reserve(
+                    [block.name],
+                    loss=cost.whole,
+                    purpose=f"{request.kind} {request.key}",
+                    spender=request.requestor,
+                    key=request.key,
+                    unit=block.unit,
+                    adjacency=block.adjacency,
+                )
+            except Mistake as unpriced:
+                raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
             asked = Asked(request.requestor, block.name, request.kind, request.noise)
             self._of(block.name).set(claim.id, price, _Payer(asked, known=True))
             return claim
@@ -122,51 +129,47 @@ class Purse:
             if claim is None or not claim.state.open:
                 return
             claim.release()
-            spent = after(claim.loss, claim.left)
-            if spent is not None:
-                block = self.ledger.block(request.dataset)
-                some = claim.state is not ClaimState.RELEASED
-                self._of(block.name).set(claim.id, FILTERS[block.filter].price(spent, block.meters) if some else {})
+            if claim.state is ClaimState.RELEASED:
+                self._of(request.dataset).set(claim.id, NOTHING)
+            elif isinstance(claim.loss, Pure) and isinstance(claim.left, Pure):
+                spent = Amount(claim.loss.epsilon - claim.left.epsilon)
+                self._of(request.dataset).set(claim.id, Budget(spent, Amount(0)))
 
     def left(self, rule: Rule, block: Block) -> Budget:
-        """What a rule still allows at a data set, as far as the data set itself has it."""
+        """The most that one more answer may cost under a rule, as far as the data set itself has it."""
         with self._lock:
             left = self._left(rule, block)
-        reading = FILTERS[block.filter].reading(left, _delta_steps(block))
-        return Budget(
-            min(reading.epsilon, block.remaining.epsilon),
-            min(reading.delta, block.remaining.delta),
-        )
+        return Budget(min(left.epsilon, block.remaining.epsilon), min(left.delta, block.remaining.delta))
 
-    def _allowed(self, rule: Rule, block: Block, loss: Loss) -> Steps:
-        counting = FILTERS[block.filter]
-        try:
-            price = counting.price(loss, block.meters)
-        except Mistake as unpriced:
-            raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
+    def _allow(self, rule: Rule, block: Block, price: Budget) -> None:
         left = self._left(rule, block)
-        if not counting.fits(price, left):
-            delta = _delta_steps(block)
-            raise BudgetExceeded(block.name, counting.reading(price, delta), counting.reading(left, delta), str(rule))
-        return price
+        beyond = rule.delta is not None and price.delta > left.delta
+        if price.epsilon > left.epsilon or beyond:
+            raise BudgetExceeded(block.name, price, left, str(rule))
 
-    def _left(self, rule: Rule, block: Block) -> dict[str, int]:
-        delta = block.budget.delta if rule.delta is None else rule.delta
-        allowed = FILTERS[block.filter].allowance(rule.epsilon, delta, block.meters)
-        held = self._of(block.name).under(rule)
-        return {place: allowed.get(place, 0) - held[place] for place in block.meters}
+    def _left(self, rule: Rule, block: Block) -> Budget:
+        """What of a rule is left; without a delta of its own the block alone says which deltas are too many."""
+        counted = self._of(block.name).under(rule)
+        delta = block.budget.delta if rule.delta is None else rule.delta - counted.delta
+        return Budget(Amount(max(Decimal(0), rule.epsilon - counted.epsilon)), Amount(max(Decimal(0), delta)))
 
-    def _of(self, block: str) -> _Held:
-        return self._held.setdefault(block, _Held())
+    def _of(self, block: str) -> _Sums:
+        return self._counted.setdefault(block, _Sums())
 
 
-def _payer(block: str, claim: Claim, subject: tuple[str, str] | None) -> _Payer:
-    kind, noise = subject or ("", "")
+def _payer(block: str, claim: Claim, subject: Subject | None) -> _Payer:
+    kind, noise = ("", "") if subject is None else (subject.kind, subject.noise)
     return _Payer(Asked(claim.spender, block, kind, noise), known=subject is not None)
 
 
-def _delta_steps(block: Block) -> int:
-    return delta_steps(block.budget.delta)
+def _counts(claim: Claim, block: Block, subject: Subject | None, steps: Steps) -> Budget:
+    """What a claim from before counts for: what it holds or has spent where that is an epsilon; else what its document
+    said, whole; and where nobody remembers that, what the block reads off its own count."""
+    if isinstance(claim.loss, Pure):
+        return Budget.of_steps(steps.get("epsilon", 0), 0)
+    if subject is not None:
+        return Budget(Amount(str(subject.epsilon)), Amount(str(subject.delta)))
+    return FILTERS[block.filter].reading(steps, delta_steps(block.budget.delta))
 
 
 def block_of(ledger: Ledger, dataset: DataSet) -> Block:
