@@ -67,7 +67,7 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     assert running.returncode == 0, err
     body = json.loads(out)
     assert set(body) >= {"tasks", "urls", "seconds"}
-    assert {task["type"] for task in body["tasks"]} == set(registry.people_types())
+    assert {task["type"] for task in body["tasks"]} == {*registry.people_types(), "query", "train"}
     for task in body["tasks"]:
         assert set(task) >= {"type", "name", "true", "value", "interval", "epsilon", "seconds", "ok"}
         assert task["ok"] is True
@@ -79,11 +79,13 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     names = [task["name"] for task in body["tasks"]]
     assert len(set(names)) == len(names)
     assert {"median age", "share of men", "gender from sites", "share of women, tokens"} <= set(names)
-    assert set(body["urls"]) == {"coordinator", "person"}
+    refused = next(task for task in body["tasks"] if task["name"] == "glucose, not harbour")
+    assert "policy" in refused["missing"]["harbour"]
+    assert set(body["urls"]) == {"coordinator", "person", "site north", "site south", "site harbour"}
     assert body["seconds"] >= sum(task["seconds"] for task in body["tasks"])
     assert "releas" in err  # the table, beside the JSON
     assert all(f"{name}: ok, " in err for name in names)  # told while it went on: there was no terminal
-    assert "people have come in, " in err
+    assert "people have come in and 3 sites are linked, " in err
     assert not any(url in err for url in body["urls"].values())  # nobody answers there any more
     nothing_is_left(place)
 

@@ -349,3 +349,24 @@ def test_a_host_that_is_not_this_machines_is_not_blamed_on_the_port(thebes, host
     status, out, err = thebes("coordinator", "--home", "server", "--host", host, "--port", "0")
     assert (status, out) == (2, "")
     assert err == f"thebes: --host: {host} is not an address of this machine\n"
+
+
+def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
+    """Every scene through the same halves of the kinds, over the same patients, without processes."""
+    import pandas as pd
+
+    import thebes
+    from thebes.apps.site_scenes import site_scenes
+    from thebes.simulation.patients import NAMES, SCHEMA, hospital
+
+    names = NAMES[:3]
+    frames = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(names)}
+    patients = {column: pd.concat(frames.values())[column].to_numpy() for column in frames["north"].columns}
+    made = site_scenes(names[:2], names[2])
+    assert {scene.document["type"] for scene in made} == {"query", "train"}
+    assert [scene.missing for scene in made if scene.missing] == [("harbour",)]
+    for scene in made:
+        asked = {**scene.document, "sites": "all"}
+        verdict = scene.judge(thebes.simulate(asked, frames, schema=SCHEMA, seed=1), patients)
+        assert verdict.ok, scene.name
+    assert all(not scene.missing for scene in site_scenes(names[:1], None))

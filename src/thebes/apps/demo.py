@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from thebes.apps.scenes import Scene
+    from thebes.apps.scenes import Scene, Verdict
+    from thebes.apps.site_scenes import SiteScene
     from thebes.apps.stage import Stage
 
 COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
@@ -33,11 +34,12 @@ COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
 
 def demo(
     people: int = typer.Option(300, min=50, max=2000, help="How many people to make up."),
+    sites: int = typer.Option(3, min=0, max=10, help="How many hospitals with made-up patients; 0 for none."),
     seed: int = typer.Option(7, min=0, help="Which people to make up; chance in the answers stays real."),
     exit: bool = typer.Option(False, "--exit", help="End when done; status 0 only if every part worked."),
     json: str | None = output.json_option(),
 ) -> None:
-    """Run the whole system on this machine with made-up people: every kind of task, beside the truth.
+    """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
 
     Example: thebes demo --people 300 --exit
     """
@@ -58,9 +60,10 @@ def demo(
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "torch")  # which PyTorch makes when it is first used
             progress = stack.enter_context(_progress())
             with _told(progress, "people come in", people) as told:
-                stage = stack.enter_context(Stage(folder, people=people, seed=seed, told=told))
+                stage = stack.enter_context(Stage(folder, people=people, sites=sites, seed=seed, told=told))
             if progress is None:
-                _tell_step(f"{people} people have come in", time.perf_counter() - started)
+                joined = f" and {sites} sites are linked" if sites else ""
+                _tell_step(f"{people} people have come in{joined}", time.perf_counter() - started)
             for scene in scenes(people):
                 if scene.document["type"] == "gradient" and find_spec("torch") is None:
                     typer.echo(f"thebes: {scene.name}: left out, it needs pip install 'thebes[torch]'", err=True)
@@ -68,11 +71,15 @@ def demo(
                 rows.append(_play(stage, scene, progress))
                 if progress is None:
                     _tell_step(f"{scene.name}: {'ok' if rows[-1]['ok'] else 'FAILED'}", rows[-1]["seconds"])
+            for asked in _asked_of(stage):
+                rows.append(_ask_sites(stage, asked, progress))
+                if progress is None:
+                    _tell_step(f"{asked.name}: {'ok' if rows[-1]['ok'] else 'FAILED'}", rows[-1]["seconds"])
             for scene in [] if exit else waiting(people):
                 _play(stage, scene, progress, leave=1)
             if progress is not None:
                 progress.stop()
-            show(rows, people, console)
+            show(rows, people, sites, console)
             if not exit:
                 _tell_addresses(stage, console)
             if json is not None:
@@ -91,12 +98,13 @@ def demo(
         raise typer.Exit(1)
 
 
-def show(rows: list[dict[str, Any]], people: int, console: Console) -> None:
+def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) -> None:
     """The answers beside the truth, within eighty columns."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=f"{people} made-up people", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    title = f"{people} made-up people" + (f", {sites} hospitals" if sites else "")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
     for heading in COLUMNS:
         justify: Any = "right" if heading in ("true", "released", "epsilon", "s") else "left"
         table.add_column(heading, no_wrap=True, justify=justify)
@@ -104,9 +112,9 @@ def show(rows: list[dict[str, Any]], people: int, console: Console) -> None:
         bar = row["interval"]
         table.add_row(
             row["name"],
-            "-" if row["true"] is None else f"{row['true']:.3g}",
-            "-" if row["value"] is None else f"{row['value']:.3g}",
-            row.get("metric", "-") if bar is None else f"{bar['low']:.3g} to {bar['high']:.3g}",
+            "-" if row["true"] is None else f"{row['true']:.4g}",
+            "-" if row["value"] is None else f"{row['value']:.4g}",
+            row.get("metric", "-") if bar is None else f"{bar['low']:.4g} to {bar['high']:.4g}",
             f"{row['epsilon']:g}",
             f"{row['seconds']:.1f}",
             "ok" if row["ok"] else "FAILED",
@@ -126,20 +134,56 @@ def _tell_addresses(stage: Stage, console: Console) -> None:
     console.print(
         f"\nthe coordinator: {stage.urls['coordinator']}\n"
         f"one person's machine: {stage.urls['person']}\n"
-        f"a requestor's token: {stage.token_file}\n\n"
+        + "".join(f"the {name}: {url}\n" for name, url in stage.urls.items() if name.startswith("site "))
+        + f"a requestor's token: {stage.token_file}\n\n"
         "A task waits for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int = 0) -> dict[str, Any]:
-    """One scene from document to verdict. With `leave`, so many answers are left for somebody else to give."""
-    started = time.perf_counter()
+def _asked_of(stage: Stage) -> list[SiteScene]:
+    """What the hospitals are asked, if there are any."""
+    from thebes.apps.site_scenes import site_scenes
+
+    hospitals = stage.hospitals
+    return [] if hospitals is None else site_scenes(hospitals.lenient, hospitals.strict)
+
+
+def _row(scene: Scene | SiteScene) -> dict[str, Any]:
+    """What is told of a scene before it was played."""
     row: dict[str, Any] = {"type": scene.document["type"], "name": scene.name, "true": None, "value": None}
     row |= {"interval": None, "epsilon": scene.document["epsilon"], "ok": False}
-    if scene.metric is not None:
-        row["metric"] = scene.metric
+    return row if scene.metric is None else {**row, "metric": scene.metric}
+
+
+def _judged(row: dict[str, Any], verdict: Verdict) -> None:
+    row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval, "ok": verdict.ok}
+    if verdict.answer is not None:
+        row["answer"] = verdict.answer
+
+
+def _ask_sites(stage: Stage, scene: SiteScene, progress: Progress | None) -> dict[str, Any]:
+    """One scene of institutions from document to verdict. It works only if the release names who is missing."""
+    started, row = time.perf_counter(), _row(scene)
+    try:
+        with _told(progress, scene.name, scene.document.get("rounds", 1)) as told:
+            release = stage.ask_sites(scene.document, told)
+        covered = release.extra["coverage"]
+        assert stage.hospitals is not None  # noqa: S101
+        _judged(row, scene.judge(release, stage.hospitals.patients(covered["answered"])))
+        row |= {"ok": row["ok"] and set(covered["missing"]) == set(scene.missing), "missing": covered["missing"]}
+        if scene.missing:
+            row["answer"] = "; ".join(f"without {site}: {why}" for site, why in covered["missing"].items())
+    except ThebesError as error:
+        stage.check()
+        typer.echo(f"thebes: {scene.name}: {error}", err=True)
+    return {**row, "seconds": time.perf_counter() - started}
+
+
+def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int = 0) -> dict[str, Any]:
+    """One scene from document to verdict. With `leave`, so many answers are left for somebody else to give."""
+    started, row = time.perf_counter(), _row(scene)
     count = scene.document["min_count"]
     try:
         with _told(progress, scene.name, count) as told:
@@ -148,9 +192,7 @@ def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int =
                 return row
             release, contributors = stage.run(scene.document, told)
         verdict = scene.judge(release, stage.rows(scene.document, contributors), stage.rows(scene.document))
-        row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval, "ok": verdict.ok}
-        if verdict.answer is not None:
-            row["answer"] = verdict.answer
+        _judged(row, verdict)
     except ThebesError as error:
         stage.check()
         if isinstance(error, Fault) and leave:

@@ -305,7 +305,7 @@ def _mean(rows: Rows) -> float:
     return float(_column(rows).mean())
 
 
-def _beside(true: float, value: float, bar: Mapping[str, Any], answer: str | None = None) -> Verdict:
+def beside(true: float, value: float, bar: Mapping[str, Any], answer: str | None = None) -> Verdict:
     """Whether the truth lies in reach of the error bar."""
     middle, half = (bar["high"] + bar["low"]) / 2, (bar["high"] - bar["low"]) / 2
     return Verdict(true, value, abs(true - middle) <= WIDENED * half, dict(bar), answer)
@@ -313,7 +313,7 @@ def _beside(true: float, value: float, bar: Mapping[str, Any], answer: str | Non
 
 def _number(truth: Callable[[Rows], float]) -> Callable[[Release, Rows, Rows], Verdict]:
     def judge(release: Release, mine: Rows, everybody: Rows) -> Verdict:
-        return _beside(truth(mine), float(release.value), release.as_json()["interval"])
+        return beside(truth(mine), float(release.value), release.as_json()["interval"])
 
     return judge
 
@@ -327,7 +327,7 @@ def _most_frequent(release: Release, mine: Rows, everybody: Rows) -> Verdict:
     first = max(told, key=lambda site: told[site])
     ends = release.as_json()["interval"]
     bar = {"level": ends["level"], "low": ends["low"][first], "high": ends["high"][first]}
-    return _beside(float(counts.most_common(1)[0][1]), float(told[first]), bar, answer=first)
+    return beside(float(counts.most_common(1)[0][1]), float(told[first]), bar, answer=first)
 
 
 def _mean_of(column: str) -> Callable[[Release, Rows, Rows], Verdict]:
@@ -340,7 +340,7 @@ def _mean_of(column: str) -> Callable[[Release, Rows, Rows], Verdict]:
         )
         true = float(np.clip(_column(mine, column), low, high).mean())
         value, bar = release.mean(column)  # type: ignore[attr-defined]
-        return _beside(true, value, bar.as_json())
+        return beside(true, value, bar.as_json())
 
     return judge
 
@@ -353,7 +353,7 @@ def _share_of(column: str, value: str) -> Callable[[Release, Rows, Rows], Verdic
         ends = release.frequency_interval(column).as_json()  # type: ignore[attr-defined]
         place = list(shares).index(value)
         bar = {"level": ends["level"], "low": ends["low"][place], "high": ends["high"][place]}
-        return _beside(float(np.mean(_column(mine, column) == value)), shares[value], bar)
+        return beside(float(np.mean(_column(mine, column) == value)), shares[value], bar)
 
     return judge
 

@@ -1,4 +1,5 @@
-"""A whole deployment on one machine: a coordinator's process, one person's, a crowd of people, and a requestor."""
+"""A whole deployment on one machine: a coordinator's process, one person's, a crowd of people, some hospitals, and a
+requestor."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import httpx
 import numpy as np
 
 from thebes.apps.crowd import ALLOWANCE, Crowd
+from thebes.apps.hospitals import Hospitals
 from thebes.apps.processes import Process
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.database import Database
@@ -20,6 +22,7 @@ from thebes.coordinator.groups import Groups
 from thebes.coordinator.home import Home
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Fault, ThebesError
+from thebes.requestor.institutions import round_of
 from thebes.requestor.server import connect
 from thebes.simulation import population
 from thebes.simulation.example import give
@@ -41,10 +44,11 @@ Told = Callable[[int], None]
 class Stage:
     """Everything runs while the `with` block lasts. The last of `people` has a process of their own."""
 
-    def __init__(self, folder: Path, *, people: int, seed: int, told: Told) -> None:
+    def __init__(self, folder: Path, *, people: int, sites: int = 0, seed: int, told: Told) -> None:
         self._folder, self._people, self._seed, self._told = folder, people, seed, told
         self._everybody = population(people, seed)
         self._tables = people_of(self._everybody.columns)
+        self.hospitals = Hospitals(folder, sites, seed) if sites else None
         self._processes: list[Process] = []
         self._stack = ExitStack()
         self.urls: dict[str, str] = {}
@@ -91,6 +95,17 @@ class Stage:
                 contributors += self._answered(handle.task_id, 1, told, group)
         return handle.wait(timeout=RELEASE_SECONDS), contributors
 
+    def ask_sites(self, document: Mapping[str, Any], told: Told) -> Release:
+        """Submit a document that sites answer, and wait; `told` hears of the phases that are over."""
+        handle = self._requestor.submit(document)
+        self._known.add(handle.task_id)
+
+        def look(body: Mapping[str, Any]) -> None:
+            self.check()
+            told(round_of(handle.client.training(handle.task_id)).number)
+
+        return handle.wait(timeout=RELEASE_SECONDS, progress=look)
+
     def put_up(self, document: Mapping[str, Any], answers: int, told: Told) -> None:
         """Submit a document and let so many people answer, who are too few to close it; the crowd leaves it so."""
         handle = self._requestor.submit(document)
@@ -104,7 +119,7 @@ class Stage:
             self.check()
             for task in self._tasks():
                 task_id, wanted = str(task["task_id"]), task.get("min_count")
-                if task_id not in self._known:
+                if task_id not in self._known and "dataset" not in task["document"]:  # else sites answer it
                     self._known.add(task_id)
                     count, group = int(wanted or self._people), task["document"].get("group")
                     self._crowd.answer(task_id, count, lambda done: None, group=group, leave=self._left)
@@ -154,8 +169,10 @@ class Stage:
 
     def _open(self) -> None:
         home = self._folder / "coordinator"
-        coordinator = self._start("coordinator", "--home", str(home), "--port", "0")
-        self.urls["coordinator"] = str(coordinator.ready()["url"])
+        linked = () if self.hospitals is None else ("--site-port", "0")
+        coordinator = self._start("coordinator", "--home", str(home), "--port", "0", *linked)
+        facts = coordinator.ready()
+        self.urls["coordinator"] = str(facts["url"])
         own = self._folder / "person"
         address = ("--home", str(own), "--coordinator", self.urls["coordinator"], "--port", "0", "--no-delay")
         one = self._start("person", *address)
@@ -163,6 +180,8 @@ class Stage:
         self._crowd = Crowd(self.urls["coordinator"], self._folder, started=self._processes.append, **crowd)
         self._requestor = connect(self.urls["coordinator"], token=self.token_file.read_text().strip())
         self._stack.callback(self._requestor.close)
+        if self.hospitals is not None:
+            self.hospitals.start(home, str(facts["site_url"]), self._start)
         for app, tables in DECLARATIONS.items():
             self._requestor.client.publish_schema(app, tables)
         ready = one.ready()
@@ -171,11 +190,14 @@ class Stage:
         give(self._one, self._everybody[-1])
         self._one.allow(ALLOWANCE)
         self._crowd.open(self._told)
+        if self.hospitals is not None:
+            self.urls |= self.hospitals.ready(self._requestor)
         self._known: set[str] = set()
         self._left: list[str] = []
 
-    def _start(self, name: str, *arguments: str) -> Process:
-        process = Process(name, "thebes.apps.command", name, *arguments, log=self._folder / f"{name}.log")
+    def _start(self, command: str, *arguments: str, called: str | None = None) -> Process:
+        name = called or command
+        process = Process(name, "thebes.apps.command", command, *arguments, log=self._folder / f"{name}.log")
         self._processes.append(process)
         return process
 
