@@ -273,7 +273,7 @@ def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
         for s in scenes(300)
     ]
     page = io.StringIO()
-    show(rows, 300, Console(file=page, width=80))
+    show(rows, 300, 3, Console(file=page, width=80))
     table = page.getvalue()
     assert "…" not in table
     assert all(len(line) <= 80 for line in table.splitlines())
