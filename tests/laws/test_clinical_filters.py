@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,8 +101,9 @@ def redcap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         entry.values["age"], entry.values["sex"] = entry.values["sex"], entry.values["age"]
     project = Project(VARIABLES, visits, events=("baseline_arm_1", "visit_arm_1"), missing=("UNK",))
     with RedcapServer(project) as server:
-        os.environ["THEBES_TEST_TOKEN"] = server.token
-        source = {"kind": "redcap", "url": server.url, "token_env": "THEBES_TEST_TOKEN", "page": 50}
+        (folder / "token").write_text(server.token)
+        (folder / "token").chmod(0o600)
+        source = {"kind": "redcap", "url": server.url, "token_file": "token", "page": 50}
         rows = [{k: "" if v == "UNK" else str(v) for k, v in entry.values.items()} for entry in visits]
         yield Pair(table_of(SCHEMA, source, folder=folder), written(rows, SCHEMA, folder))
 
@@ -138,12 +138,13 @@ def openspecimen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         rows.append(row)
     bank = Bank({"Specimen.id": "INTEGER"} | {f"Specimen.{name}": kind for name, kind in kinds.items()}, rows)
     with OpenSpecimenServer(bank) as server:
-        os.environ["THEBES_TEST_PASSWORD"] = server.password
+        (folder / "password").write_text(server.password)
+        (folder / "password").chmod(0o600)
         source = {
             "kind": "openspecimen",
             "url": server.url,
             "user": "reader",
-            "password_env": "THEBES_TEST_PASSWORD",
+            "password_file": "password",
             "row": "Specimen.id",
             "columns": {name: f"Specimen.{name}" for name in kinds},
             "page": 50,
