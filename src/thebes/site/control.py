@@ -13,7 +13,7 @@ _MOST_DESCRIPTORS = 4
 
 def tell(end: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
     """One line, with descriptors that the other process gets copies of."""
-    line = json.dumps(dict(message)).encode() + b"\n"
+    line = json.dumps([dict(message), len(descriptors)]).encode() + b"\n"
     sent = socket.send_fds(end, [line], list(descriptors)) if descriptors else end.send(line)
     end.sendall(line[sent:])
 
@@ -27,7 +27,7 @@ class Ear:
         self._descriptors: list[int] = []
 
     def listen(self) -> list[tuple[dict[str, Any], list[int]]] | None:
-        """What has come, each line with the descriptors that were sent with it or before it; None at the end."""
+        """What has come, each line with the descriptors that were sent with it; None at the end."""
         block, descriptors, _, _ = socket.recv_fds(self._end, _MOST_BYTES, _MOST_DESCRIPTORS)
         if not block:
             return None
@@ -36,6 +36,7 @@ class Ear:
         *lines, self._text = self._text.split(b"\n")
         heard = []
         for line in lines:
-            heard.append((dict(json.loads(line)), self._descriptors))
-            self._descriptors = []
+            message, count = json.loads(line)
+            heard.append((dict(message), self._descriptors[:count]))
+            del self._descriptors[:count]
         return heard

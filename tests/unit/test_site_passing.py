@@ -1,0 +1,270 @@
+"""The process that talks and the one that has the rows: what is passed on, and what is said while nobody is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.confinement import landlock
+from thebes.site import certificate
+from thebes.site.algorithm import Lanes, Office, serve
+from thebes.site.control import Ear, tell
+from thebes.site.passing import Algorithm
+from thebes.site.starting import PIPE, algorithm_command, algorithm_environment, connector_environment
+from thebes.testing.siting import ask, site_home
+from thebes.wire.link import BlockingPipe, glance, read_envelope, write_envelope
+from thebes.wire.refusals import Malformed, Unreachable
+
+COUNT = {"type": "query", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+
+
+class Heard:
+    """What was said to the coordinator."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, dict[str, Any]] = {}
+        self.came = asyncio.Event()
+
+    async def __call__(self, name: str, body: bytes) -> None:
+        self.all[name] = read_envelope(body)
+        self.came.set()
+
+    async def wait(self, name: str) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            while name not in self.all:
+                self.came.clear()
+                await self.came.wait()
+        return self.all[name]
+
+
+async def passed(algorithm: Algorithm, message: dict[str, Any]) -> None:
+    body = write_envelope(message)
+    await algorithm.pass_on(glance(body), body)
+
+
+def test_while_nobody_is_there_every_ask_is_answered_down_and_others_go_on() -> None:
+    async def story() -> None:
+        heard = Heard()
+        algorithm = Algorithm(heard)
+        await passed(algorithm, ask(COUNT, task="t1"))
+        told = await heard.wait("m-t1-0")
+        assert (told["kind"], told["code"], told["task"], told["part"]) == ("refusal", "down", "t1", "phase-0")
+        with pytest.raises(Unreachable):
+            await algorithm.ask("requests")
+        mine, theirs = socket.socketpair()
+        await algorithm.meet(mine)
+        assert algorithm.up
+        await passed(algorithm, ask(COUNT, task="t2"))
+        waiting = asyncio.create_task(algorithm.ask("requests"))
+        await asyncio.sleep(0.05)
+        theirs.close()  # killed in the middle
+        assert (await heard.wait("m-t2-0"))["code"] == "down"
+        with pytest.raises(Unreachable):
+            await waiting
+        assert not algorithm.up
+
+    asyncio.run(story())
+
+
+def test_an_answer_reaches_whoever_asked_and_nobody_else(tmp_path: Path) -> None:
+    office = Office(site_home(tmp_path / "site"), "north")
+
+    async def story() -> None:
+        heard = Heard()
+        algorithm = Algorithm(heard)
+        mine, theirs = socket.socketpair()
+        threading.Thread(target=serve, args=(office, BlockingPipe(theirs)), daemon=True).start()
+        await algorithm.meet(mine)
+        await passed(algorithm, ask(COUNT))
+        assert (await heard.wait("m-t1-0"))["kind"] == "contribution"
+        assert (await algorithm.ask("requests"))[0]["task"] == "t1"
+        assert list(heard.all) == ["m-t1-0"]
+        with pytest.raises(Malformed):
+            await passed(algorithm, {**ask(COUNT), "id": "own-1"})
+        await passed(algorithm, ask(COUNT, task="t2"))
+        algorithm.forget()  # the link broke: the answer is on disk, and nobody is told
+        await algorithm.ask("requests")
+        assert "m-t2-0" not in heard.all
+        await passed(algorithm, ask(COUNT, task="t2"))
+        assert (await heard.wait("m-t2-0"))["kind"] == "contribution"
+        await algorithm.close()
+
+    asyncio.run(story())
+    assert office.ledger.block("patients").meters["epsilon"].spent == 10**12
+
+
+def test_one_ask_at_a_time_for_each_data_set_and_too_many_are_refused() -> None:
+    lanes, go, done = Lanes(), threading.Event(), []
+    for number in range(40):
+        taken = lanes.put("a", lambda n=number: (go.wait(10), done.append(n)), 10)  # type: ignore[misc]
+        if not taken:
+            break
+    assert number > 30
+    other = threading.Event()
+    assert lanes.put("b", other.set, 10)
+    assert other.wait(10)
+    assert not lanes.put("b", lambda: None, 2**31)
+    assert lanes.put("a", lambda: done.append(99), 0, bounded=False)
+    last = threading.Event()
+    go.set()
+    lanes.put("a", last.set, 0, bounded=False)
+    assert last.wait(10)
+    assert done == sorted(done)
+
+
+def test_a_data_set_that_is_not_declared_gets_no_lane_of_its_own(tmp_path: Path) -> None:
+    office = Office(site_home(tmp_path / "site"), "north")
+    lanes = {office.lane(ask({**COUNT, "dataset": name})) for name in ("patients", "x1", "x2", "../x", 7, None)}
+    assert lanes == {"patients", ""}
+
+
+def test_the_process_with_the_rows_answers_over_its_pipe_and_ends_with_it(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site")
+    mine, theirs = socket.socketpair()
+    command, given = algorithm_command(home.folder, "north"), algorithm_environment(theirs.fileno())
+    process = subprocess.Popen(command, env=given, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, cwd="/")
+    theirs.close()
+    pipe = BlockingPipe(mine)
+    pipe.send({"kind": "describe", "id": "1"})
+    told = pipe.receive()
+    assert told is not None
+    assert list(told["datasets"]) == ["patients"]
+    pipe.send(ask(COUNT))
+    assert pipe.receive()["kind"] == "contribution"  # type: ignore[index]
+    pipe.close()
+    assert process.wait(20) == 0
+
+
+def test_the_process_with_the_rows_needs_a_pipe(tmp_path: Path) -> None:
+    given = {name: value for name, value in os.environ.items() if name != PIPE}
+    ended = subprocess.run(algorithm_command(tmp_path, "x"), env=given, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "thebes site" in ended.stderr
+
+
+def test_the_process_that_talks_is_given_no_password_and_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATIENTS_PASSWORD", "secret")
+    monkeypatch.setenv("THEBES_HOME", "/srv/site")
+    given = connector_environment(7)
+    assert "secret" not in str(given)
+    assert "/srv/site" not in str(given)
+
+
+def test_descriptors_travel_with_the_lines_they_were_sent_with(tmp_path: Path) -> None:
+    one, other = socket.socketpair()
+    ear = Ear(other)
+    files = [os.open(tmp_path, os.O_RDONLY) for _ in range(3)]
+    tell(one, {"first": 1}, files[:2])
+    assert [(m, len(d)) for m, d in ear.listen() or []] == [({"first": 1}, 2)]
+    tell(one, {"second": 2})
+    tell(one, {"third": 3}, files[2:])
+    heard: list[tuple[dict[str, Any], int]] = []
+    while len(heard) < 2:
+        heard += [(m, len(d)) for m, d in ear.listen() or []]
+    assert heard == [({"second": 2}, 0), ({"third": 3}, 1)]
+    one.close()
+    assert ear.listen() is None
+
+
+REACHER = """
+import os, socket, sys
+from thebes.site.connector import confine
+folder = os.open(sys.argv[1] + "/link", os.O_RDONLY | os.O_DIRECTORY)
+print(confine(folder))
+def tried(what, work):
+    try:
+        work()
+        print(what, "reached")
+    except OSError as error:
+        print(what, error.errno)
+tried("policy", lambda: open(sys.argv[1] + "/policy.toml").read())
+tried("rows", lambda: open(sys.argv[1] + "/patients.csv").read())
+tried("datasets", lambda: os.listdir(sys.argv[1] + "/datasets"))
+tried("up", lambda: os.open("../policy.toml", os.O_RDONLY, dir_fd=folder))
+tried("write", lambda: open(sys.argv[1] + "/link/new", "w"))
+tried("parent", lambda: open(f"/proc/{os.getppid()}/environ").read())
+tried("signal", lambda: os.kill(os.getppid(), 0))
+tried("link", lambda: os.open("site.pem", os.O_RDONLY, dir_fd=folder))
+tried("hosts", lambda: open("/etc/hosts").read())
+import grpc, uvicorn, fastapi, numpy, thebes.site.dialing, thebes.site.rest
+print("imported")
+"""
+
+
+@pytest.mark.skipif(landlock.version() == 0, reason="this system has no Landlock")
+def test_the_process_that_talks_cannot_open_anything_of_the_home_but_its_certificate(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site")
+    home.link.mkdir()
+    (home.link / "site.pem").write_text("certificate")
+    script = tmp_path / "reacher.py"
+    script.write_text(REACHER)
+    command = [sys.executable, "-P", "-c", REACHER, str(home.folder)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
+    assert told.returncode == 0, told.stderr
+    lines = told.stdout.splitlines()
+    assert lines[0] == "True"
+    said = dict(line.rsplit(" ", 1) for line in lines[1:-1])
+    denied = {name: said.pop(name) for name in ("policy", "rows", "datasets", "up", "write", "parent")}
+    assert set(denied.values()) == {"13"}
+    if landlock.version() >= 6:
+        assert said.pop("signal") == "1"
+    else:
+        said.pop("signal")
+    assert said == {"link": "reached", "hosts": "reached"}
+    assert lines[-1] == "imported"
+
+
+def test_without_landlock_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    assert landlock.restrict(["/"]) is False
+
+
+# --- the certificate ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Path:
+    from thebes.coordinator.authority import Authority
+    from thebes.coordinator.clock import SystemClock
+
+    Authority(tmp_path / "coordinator", SystemClock()).issue("north", tmp_path / "site")
+    return tmp_path / "site" / "link"
+
+
+def read(link: Path, **more: Any) -> certificate.Identity:
+    folder = os.open(link, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return certificate.read(folder, **more)
+    finally:
+        os.close(folder)
+
+
+def test_a_certificate_names_its_site(link: Path) -> None:
+    assert read(link).name == "north"
+
+
+def test_a_certificate_that_cannot_be_used_says_what_to_do(link: Path) -> None:
+    from datetime import UTC, datetime
+
+    from thebes.privacy.faults import Refusal
+
+    with pytest.raises(Refusal, match=r"ended on .*thebes ca issue north"):
+        read(link, now=datetime(2100, 1, 1, tzinfo=UTC))
+    (link / "site.key").chmod(0o644)
+    with pytest.raises(Refusal, match="read by others"):
+        read(link)
+    (link / "site.pem").write_text("nonsense")
+    (link / "site.key").chmod(0o600)
+    with pytest.raises(Refusal, match="not a site's certificate"):
+        read(link)
+    (link / "site.pem").unlink()
+    with pytest.raises(Refusal, match="thebes ca issue"):
+        read(link)
