@@ -169,6 +169,11 @@ class Authority:
             found[each.site] = found.get(each.site, False) or each.fault(now) is None
         return found
 
+    def ends(self, site: str) -> datetime | None:
+        """When the last of a site's certificates that were not revoked ends; None where it has none."""
+        own = [each.ends for each in self.certificates().values() if each.site == site and each.revoked is None]
+        return max(own, default=None)
+
     def revoked(self, site: str) -> bool:
         """Whether a site that had a certificate may not come any more, because it was taken from it."""
         now = self._clock.now()

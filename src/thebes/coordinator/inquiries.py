@@ -89,11 +89,13 @@ class Inquiries:
             if self._authority.revoked(name):
                 state = "revoked"
             seen = None if site is None else datetime.fromtimestamp(site.seen, UTC).isoformat(timespec="seconds")
+            ends = self._authority.ends(name)
             shown.append(
                 {
                     "name": name,
                     "state": state,
                     "last_seen": seen,
+                    "certificate_ends": None if ends is None else ends.isoformat(timespec="seconds"),
                     "datasets": {} if site is None else dict(site.datasets),
                 }
             )

@@ -143,6 +143,7 @@ class Site(BaseModel):
     name: str
     state: Literal["connected", "away", "revoked", "never"]
     last_seen: str | None
+    certificate_ends: str | None  #: none of the coordinator's own site, and where all were revoked
     datasets: dict[str, DataSet]
 
 

@@ -111,6 +111,17 @@ class Federation:
                 await self._beside(self.store.leave_seat)
         self._pool.shutdown()
 
+    async def drop(self) -> None:
+        """End as a killed process does: nothing more is written, nobody is told."""
+        self.links.changed = lambda _: None
+        works = [*self._keeping, *self._attending.values(), *(task for _, task in self._runs.values())]
+        for task in works:
+            task.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        if self._hub is not None:
+            await self._hub.stop()
+        self._pool.shutdown()
+
     def look(self) -> None:
         """A task was put up or cancelled here: do not wait for the next round."""
         self._wake.set()
