@@ -212,8 +212,14 @@ class FederationStore:
         self.database.write(work)
 
     def tell(self, task_id: str, progress: Mapping[str, Any]) -> None:
-        """How a task goes, for readers of other processes."""
-        self.database.write(lambda c: _note_progress(c, task_id, progress))
+        """How a task goes that is not over, for readers of other processes."""
+
+        def work(connection: sa.Connection) -> None:
+            own = (TASK.c.id == task_id, TASK.c.status == Status.OPEN, TASK.c.holder == self._holder)
+            if connection.execute(select(TASK.c.id).where(*own).with_for_update()).first() is not None:
+                _note_progress(connection, task_id, progress)
+
+        self.database.write(work)
 
     def progress(self, task_id: str) -> dict[str, Any] | None:
         told = self.database.read(lambda c: c.scalar(select(RUN.c.progress).where(RUN.c.task == task_id)))
