@@ -127,6 +127,36 @@ def line(
     return _picture(drawn, 164 if until is None else 178, title)
 
 
+def stacked(
+    columns: Sequence[Sequence[float]],
+    *,
+    names: Sequence[str],
+    title: str,
+    unit: str = "",
+    ends: tuple[str, str] = ("", ""),
+) -> Markup:
+    """One upright bar for each column, of up to three parts on top of each other; `names` says which is which, `ends`
+    what the first and the last column are."""
+    kinds = ("gone", "next", "rest")
+    most = max([sum(column) for column in columns] + [1e-12])
+    up = _Scale(0.0, most, 150.0, 14.0)
+    drawn = []
+    for tick in up.ticks():
+        drawn += [_line(60, up(tick), _WIDTH - 20, up(tick), "grid"), _text(52, up(tick) + 4, _short(tick), "end")]
+    across = (_WIDTH - 80) / max(1, len(columns))
+    width = min(40.0, 0.8 * across)
+    for place, column in enumerate(columns):
+        left, below = 60 + place * across + 0.1 * across, 0.0
+        for kind, value in zip(kinds, column, strict=False):
+            drawn.append(_box(left, up(below + value), width, up(below) - up(below + value), kind))
+            below += value
+    drawn += [_text(60, 168, ends[0], "start"), _text(_WIDTH - 20, 168, ends[1], "end")]
+    for place, (kind, name) in enumerate(zip(kinds, names, strict=False)):
+        drawn.append(_box(60 + 180 * place, 180, 12, 12, kind))
+        drawn.append(_text(78 + 180 * place, 191, f"{name}{f', {unit}' if unit and not place else ''}", "start"))
+    return _picture(drawn, 198, title)
+
+
 def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
     """How much of a whole is gone, and how much more would go."""
     whole = of if of > 0 else 1.0

@@ -28,6 +28,7 @@ PLACES = (
     Place("/", "Open tasks"),
     Place("/ended", "Ended"),
     Place("/ask", "Ask"),
+    Place("/sites", "Sites"),
     Place("/schemas", "Schemas"),
     Place("/groups", "Groups"),
     Place("/log", "Log"),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from thebes.apps.pages.asking.answers import ensemble, lanes, model, network, number, rows
+from thebes.apps.pages.asking.answers import ensemble, lanes, model, network, number, queried, rows, trained
 from thebes.apps.pages.asking.answers.pieces import Cells, Section, Table, percent, plain, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.reading import release_from_json
@@ -39,6 +39,8 @@ FORMS: dict[str, Form] = {
     "ensemble": ensemble,
     "draw-discard": lanes,
     "draw-discard-network": lanes,
+    "query": queried,
+    "train": trained,
 }
 _UNKNOWN = Section("Answer", "This page has no drawing for it. Download it.")
 
@@ -65,7 +67,7 @@ def shown(document: PeopleDocument, body: str) -> Shown:
         return Shown(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
     form = FORMS.get(release.form)
     answer, around = None, ""
-    if release.form == "value" and not isinstance(release.value, Mapping):
+    if release.form in ("value", "query") and not isinstance(release.value, Mapping):
         answer = float(release.value)
         bar = release.interval(0.95) if release.intervals else None
         if bar is not None:
@@ -100,9 +102,31 @@ def _beside(release: Release) -> Iterable[Section]:
     if "missing" in release.extra:
         told = release.extra["missing"]
         yield Section("Without a value", f"{short(float(told['value']))} people, counted privately.")
+    if "coverage" in release.extra:
+        yield _covered(release)
     if "diagnostics" in release.extra:
         rows = list(release.extra["diagnostics"].items())
         yield Section("Machines on which the query fails", table=Table.of(("kind of error", "count"), rows))
+
+
+def _covered(release: Release) -> Section:
+    """Who is in the answer, and who is not, for which reason."""
+    covered, cost = release.extra["coverage"], release.extra.get("cost")
+    price = "" if cost is None else f"epsilon {short(cost['epsilon'])}"
+    price += f", delta {short(cost['delta'])}" if cost and cost["delta"] else ""
+    rounds, missed = covered.get("rounds", {}), covered.get("missed", {})
+    lines: list[tuple[str, str, str]] = []
+    for site in covered["answered"]:
+        told = f"in {rounds[site]} rounds" if site in rounds else price
+        away = missed.get(site)
+        lines.append((site, "in it", f"{told}; missed {away['rounds']}: {away['why']}" if away else told))
+    lines += [(site, "missing", why) for site, why in covered["missing"].items()]
+    words = (
+        f"{len(covered['answered'])} of {len(lines)} sites are in it. It says nothing about the rows of the others."
+        if covered["missing"]
+        else "Every site that was asked is in it."
+    )
+    return Section("Who is in it", words, table=Table.of(("site", "", "what it paid, or why it is missing"), lines))
 
 
 _NAMES = {
@@ -129,8 +153,8 @@ def _facts(certificate: Mapping[str, Any], release: Release) -> Iterable[tuple[s
             value = "yes" if value else "no"
         elif isinstance(value, list):
             value = ", ".join(map(str, value)) or "nothing"
-        elif key == "trust" and value == "none":
-            value = "nobody"
+        elif key == "trust":
+            value = {"none": "nobody", "site": "each site, with its own rows"}.get(value, value)
         yield name, f"{value:g}" if isinstance(value, float) else str(value)
     columns = {str(place): name for place, name in enumerate(release.extra.get("inputs", ()))}
     for group in ("bounds", "parameters"):

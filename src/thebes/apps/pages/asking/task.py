@@ -8,12 +8,12 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from thebes.apps.pages.asking import result, training, words
+from thebes.apps.pages.asking import institutions, result, training, words
 from thebes.apps.pages.asking.hall import Hall, Visitor
 from thebes.coordinator.accounts import Somebody
 from thebes.coordinator.states import Status
@@ -38,6 +38,10 @@ def routes(hall: Hall) -> APIRouter:
         endless = task["document"]["type"] in words.ENDLESS
         told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
         told["training"] = await going(task_id, task, visitor) if endless else None
+        told["course"] = None
+        if words.of_sites(task["document"]):
+            progress = await hall.reception.progress(task_id, visitor.somebody)
+            told["course"] = await asyncio.to_thread(institutions.course, progress, over=over)
         told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
         return told
 
@@ -83,8 +87,11 @@ def routes(hall: Hall) -> APIRouter:
     async def course(task_id: str) -> Response:
         """How a training went, as a table."""
         task, _ = await hall.task(task_id)
-        document: Any = registry.check(task["document"])
-        written = result.csv_of(*training.history(document, await hall.reception.progress(task_id)))
+        progress = await hall.reception.progress(task_id)
+        if words.of_sites(task["document"]):
+            written = result.csv_of(*institutions.history(progress))
+        else:
+            written = result.csv_of(*training.history(cast(Any, registry.check(task["document"])), progress))
         return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-training.csv")
 
     @made.get("/task/{task_id}/release.json")

@@ -14,6 +14,8 @@ KINDS = {
     "gradient": "A network",
     "ensemble": "An ensemble",
     "draw-discard": "A model that keeps learning",
+    "query": "A question to sites",
+    "train": "A model over sites",
 }
 #: kinds that are trained without end: an answer is there while contributions come in
 ENDLESS = ("draw-discard",)
@@ -25,6 +27,11 @@ STATES = {
     "failed": "The answer could not be computed. Nothing more will be released.",
     "cancelled": "Cancelled; nothing more will be released.",
     "expired": "Too few people took part in time. Nothing was released.",
+}
+#: the same of a task that institutions answer
+_OF_SITES = {
+    "open": "The sites are being asked.",
+    "expired": "Too few sites answered. Nothing was released.",
 }
 _MOST_COLUMNS = 3  #: that a few words name
 LOOKS = {"open": "", "running": "warn", "done": "good", "failed": "bad", "cancelled": "bad", "expired": "bad"}
@@ -51,7 +58,30 @@ def subject(document: Mapping[str, Any]) -> str:
         return f"A network for {_listed(document['outputs'])}"
     if type_ == "draw-discard":
         return f"{str(document.get('family', 'network')).capitalize()} model of {document['output']}"
+    if type_ == "query":
+        return _queried(document)
+    if type_ == "train":
+        model = str(document["model"])
+        return f"{model if len(model) < 40 else 'A network'} for {document['output']}"
     return KINDS.get(type_, str(type_))
+
+
+def _queried(document: Mapping[str, Any]) -> str:
+    """A statistic, of what, by what."""
+    columns = document.get("columns") or ([document["column"]] if document.get("column") else [])
+    of = f" of {' and '.join(columns)}" if columns else f" of rows in {document['dataset']}"
+    by = f" by {' and '.join(document['by'])}" if document.get("by") else ""
+    return f"{str(document['statistic']).capitalize()}{of}{by}"
+
+
+def of_sites(document: Mapping[str, Any]) -> bool:
+    """Whether institutions answer it, and not people."""
+    return "dataset" in document
+
+
+def trusting(document: Mapping[str, Any]) -> bool:
+    """Whether this server is shown what it could misuse."""
+    return document.get("server") == "trusted" or (of_sites(document) and document.get("noise") == "coordinator")
 
 
 def kind(document: Mapping[str, Any]) -> str:
@@ -75,7 +105,9 @@ def _listed(columns: Sequence[str]) -> str:
 
 def trust(document: Mapping[str, Any]) -> str:
     """Whom its contributors must trust."""
-    return "this server is trusted" if document.get("server") == "trusted" else "nobody is trusted"
+    if trusting(document):
+        return "this server is trusted"
+    return "each site is trusted with its own rows" if of_sites(document) else "nobody is trusted"
 
 
 def standing(task: Mapping[str, Any]) -> str:
@@ -84,6 +116,8 @@ def standing(task: Mapping[str, Any]) -> str:
         if task["contributions"] < task["min_count"]:
             return "It learns from every contribution. An answer is given out once there are enough."
         return "It learns from every contribution; its answer is below, as it stands now."
+    if of_sites(task["document"]):
+        return _OF_SITES.get(task["status"], STATES[task["status"]])
     return STATES[task["status"]]
 
 

@@ -19,7 +19,8 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
     bars = [(bar.level, float(bar.low), float(bar.high)) for bar in release.intervals.values()]
     if not bars:
         return [Section("Error bar", "No error bar is known for this mechanism.")]
-    bound = (document.bounds or {}).get(document.gives[0]) if document.gives else None
+    gives = getattr(document, "gives", ())  # what sites are asked for has no bounds of the document's own
+    bound = (document.bounds or {}).get(gives[0]) if gives else None
     least, most = (bound.low, bound.high) if isinstance(bound, Range) and _inside(value, bound, bars) else (None, None)
     if getattr(document, "aggregator", "") in ("sum", "count", "variance"):
         least = most = None

@@ -1,0 +1,29 @@
+"""What sites answered a question with: a number with its error bar, or one for each group or value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from thebes.apps.pages import drawing
+from thebes.apps.pages.asking.answers import number
+from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Section, Table
+from thebes.tasks.release import Release
+
+_COUNTED = ("count", "histogram")
+table = number.table
+
+
+def sections(release: Release, document: Any) -> list[Section]:
+    if not isinstance(release.value, Mapping) or document.statistic in _COUNTED:
+        return number.sections(release, document)
+    head, rows = table(release)
+    head = (" and ".join(document.by or ()) or "group", document.statistic, *head[2:])
+    if not release.intervals:
+        picture = drawing.bars(
+            {row[0]: row[1] for row in rows[:MOST_DRAWN]}, title=f"{document.statistic} of each group"
+        )
+        return [Section("By group", "", picture, Table.of(head, rows), folded=True)]
+    picture = drawing.spans(rows[:MOST_DRAWN], title=f"The {document.statistic} of each group, with its error bar")
+    words = "The line reaches from end to end of each group's error bar."
+    return [Section("By group", words, picture, Table.of(head, rows), folded=True)]
