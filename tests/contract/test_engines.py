@@ -1,0 +1,182 @@
+"""What every engine does, whatever holds the rows: one suite over data frames, files, databases and Spark."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import duckdb
+import pandas as pd
+import pytest
+
+from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.engines.table import EngineTable
+from thebes.data.schema import Schema
+from thebes.testing import engines
+from thebes.testing.engines import CHECKS, TYPES, Open, Row
+from thebes.testing.postgres import new_database
+
+SQL_TYPES = {
+    "integer": "BIGINT",
+    "float": "DOUBLE PRECISION",
+    "string": "TEXT",
+    "boolean": "BOOLEAN",
+    "timestamp": "TIMESTAMP",
+}
+DECLARED = ", ".join(f'"{name}" {SQL_TYPES[kind]}' for name, kind in TYPES.items())
+HOLES = ", ".join("?" for _ in TYPES)
+
+
+def values(rows: list[Row]) -> list[list[Any]]:
+    return [[row.get(name) for name in TYPES] for row in rows]
+
+
+def in_frame(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    return frame_table(schema, pd.DataFrame(values(rows), columns=list(TYPES), dtype=object))
+
+
+def in_csv(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(TYPES)
+        writer.writerows(values(rows))
+    return table_of(schema, {"kind": "csv", "path": "rows.csv", "delimiter": ";"}, folder=folder)
+
+
+def in_parquet(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    with duckdb.connect() as connection:
+        fill(connection, rows)
+        for part in (0, 1):  # a block each
+            where = f"rowid % 2 = {part}"
+            connection.execute(f"COPY (SELECT * FROM rows WHERE {where}) TO '{folder}/part-{part}.parquet'")
+    return table_of(schema, {"kind": "parquet", "path": "part-*.parquet"}, folder=folder)
+
+
+def in_duckdb(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    (folder / "rows.duckdb").unlink(missing_ok=True)
+    with duckdb.connect(str(folder / "rows.duckdb")) as connection:
+        fill(connection, rows)
+    return table_of(schema, {"kind": "duckdb", "path": "rows.duckdb", "table": "rows"}, folder=folder)
+
+
+def fill(connection: duckdb.DuckDBPyConnection, rows: list[Row]) -> None:
+    connection.execute(f"CREATE TABLE rows ({DECLARED})")
+    if rows:
+        connection.executemany(f"INSERT INTO rows VALUES ({HOLES})", values(rows))
+
+
+def in_sqlite(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    write_sqlite(rows, folder)
+    return table_of(schema, {"kind": "sqlite", "path": "rows.db", "table": "rows"}, folder=folder)
+
+
+def in_any_database(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    write_sqlite(rows, folder)
+    return table_of(schema, {"kind": "sql", "url": f"sqlite:///{folder}/rows.db", "table": "rows"}, folder=folder)
+
+
+def write_sqlite(rows: list[Row], folder: Path) -> None:
+    (folder / "rows.db").unlink(missing_ok=True)
+    connection = sqlite3.connect(folder / "rows.db")
+    connection.execute(f"CREATE TABLE rows ({DECLARED})")
+    written = [[v.isoformat(" ") if hasattr(v, "isoformat") else v for v in row] for row in values(rows)]
+    connection.executemany(f"INSERT INTO rows VALUES ({HOLES})", written)
+    connection.commit()
+    connection.close()
+
+
+def in_postgres(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    import psycopg
+
+    url = new_database()
+    with psycopg.connect(url) as connection:
+        connection.execute(f"CREATE TABLE rows ({DECLARED})")
+        connection.cursor().executemany(f"INSERT INTO rows VALUES ({HOLES.replace('?', '%s')})", values(rows))
+    parts = urlparse(url)
+    (host,) = parse_qs(parts.query)["host"]
+    source = {"kind": "postgresql", "host": host, "user": "thebes", "database": parts.path[1:], "table": "rows"}
+    return table_of(schema, source, folder=folder)
+
+
+def in_spark(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    from pyspark.sql import SparkSession, types
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    native = {
+        "integer": types.LongType(),
+        "float": types.DoubleType(),
+        "string": types.StringType(),
+        "boolean": types.BooleanType(),
+        "timestamp": types.TimestampNTZType(),
+    }
+    shape = types.StructType([types.StructField(name, native[kind]) for name, kind in TYPES.items()])
+    return frame_table(schema, session.createDataFrame(values(rows), shape))
+
+
+PLACES: list[Any] = [
+    in_frame,
+    in_csv,
+    in_parquet,
+    in_duckdb,
+    in_sqlite,
+    in_any_database,
+    pytest.param(in_postgres, marks=pytest.mark.postgres),
+    pytest.param(in_spark, marks=pytest.mark.heavy),
+]
+
+
+@pytest.fixture(params=PLACES)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    if request.param is in_spark:
+        pytest.importorskip("pyspark", reason="Spark is not installed")
+    count = iter(range(1_000_000))
+
+    def open_rows(schema: Schema, rows: list[Row]) -> EngineTable:
+        folder = tmp_path / str(next(count))
+        folder.mkdir()
+        found: EngineTable = request.param(schema, rows, folder)
+        return found
+
+    return open_rows
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_engine_gives_what_plain_python_gives(check: Callable[[Open], None], opened: Open) -> None:
+    check(opened)
+
+
+def test_every_engine_gives_the_rows_of_a_data_frame_in_the_same_order(opened: Open, tmp_path: Path) -> None:
+    engines.check_same_order(opened, lambda schema, rows: in_frame(schema, rows, tmp_path))
+
+
+def test_the_suite_notices_an_engine_that_lets_one_row_too_many_through(tmp_path: Path) -> None:
+    def generous(schema: Schema, rows: list[Row]) -> EngineTable:
+        more = schema.max_rows_per_unit + (schema.unit == "person")
+        return in_frame(schema.model_copy(update={"max_rows_per_unit": more}), rows, tmp_path)
+
+    with pytest.raises(AssertionError):
+        engines.check_clipping(generous)
+
+
+def test_the_suite_notices_an_engine_for_which_nan_is_a_number(tmp_path: Path) -> None:
+    def lenient(schema: Schema, rows: list[Row]) -> EngineTable:
+        seen = [{**row, "weight": 1e9 if row["weight"] != row["weight"] else row["weight"]} for row in rows]
+        return in_frame(schema, seen, tmp_path)
+
+    assert any(isinstance(row["weight"], float) and math.isnan(row["weight"]) for row in engines.rows_of(240))
+    with pytest.raises(AssertionError):
+        engines.check_sums(lenient)
