@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -197,9 +198,11 @@ class Far:
         self.call = self._channel.stream_stream(PATH)()
         self._answer = answer
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
         self.words: list[dict[str, Any]] = []
         self.status: str | None = None
-        self.reading = True
+        self.paused_after: int | None = None  #: so many asks are read, and nothing from then on
+        self.paused = False
         self.run = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
@@ -216,6 +219,11 @@ class Far:
                 task = asyncio.create_task(self._reply(message))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+                if self.paused_after is not None and message["kind"] == Word.ASK:
+                    self.paused_after -= 1
+                    self.paused = self.paused_after == 0
+                if self.paused:
+                    await asyncio.Event().wait()
             self.status = (await self.call.code()).name
         except grpc.aio.AioRpcError as error:
             self.status = error.code().name
@@ -229,7 +237,13 @@ class Far:
 
     async def say(self, message: Mapping[str, Any]) -> None:
         for piece in pieces(message["id"], await asyncio.to_thread(write_envelope, message)):
-            await self.call.write(piece)
+            await self.send(piece)
+
+    async def send(self, piece: bytes) -> None:
+        """Bytes as they are."""
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # `run` says how the link ended
+            async with self._turn:
+                await self.call.write(piece)
 
     async def close(self) -> None:
         self.run.cancel()

@@ -212,7 +212,8 @@ class _Session:
 async def _turn_away(context: grpc.aio.ServicerContext[bytes, bytes], word: str, why: str) -> None:
     """The last word, in a message and in the status."""
     told = {"kind": str(Word.REFUSED), "id": new_id(), "code": word, "reason": why}
-    with suppress(TimeoutError):
+    # A write to a reader that does not read may still be under way: then no other can begin, and the status must do.
+    with suppress(Exception):
         async with asyncio.timeout(_LAST_WORD_SECONDS):
             for piece in pieces(told["id"], write_envelope(told)):
                 await context.write(piece)

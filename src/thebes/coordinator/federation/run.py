@@ -178,7 +178,7 @@ class Run:
         while True:
             conversation = await self._place.links.back(site, patience)
             if conversation is None:
-                raise Unfit("is not linked")
+                raise Unfit(said[0])
             said[0] = "had not answered"
             try:
                 answer = await self._asked(site, conversation)
