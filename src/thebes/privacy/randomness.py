@@ -61,6 +61,10 @@ class Randomness(ABC):
     def gaussian(self, values: Integers, *, scale: float) -> Integers:
         """Each value plus its own exact discrete Gaussian noise: P(k) proportional to exp(-k^2 / (2 scale^2))."""
 
+    def in_bulk(self) -> Randomness:
+        """The same source for many draws: as exact, by whichever samplers are quick."""
+        return self
+
     def toss(self, coin: Coin, count: int) -> NDArray[np.bool_]:
         """`count` independent tosses: True with exactly the coin's probability."""
         if coin.heads >= _WORD:
@@ -122,6 +126,9 @@ class _System(_Bulk):
         from thebes.privacy import exact_noise
 
         return exact_noise.add_gaussian(values, scale=scale)
+
+    def in_bulk(self) -> Randomness:
+        return _Bulk()
 
 
 class _Seeded(_OwnSamplers):

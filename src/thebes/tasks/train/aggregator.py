@@ -123,7 +123,7 @@ class TrainAggregator(Convening):
     def _noised(self) -> tuple[Floats, float | None]:
         """(the mean of everybody's clipped gradients, the mean loss), with noise on each total. The number of people of
         each site gets noise of its own, once."""
-        plan, source = self.plan, self.setting.randomness
+        plan, source = self.plan, self.plan.source(self.setting.randomness)
         noises = plan.noises(buying=bool(self._told))
         for site, count in sorted(self._told.items()):
             assert noises.size is not None  # noqa: S101
@@ -156,7 +156,7 @@ class TrainAggregator(Convening):
             trust=self.trust,
             simulated=self.setting.simulated,
             notes=self.notes,
-            drawn_by=self.setting.randomness.drawn_by if self.document.noise == "coordinator" else None,
+            drawn_by=plan.source(self.setting.randomness).drawn_by if self.document.noise == "coordinator" else None,
         )
         extra = {**columns_of(plan), "rounds": self._course.rounds, "coverage": self._course.coverage}
         return TrainedRelease(value_of(plan, weights), told, {}, extra)

@@ -46,15 +46,16 @@ class TrainOwner:
         """This round's part of the site in the common model."""
         plan = Plan(document, table.schema)
         weights, size = _asked(plan, ask)
+        source = plan.source(randomness)
         claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
         rows = self._shelf.rows(plan, table)
         with self._children.slopes(plan) as slopes:
             if document.noise == "coordinator":
                 fields = _exactly(
-                    plan, totals(plan, rows, slopes, weights, plan.budget.coin, randomness), buying=size is None
+                    plan, totals(plan, rows, slopes, weights, plan.budget.coin, source), buying=size is None
                 )
             else:
-                fields = _walked(plan, rows, slopes, weights, size, randomness)
+                fields = _walked(plan, rows, slopes, weights, size, source)
         if ask.phase + 1 >= document.phases:
             self._shelf.forget(plan, table)
         return Contributions(ask.part, 1, fields, ask.partition)

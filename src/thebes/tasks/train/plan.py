@@ -30,7 +30,7 @@ from thebes.privacy.losses import Concentrated as Rho
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.mechanisms.concentrated import Concentrated
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import Coin
+from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.samplers import LARGEST_SCALE
 from thebes.privacy.stability import BoundedSum, Change, Count, Transformation, VectorSum
 from thebes.tasks.contributions import Layout, Slot
@@ -45,6 +45,7 @@ _MOST_WEIGHTS = 5_000_000
 _FINEST_BITS = 24
 _LOSS_BITS = 20
 _MOST_PEOPLE = 2**28
+_FEW = 500  #: weights whose noise the slow samplers draw in some milliseconds
 _SURE = 40.0  #: standard deviations of Gaussian noise that no honest site ever sees
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
@@ -227,6 +228,10 @@ class Plan:
             return np.zeros(self.weights)
         return network(self.document.model, str(self.document.loss))[0].initial.astype(np.float64)
 
+    def source(self, randomness: Randomness) -> Randomness:
+        """Whoever draws the noise: of many weights by the quick samplers."""
+        return randomness if self.weights <= _FEW else randomness.in_bulk()
+
     # --- what is told, and the noise on it ------------------------------------------------------------------
 
     @cached_property
@@ -244,6 +249,17 @@ class Plan:
 
     def noises(self, *, buying: bool) -> Noises:
         """The noise of one step on each of what it tells."""
+        return self._first if buying else self._later
+
+    @cached_property
+    def _first(self) -> Noises:
+        return self._noises(buying=True)
+
+    @cached_property
+    def _later(self) -> Noises:
+        return self._noises(buying=False)
+
+    def _noises(self, *, buying: bool) -> Noises:
         shares, made = self.budget.shares(buying=buying), self.budget
         return Noises(
             made.noise(self.sums, shares.sums),
@@ -251,7 +267,7 @@ class Plan:
             made.noise(self.losses, shares.loss) if shares.loss else None,
         )
 
-    @property
+    @cached_property
     def doubt(self) -> float:
         """The standard deviation of the number of people that one site tells, as far as noise goes."""
         noise = self.noises(buying=True).size
@@ -283,7 +299,7 @@ class Plan:
             slots[SIZE] = Slot("number", -_SURE * self.doubt, 2.0 * _MOST_PEOPLE + _SURE * self.doubt)
         return slots
 
-    @property
+    @cached_property
     def farthest(self) -> float:
         """No honest site moves a weight further in one round."""
         document = self.document
