@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Batch, Table
+from thebes.learning.slopes import LinearSlopes
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import bulk
 from thebes.tasks import registry
 from thebes.tasks.shape import Ask, Setting
+from thebes.tasks.train.local import read, totals
+from thebes.tasks.train.plan import Plan
 from thebes.testing.audit import Audited, Case, Draw
 from thebes.testing.kinds import Purse
 
@@ -62,10 +65,21 @@ def cases() -> list[Case]:
 
 
 def broken() -> list[Case]:
-    """Every round's noise made as if it were the only one; whoever looks adds up what the rounds tell."""
-    name = "train, noise for one round claimed for all of twenty-five"
-    draws = [_rounds({"rounds": 1}, table, times=25) for table in NEIGHBOURS]
-    return [Audited(name, 1.0, 1e-2, ADD, draws[0], draws[1], positive_control=True, draws=700)]
+    """Noise that would do for one step, drawn for each of twenty-five; whoever looks adds up what they tell."""
+    name = "train, noise for one step claimed for all of twenty-five"
+    draws = [_as_if_alone(table, times=25) for table in NEIGHBOURS]
+    return [Audited(name, 1.0, 1e-2, ADD, draws[0], draws[1], positive_control=True, draws=20_000)]
+
+
+def _as_if_alone(table: Table, *, times: int) -> Draw:
+    plan = Plan(registry.check({**TRAIN, "rounds": 1}), table.schema)
+    found = totals(plan, list(read(plan, table)), LinearSlopes(1), np.zeros(2), None, FAST)
+    noise = plan.noises(buying=False).sums
+
+    def draw(n: int) -> NDArray[np.float64]:
+        return np.sum([noise.add(np.tile(found.sums, (n, 1)), FAST) for _ in range(times)], axis=0)
+
+    return draw
 
 
 def _trained(name: str, more: dict[str, Any]) -> Case:
@@ -74,14 +88,10 @@ def _trained(name: str, more: dict[str, Any]) -> Case:
     return Audited(name, document["epsilon"], document["delta"], ADD, draws[0], draws[1], draws=1000)
 
 
-def _rounds(more: dict[str, Any], table: Table, *, times: int = 1) -> Draw:
+def _rounds(more: dict[str, Any], table: Table) -> Draw:
     document: Any = registry.check({**TRAIN, **more})
     seen: Callable[[Any, Table], list[float]] = _at_the_coordinator if document.noise == "coordinator" else _by_the_site
-
-    def draw(n: int) -> NDArray[np.float64]:
-        return np.array([np.sum([seen(document, table) for _ in range(times)], axis=0) for _ in range(n)])
-
-    return draw
+    return lambda n: np.array([seen(document, table) for _ in range(n)])
 
 
 def _by_the_site(document: Any, table: Table) -> list[float]:
