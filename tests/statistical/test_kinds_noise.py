@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, chi2, gamma
+from scipy.stats import binomtest
 
 import thebes
 from thebes.data.rows import FAILURES, Rows
@@ -26,7 +26,7 @@ from thebes.tasks.bounded.encoding import plan
 from thebes.tasks.document import FAILURE
 from thebes.tasks.shape import Ask, Setting
 from thebes.testing.kinds import Purse
-from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, gaussian_cdf, laplace_cdf
+from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, assert_size, gaussian_cdf, laplace_cdf
 
 AGES = np.linspace(20.0, 80.0, 40)
 LOW, HIGH = 0.0, 100.0
@@ -54,21 +54,6 @@ def basic(aggregator: str, **more: object):
 def releases(document, count: int, table=None):
     people = people_of({"age": AGES} if table is None else table)
     return [thebes.simulate(document, people, seed=seed) for seed in range(count)]
-
-
-def assert_size(noise, kind: str, scale: float) -> None:
-    """The sum of |noise| (or of its squares) has the law of this scale, and not of one 30 % off."""
-
-    def p(factor: float) -> float:
-        if kind == "laplace":
-            below = gamma.cdf(np.abs(noise).sum() / (scale * factor), len(noise))
-        else:
-            below = chi2.cdf((np.asarray(noise) ** 2).sum() / (scale * factor) ** 2, len(noise))
-        return 2 * min(below, 1 - below)
-
-    assert p(1.0) > LEVEL
-    assert p(0.7) < LEVEL
-    assert p(1.3) < LEVEL
 
 
 # --- basic ------------------------------------------------------------------------------------------------

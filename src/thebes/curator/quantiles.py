@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -134,6 +135,7 @@ def variances(levels: tuple[int, ...], share: float) -> Floats:
     return np.asarray(times @ weights**2)
 
 
+@lru_cache(maxsize=256)
 def levels_for(bins: int, share: float, *, epsilon: exact.Number, delta: exact.Number) -> tuple[int, ...]:
     """The levels of counts (each so many times as fine as the one before) whose T has the least mean deviation under
     noise for this budget. One level is a histogram: every count has little noise, but many are added up. With more of

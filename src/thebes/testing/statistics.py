@@ -31,6 +31,25 @@ def assert_scale(samples: ArrayLike, cdf_at: Callable[[float], Cdf], scale: floa
     assert p[1.3] < LEVEL, f"a scale 30 % too large is not rejected (p = {p[1.3]:.1e})"
 
 
+def assert_size(noise: ArrayLike, kind: str, scale: float) -> None:
+    """The sum of |noise| of Laplace noise, or of squares of Gaussian, has the law of this scale, and of none 30 %
+    off. Tells them apart from fewer draws than `assert_scale`, which looks at the whole shape."""
+    from scipy.stats import chi2, gamma
+
+    drawn = np.asarray(noise, dtype=np.float64)
+
+    def p(factor: float) -> float:
+        if kind == "laplace":
+            below = float(gamma.cdf(np.abs(drawn).sum() / (scale * factor), drawn.size))
+        else:
+            below = float(chi2.cdf((drawn**2).sum() / (scale * factor) ** 2, drawn.size))
+        return 2 * min(below, 1 - below)
+
+    assert p(1.0) > LEVEL, f"the claimed scale is rejected (p = {p(1.0):.1e})"
+    assert p(0.7) < LEVEL, f"a scale 30 % too small is not rejected (p = {p(0.7):.1e})"
+    assert p(1.3) < LEVEL, f"a scale 30 % too large is not rejected (p = {p(1.3):.1e})"
+
+
 def assert_rate(successes: int, trials: int, rate_at: Callable[[float], float], epsilon: float) -> None:
     """`successes` of `trials` fit `rate_at(epsilon)` and neither `rate_at(0.7 epsilon)` nor `rate_at(1.3 epsilon)`."""
     from scipy.stats import binomtest
