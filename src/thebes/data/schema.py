@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -64,10 +65,15 @@ class Column(_Strict):
         if self.values is not None:
             if self.low is not None:
                 raise ValueError("has either low and high or values, not both")
-            if len({str(value) for value in self.values}) != len(self.values):
+            for value in self.values:
+                if not _fits(value, self.type):
+                    raise ValueError(f"values must all be of the column's type, {self.type}")
+            if len({str(value) for value in self.values}) != len(self.values) or len(set(self.held)) != len(self.held):
                 raise ValueError("values must differ from each other, also when they are written as text")
         if self.key and (self.low is not None or self.values is not None):
             raise ValueError("a key says who somebody is: it has no bounds and no values")
+        if self.key and self.type not in ("integer", "string"):
+            raise ValueError("a key is an integer or a string")
         return self
 
     @property
@@ -75,11 +81,47 @@ class Column(_Strict):
         """Whether it is a number in bounds."""
         return self.low is not None
 
+    @property
+    def held(self) -> tuple[Scalar | datetime, ...]:
+        """The declared values as rows hold them."""
+        return tuple(as_held(value, self.type) for value in self.values or ())
+
     def grid(self, bits: int) -> Grid:
         """The steps in which this number is counted."""
         assert self.low is not None  # noqa: S101
         assert self.high is not None  # noqa: S101
         return Grid(self.low, self.high, bits)
+
+
+def as_held(value: Scalar, kind: str) -> Scalar | datetime:
+    """A value as rows of a type hold it: a point in time in UTC and without a zone, a float always as one."""
+    if kind == "timestamp":
+        moment = datetime.fromisoformat(str(value))
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return float(value) if kind == "float" else value
+
+
+def _fits(value: Scalar, kind: str) -> bool:
+    if isinstance(value, bool) or kind == "boolean":
+        return isinstance(value, bool) and kind == "boolean"
+    if isinstance(value, str):
+        if kind == "timestamp":
+            try:
+                return len(value) <= 40 and as_held(value, kind) is not None
+            except (ValueError, OverflowError):
+                return False
+        return kind == "string" and "\0" not in value and _is_text(value)
+    if kind == "integer":
+        return isinstance(value, int) and -(2**63) <= value < 2**63
+    return kind == "float" and (isinstance(value, float) or abs(value) <= 2**53)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Schema(_Strict):
@@ -96,7 +138,7 @@ class Schema(_Strict):
         import re
 
         keys = [name for name, column in self.columns.items() if column.key]
-        if any(re.match(COLUMN_NAME, name) is None for name in self.columns):
+        if any(re.fullmatch(COLUMN_NAME, name) is None for name in self.columns):
             raise ValueError("a column's name is a letter, then up to 62 letters, digits or underscores")
         if len({name.lower() for name in self.columns}) != len(self.columns):
             raise ValueError("two columns have the same name but for its case")
@@ -108,6 +150,8 @@ class Schema(_Strict):
             raise ValueError("an event is one row; max_rows_per_unit is for persons")
         if self.time is not None and self.time not in self.columns:
             raise ValueError("time must name one of the columns")
+        if self.time is not None and self.columns[self.time].type not in ("timestamp", "integer", "float"):
+            raise ValueError("time must name a timestamp or a number")
         return self
 
     @property

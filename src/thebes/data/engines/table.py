@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds, share, shuffled, steps
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Engine, Kept
 from thebes.data.filter import Filter
-from thebes.data.schema import Column, Scalar, Schema
+from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Batch, Factor, Sums, Term
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
@@ -103,7 +102,7 @@ class EngineTable:
         for name in named:
             declared = by_value.get(name, self._column(name).values)
             if declared is not None:
-                tests.append(nw.col(name).is_in([typed(value, self._column(name).type) for value in declared]))
+                tests.append(nw.col(name).is_in([as_held(value, self._column(name).type) for value in declared]))
         return frame.filter(folded(lambda a, b: a & b, tests)) if tests else frame
 
     def _numbered(self, named: Sequence[str]) -> list[str]:
@@ -239,7 +238,7 @@ class EngineTable:
             if axis.edges is not None or kind == "float":
                 index = [int(v) for v in found[f"_a{i}"]]
             else:
-                where = {typed(value, kind): n for n, value in enumerate(axis.values or ())}
+                where = {as_held(value, kind): n for n, value in enumerate(axis.values or ())}
                 index = [where[v.to_pydatetime() if kind == "timestamp" else v] for v in found[f"_a{i}"]]
             at = [cell * axis.cells + n for cell, n in zip(at, index, strict=True)]
         return at
@@ -332,7 +331,7 @@ class EngineTable:
             if column.ranged or column.type == "float":
                 numbers[:, i] = values.to_numpy(dtype=np.float64)
             else:
-                declared = pd.Index([typed(value, column.type) for value in column.values or ()], dtype=object)
+                declared = pd.Index(list(column.held), dtype=object)
                 numbers[:, i] = declared.get_indexer(pd.Index(values.astype(object)))
         return Batch(numbers, person + np.cumsum(fresh, dtype=np.int64) - 1)
 
@@ -343,14 +342,6 @@ def place_of(number: nw.Expr, values: Sequence[float]) -> nw.Expr:
     for n in reversed(range(len(values))):
         found = nw.when(number == values[n]).then(nw.lit(n)).otherwise(found)
     return found.cast(nw.Int64)
-
-
-def typed(value: Scalar, kind: str) -> bool | int | float | str | datetime:
-    """A declared value as the engines hold it."""
-    if kind == "timestamp":
-        moment = datetime.fromisoformat(str(value))
-        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    return float(value) if kind == "float" else value
 
 
 def _name(factor: Factor) -> str:
