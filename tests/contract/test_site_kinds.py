@@ -61,7 +61,21 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "correlation": {"columns": ["age", "weight"]},
 }
 
+
+def train(**more: Any) -> SiteSample:
+    document = {
+        "type": "train", "dataset": "patients", "model": "LogisticRegression", "inputs": ["age", "visits"],
+        "output": "sex", "rounds": 3, "epsilon": 1.5, "delta": 1e-5, **more,
+    }  # fmt: skip
+    return SiteSample("-".join(["train", *(f"{k}={v}" for k, v in more.items())]), document, SITES, SCHEMA)
+
+
 SAMPLES = [
+    train(),
+    train(noise="coordinator", loss_share=0.2),
+    train(local_steps=2, loss_share=0.1, momentum=0.5),
+    train(batch=0.3, model="LinearRegression", inputs=["age", "sex"], output="weight"),
+    train(batch=0.5, noise="coordinator", reduce="sum"),
     *(query(statistic, **fields) for statistic, fields in QUESTIONS.items()),
     *(query(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
     query("count", by="sex", delta=0.1),
@@ -78,4 +92,4 @@ def test_every_kind(check, sample) -> None:
 
 
 def test_every_kind_of_the_house_is_in_this_suite() -> None:
-    assert {sample.document["type"] for sample in SAMPLES} >= set(registry.site_types()) - {"train", "algorithm"}
+    assert {sample.document["type"] for sample in SAMPLES} >= set(registry.site_types()) - {"algorithm"}
