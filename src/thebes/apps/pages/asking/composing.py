@@ -13,16 +13,21 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from thebes.apps import rehearsal
-from thebes.apps.pages.asking import lasting, words
+from thebes.apps.pages.asking import inquiry, lasting, words
+from thebes.apps.pages.asking.bound import text
 from thebes.apps.pages.asking.cautions import cautions
 from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
 from thebes.apps.pages.asking.hall import Hall, sentence
+from thebes.apps.pages.asking.inquiry import Inquiry
 from thebes.apps.pages.asking.packets import CUTS
 from thebes.apps.pages.asking.task import abridged
 from thebes.apps.pages.frame import plural
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
-from thebes.tasks.document import InvalidDocument, PeopleDocument
+from thebes.tasks.document import InvalidDocument
+from thebes.tasks.sites import SiteDocument
+
+AnyDraft = Draft | Inquiry
 
 KIND_WORDS = {
     "basic": ("One statistic", "a count, mean, median, histogram … of one value from each person"),
@@ -37,6 +42,8 @@ KIND_WORDS = {
         "A model that keeps learning",
         "trained by one person after another, on their own machines; its answer is there at any time, until you end it",
     ),
+    "query": ("A question to sites", "a count, mean, histogram … over the rows of institutions, which stay with them"),
+    "train": ("A model over sites", "a regression, trained over the rows of several institutions together"),
 }
 LABELS = {
     "type": "What comes out",
@@ -114,37 +121,44 @@ def routes(hall: Hall) -> APIRouter:
                 for group in await reception.groups.published()
             },
             "statistics": await asyncio.to_thread(_statistics),
+            "sites": await reception.sites(),
+            "inquiry": inquiry,
         }
 
     @made.get("/ask")
-    async def show(request: Request, like: str = "") -> Response:
-        """The form: empty, or like a task there is."""
+    async def show(request: Request, like: str = "", dataset: str = "", site: str = "") -> Response:
+        """The form: empty, like a task there is, or about a data set of a site."""
         told = await choices()
-        draft = Draft().settled(told["schemas"])
+        draft: AnyDraft = Draft().settled(told["schemas"])
+        if dataset:
+            draft = Inquiry(dataset=dataset, asked=(site,) if site else ()).settled(told["sites"])
         if like:
             task, _ = await hall.task(like)
-            draft = form_of(task["document"], told["schemas"])
+            draft = form_of(task["document"], told)
         return await hall.page(request, "ask.html", title="Ask a question", d=draft, **told)
 
     @made.post("/ask/fields")
     async def fields(request: Request) -> HTMLResponse:
         """The form after its structure changed."""
         body, told = await hall.written(request), await choices()
-        answer = hall.part("fields.html", d=turned(Draft.read(body), body, told["schemas"]), **told)
+        answer = hall.part("fields.html", d=turned(read(body), body, told), **told)
         answer.headers["HX-Trigger"] = "recheck"
         return answer
 
     @made.post("/ask/check")
     async def check(request: Request) -> HTMLResponse:
         """What is wrong with it, field by field; or what people would be told."""
-        draft = Draft.read(await hall.written(request))
+        draft = read(await hall.written(request))
         visitor = await hall.visitor(request)
         found = await examined(draft)
         rehearsed, careful = "", []
         if not found["problems"]:
             checked: Any = await asyncio.to_thread(registry.check, found["document"])
             rehearsed = _not_rehearsed(checked)
-            careful = cautions(checked, draft, await reception.schemas(), await reception.groups.published())
+            if isinstance(checked, SiteDocument):
+                careful = inquiry.cautions(checked, await reception.sites(), written=draft.written)
+            elif isinstance(draft, Draft):
+                careful = cautions(checked, draft, await reception.schemas(), await reception.groups.published())
         return hall.part(
             "verdict.html",
             found=found,
@@ -158,7 +172,7 @@ def routes(hall: Hall) -> APIRouter:
     @made.post("/ask/rehearse")
     async def rehearse(request: Request) -> HTMLResponse:
         """How far noise would move the answer, with made-up people: for who is signed in."""
-        draft = Draft.read(await hall.written(request))
+        draft = read(await hall.written(request))
         try:
             await hall.somebody(request)
             checked: Any = await asyncio.to_thread(reception.checked, draft.document())
@@ -171,14 +185,14 @@ def routes(hall: Hall) -> APIRouter:
     @made.post("/ask")
     async def put_up(request: Request) -> Response:
         """Put it up, and lead to its page."""
-        draft = Draft.read(await hall.written(request))
+        draft = read(await hall.written(request))
         try:
             task_id, _ = await reception.post(draft.document(), await hall.somebody(request))
         except (Mistake, Refusal) as error:
             return hall.told(error)
         return Response(headers={"HX-Redirect": f"/task/{task_id}"})
 
-    async def examined(draft: Draft) -> dict[str, Any]:
+    async def examined(draft: AnyDraft) -> dict[str, Any]:
         try:
             found = await reception.examined(draft.document())
         except InvalidDocument as refused:
@@ -189,35 +203,53 @@ def routes(hall: Hall) -> APIRouter:
     return made
 
 
-def turned(draft: Draft, body: Mapping[str, Any], schemas: Mapping[str, Any]) -> Draft:
+def read(body: Mapping[str, Any]) -> AnyDraft:
+    """What stands in the form, as a browser sent it."""
+    return Inquiry.read(body) if text(body, "kind") in inquiry.KINDS else Draft.read(body)
+
+
+def turned(draft: AnyDraft, body: Mapping[str, Any], told: Mapping[str, Any]) -> AnyDraft:
     """Between form and JSON where somebody changed over; what was composed so far comes along."""
     was_json = body.get("was") == "json"
     if draft.written and not was_json:
-        form = replace(draft, written=False).settled(schemas)
+        form = settled(replace(draft, written=False), told)
         return replace(form, written=True, raw=form.as_far())
     if not draft.written and was_json:
         try:
-            return Draft.of(replace(draft, written=True).document(), schemas)
+            return of(replace(draft, written=True).document(), told)
         except InvalidDocument as refused:
             return replace(draft, written=True, note=f"Not possible yet. {refused.argument}: {refused.message}")
-    return draft if draft.written else draft.settled(schemas)
+    return draft if draft.written else settled(draft, told)
 
 
-def form_of(document: Mapping[str, Any], schemas: Mapping[str, Any]) -> Draft:
+def settled(draft: AnyDraft, told: Mapping[str, Any]) -> AnyDraft:
+    """The form after its structure changed, by what is published of people's tables and of sites."""
+    return draft.settled(told["sites"]) if isinstance(draft, Inquiry) else draft.settled(told["schemas"])
+
+
+def of(document: Mapping[str, Any], told: Mapping[str, Any]) -> AnyDraft:
+    """The form that means this document, or InvalidDocument."""
+    of_sites = document.get("type") in inquiry.KINDS
+    return Inquiry.of(document, told["sites"]) if of_sites else Draft.of(document, told["schemas"])
+
+
+def form_of(document: Mapping[str, Any], told: Mapping[str, Any]) -> AnyDraft:
     """A form that means this document; where there is none, its JSON."""
     try:
-        return Draft.of(document, schemas)
+        return of(document, told)
     except InvalidDocument:
         return Draft(written=True, raw=json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
+def told_plainly(problem: Mapping[str, str], draft: AnyDraft) -> dict[str, str]:
     """A problem in words, with the place in the form where it can be mended."""
     name, message = problem["field"], problem["message"]
     top, _, rest = name.partition(".")
-    label = LABELS.get(top, top)
-    places_of = {**_ANCHORS, **(lasting.ANCHORS if draft.kind == "draw-discard" else {})}
-    anchor = "raw" if draft.written else places_of.get(top, top if top in LABELS else "")
+    labels, places_of = LABELS, {**_ANCHORS, **(lasting.ANCHORS if draft.kind == "draw-discard" else {})}
+    if isinstance(draft, Inquiry):
+        labels, places_of = {**LABELS, **inquiry.LABELS}, inquiry.ANCHORS
+    label = labels.get(top, top)
+    anchor = "raw" if draft.written else places_of.get(top, top if top in labels else "")
     if top == "bounds" and rest and not draft.written:
         places = [place for place, bound in enumerate(draft.bounds) if f"{rest}.".startswith(f"{bound.column}.")]
         anchor = f"bound-{places[-1]}-kind" if places else "bounds"
@@ -228,8 +260,12 @@ def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
     return {"field": name, "label": f"{label}: {rest}" if rest else label, "message": message, "anchor": anchor}
 
 
-def _not_rehearsed(checked: PeopleDocument) -> str:
+def _not_rehearsed(checked: Any) -> str:
     """Why there is no rehearsal of this, or nothing."""
+    if isinstance(checked, SiteDocument):
+        return (
+            "To see it beforehand, run it over rows of your own with thebes.simulate: made-up rows would not be theirs."
+        )
     try:
         rehearsal.rehearsable(checked)
     except Refusal as refusal:

@@ -187,7 +187,7 @@ class Draft:
     def document(self) -> dict[str, Any]:
         """The document that this means; InvalidDocument where something cannot even be read."""
         if self.written:
-            return _document(self.raw)
+            return document_in(self.raw)
         problems: list[tuple[str, str]] = []
         made: dict[str, Any] = {"type": self.kind, **self._typed(problems)}
         if made.get("missing") == "refuse":
@@ -314,7 +314,9 @@ def tables_of(schemas: Schemas) -> dict[str, Mapping[str, Any]]:
     return {f"{app}.{name}": table for app, told in schemas.items() for name, table in told["tables"].items()}
 
 
-def _document(raw: str) -> dict[str, Any]:
+def document_in(raw: str) -> dict[str, Any]:
+    """The document that somebody wrote as JSON, or InvalidDocument."""
+
     def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = [name for name in names if names.count(name) > 1]

@@ -145,7 +145,7 @@ def _latest(rounds: list[Mapping[str, Any]]) -> str:
 
 
 def _time(timed: list[Mapping[str, Any]]) -> Markup | None:
-    if not timed:
+    if len(timed) < 2:
         return None
     shown = timed[-_MOST_BARS:]
     first, last = int(shown[0]["phase"]) + 1, int(shown[-1]["phase"]) + 1

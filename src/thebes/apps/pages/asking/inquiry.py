@@ -1,0 +1,269 @@
+"""A task for institutions that is being composed: what stands in the form, and the document it means.
+
+What must stay true: columns are offered as the sites declare them; nothing typed is lost or guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from thebes.apps.pages.asking.bound import number, text, typed
+from thebes.tasks.document import InvalidDocument
+
+KINDS = ("query", "train")
+STATISTICS = ("count", "sum", "mean", "variance", "histogram", "quantile", "correlation")
+GROUPED = ("count", "sum", "mean", "variance")
+MODELS = ("LogisticRegression", "LinearRegression")
+NOISES = {
+    "site": "at each site, before anything leaves it",
+    "coordinator": "once, here: less noise, but this server sees exact totals, and sites may refuse",
+}
+EVERYWHERE = ("name", "purpose", "epsilon", "delta", "where", "noise", "min_sites", "patience")
+OWN: dict[str, tuple[str, ...]] = {
+    "query": ("statistic", "column", "bins", "quantile"),
+    "train": (
+        "model",
+        "output",
+        "rounds",
+        "local_steps",
+        "learning_rate",
+        "momentum",
+        "clip",
+        "batch",
+        "loss_share",
+        "tolerance",
+    ),
+}
+LISTS = {"query": ("by",), "train": ("inputs",)}
+_WORDS = frozenset(["name", "purpose", "where", "noise", "statistic", "column", "model", "output"])
+DEFAULTS = {"epsilon": "1", "noise": "site", "statistic": "count", "model": "LogisticRegression", "rounds": "20"}
+LABELS = {
+    "dataset": "Data set",
+    "sites": "Sites",
+    "statistic": "Statistic",
+    "column": "Column",
+    "columns": "Columns",
+    "by": "By group",
+    "where": "Only rows where",
+    "noise": "Noise",
+    "min_sites": "Sites needed",
+    "patience": "Seconds a site may take",
+    "inputs": "Inputs",
+    "rounds": "Rounds",
+    "local_steps": "Steps of a site in a round",
+    "momentum": "Momentum",
+    "clip": "Clip",
+    "batch": "Share of people in a step",
+    "loss_share": "Share of the budget for the loss",
+    "tolerance": "Stop when an update is smaller than",
+    "privacy": "Privacy",
+}
+ANCHORS = {"type": "kind", "columns": "column", "privacy": "raw", "document": "raw"}
+
+Sites = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """Everything that stands in the form. No site ticked means every site that has the data set. `written`, `raw` and
+    `rest` are as in a draft for people."""
+
+    kind: str = "query"
+    dataset: str = ""
+    asked: tuple[str, ...] = ()
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    other: str = ""  #: the second column of a correlation
+    fields: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    written: bool = False
+    raw: str = ""
+    note: str = ""
+    #: column -> how it is declared, as far as the form knows
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    having: tuple[str, ...] = ()  #: sites that have the data set
+
+    bounds: tuple[Any, ...] = ()  #: the sites declare them
+
+    def get(self, name: str) -> str:
+        return self.fields.get(name, "")
+
+    def ticked(self, name: str) -> tuple[str, ...]:
+        return self.lists.get(name, ())
+
+    @property
+    def rest_text(self) -> str:
+        return json.dumps(self.rest)
+
+    @property
+    def numbers(self) -> list[str]:
+        """Columns that are numbers with declared bounds."""
+        return [name for name, told in self.columns.items() if told.get("low") is not None]
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns with declared values."""
+        return [name for name, told in self.columns.items() if told.get("values")]
+
+    @property
+    def offered(self) -> list[str]:
+        """The columns that the chosen statistic can be of."""
+        if self.get("statistic") == "count":
+            return []
+        return [*self.numbers, *self.keys] if self.get("statistic") == "histogram" else self.numbers
+
+    @property
+    def predicted(self) -> list[str]:
+        """What the chosen model can learn to tell."""
+        return self.numbers if self.get("model") == "LinearRegression" else [*self.keys, *self.numbers]
+
+    # --- from what a browser sent -----------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Self:
+        """What stands in the form, as a browser sent it."""
+        kind = text(body, "kind")
+        return cls(
+            kind=kind,
+            dataset=text(body, "dataset"),
+            asked=_texts(body.get("site")),
+            lists={name: _texts(body.get(name)) for name in LISTS[kind]},
+            other=text(body, "other"),
+            fields={name: text(body, name) for name in (*EVERYWHERE, *OWN[kind]) if name in body},
+            rest=_object(text(body, "rest")),
+            written=text(body, "mode") == "json",
+            raw=text(body, "raw"),
+        )
+
+    def settled(self, sites: Sites) -> Self:
+        """The form after its structure changed: a data set that there is, and columns as its sites declare them."""
+        found = datasets_of(sites)
+        dataset = self.dataset or next(iter(found), "")
+        having = found.get(dataset, {})
+        asked = tuple(site for site in self.asked if site in having)
+        columns = next((having[site] for site in (asked or tuple(having))), {})
+        known = (*EVERYWHERE, *OWN[self.kind])
+        fields = {**{name: value for name, value in DEFAULTS.items() if name in known}, **self.fields}
+        return replace(self, dataset=dataset, asked=asked, columns=columns, having=tuple(having), fields=fields)
+
+    # --- to and from a document -------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """The document that this means; InvalidDocument where something cannot even be read."""
+        from thebes.apps.pages.asking.draft import document_in
+
+        if self.written:
+            return document_in(self.raw)
+        problems: list[tuple[str, str]] = []
+        made: dict[str, Any] = {"type": self.kind, "sites": list(self.asked) or "all"}
+        if self.dataset:
+            made["dataset"] = self.dataset
+        for name in (*EVERYWHERE, *OWN[self.kind]):
+            written = self.get(name).strip()
+            if not written or self._idle(name):
+                continue
+            read = written if name in _WORDS else number(written)
+            if read is None:
+                problems.append((name, "must be a number"))
+            else:
+                made[name] = read
+        for name in LISTS[self.kind]:
+            chosen = [column for column in self.ticked(name) if column != made.get("output")]
+            if chosen and not self._idle(name):
+                made[name] = chosen
+        if self.get("statistic") == "correlation" and self.kind == "query":
+            both = [column for column in (made.pop("column", ""), self.other) if column]
+            made |= {"columns": both} if both else {}
+        made |= self.rest
+        if problems:
+            raise InvalidDocument(problems)
+        return made
+
+    def _idle(self, name: str) -> bool:
+        """Whether a field means nothing for the chosen statistic, so that what stands there is left aside."""
+        if self.kind != "query":
+            return False
+        statistic = self.get("statistic")
+        return (
+            (name == "column" and statistic == "count")
+            or (name == "by" and statistic not in GROUPED)
+            or (name == "quantile" and statistic != "quantile")
+            or (name == "bins" and (statistic != "histogram" or self.get("column") in self.keys))
+        )
+
+    def as_far(self) -> str:
+        """The document as JSON, as far as it can be read."""
+        try:
+            return json.dumps(self.document(), indent=2, ensure_ascii=False)
+        except InvalidDocument as refused:
+            wrong = {name for name, _ in refused.problems}
+            read = {name: value for name, value in self.fields.items() if name not in wrong}
+            return json.dumps(replace(self, fields=read).document(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], sites: Sites) -> Self:
+        """The form that means this document."""
+        kind = str(document["type"])
+        rest = {name: value for name, value in document.items() if name not in ("type", "version")}
+        asked, dataset = rest.pop("sites", "all"), rest.pop("dataset", "")
+        both = rest.get("columns") if rest.get("statistic") == "correlation" else None
+        other = ""
+        if isinstance(both, list) and len(both) == 2:
+            rest["column"], other = map(str, rest.pop("columns"))
+        lists = {name: tuple(map(str, rest.pop(name))) for name in LISTS[kind] if isinstance(rest.get(name), list)}
+        fields = dict.fromkeys((*EVERYWHERE, *OWN[kind]), "")
+        for name in (*EVERYWHERE, *OWN[kind]):
+            if isinstance(rest.get(name), (str, int, float)) and (name != "model" or rest[name] in MODELS):
+                fields[name] = typed(rest.pop(name))
+        named = tuple(map(str, asked)) if isinstance(asked, list) else ()
+        made = cls(kind, str(dataset), named, lists, other, fields, rest)
+        settled = made.settled(sites)
+        unknown = [site for site in named if site not in settled.having]
+        return replace(
+            settled, rest={**rest, "sites": list(named)} if unknown else rest, asked=() if unknown else named
+        )
+
+
+def datasets_of(sites: Sites) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """data set -> site -> its columns; sites that may not take part any more are left out."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for site in sites:
+        if site["state"] in ("connected", "away"):
+            for name, told in site["datasets"].items():
+                found.setdefault(name, {})[site["name"]] = told["schema"]["columns"]
+    return dict(sorted(found.items()))
+
+
+def cautions(document: Any, sites: Sites, *, written: bool) -> list[dict[str, str]]:
+    """What is allowed but may not be meant, with the place in the form where it can be mended."""
+    named = None if document.sites == "all" else set(document.sites)
+    away = [
+        site["name"]
+        for site in sites
+        if site["state"] == "away" and document.dataset in site["datasets"] and (named is None or site["name"] in named)
+    ]
+    found = []
+    if away:
+        found.append(("Sites", f"{', '.join(away)}: not linked just now, so perhaps not in the answer", "sites"))
+    if document.noise == "coordinator":
+        found.append(
+            ("Noise", "this server is shown each site's exact totals; a site's policy may refuse that", "noise")
+        )
+    return [
+        {"label": label, "message": words, "anchor": "raw" if written else anchor} for label, words, anchor in found
+    ]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    listed: Iterable[object] = value if isinstance(value, list) else [value]
+    return tuple(each for each in listed if isinstance(each, str) and each)
+
+
+def _object(words: str) -> dict[str, Any]:
+    try:
+        read = json.loads(words) if words else {}
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
