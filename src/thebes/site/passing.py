@@ -100,15 +100,15 @@ class Algorithm:
         if pipe is None or self._pipe is not pipe:
             return
         self._pipe = None
-        if self._reading is not None and self._reading is not asyncio.current_task():
-            self._reading.cancel()
-        await pipe.close()
-        waiting, self._passed = self._passed, {}
-        for about in waiting.values():
-            await self._answered(str(about["id"]), _down(about))
+        waiting, self._passed = self._passed, {}  # before anything is awaited: what comes then is for the next process
         for own in self._own.values():
             if not own.done():
                 own.set_exception(ConnectionError())
+        if self._reading is not None and self._reading is not asyncio.current_task():
+            self._reading.cancel()
+        await pipe.close()
+        for about in waiting.values():
+            await self._answered(str(about["id"]), _down(about))
 
 
 def _down(about: Mapping[str, Any]) -> bytes:
