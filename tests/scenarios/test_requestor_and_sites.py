@@ -1,0 +1,141 @@
+"""A requestor's library against a real coordinator and real sites: what it is told, gets, and is refused."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from institutions import Institutions
+
+from thebes.privacy.faults import Mistake
+from thebes.requestor.institutions import Round
+from thebes.requestor.refusals import NotFinished, TaskExpired
+from thebes.tasks.document import InvalidDocument
+from thebes.tasks.reading import release_from_json
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Institutions]:
+    made = Institutions(tmp_path_factory.mktemp("institutions"))
+    yield made
+    assert set(made.close()) == {0}
+
+
+def test_sites_are_listed_with_what_they_have_and_no_count_of_rows(there: Institutions) -> None:
+    listed = there.server.sites()
+    assert [site["name"] for site in listed] == ["north", "south"]
+    assert {site["state"] for site in listed} == {"connected"}
+    columns = listed[0]["datasets"]["patients"]["schema"]["columns"]
+    assert "patient" not in columns
+    assert columns["age"]["low"] == 18
+    assert "rows" not in listed[0]["datasets"]["patients"]
+    assert "patients" in repr(listed)
+    known = {row["type"]: row for row in there.server.algorithms()}
+    assert known["query"]["answered_by"] == known["train"]["answered_by"] == "sites"
+    assert known["basic"]["answered_by"] == "people"
+    assert "quantile" in known["query"]["choices"]["statistic"]
+    assert known["train"]["choices"]["noise"] == ["site", "coordinator"]
+
+
+def test_a_question_is_answered_by_all_by_some_and_by_groups(there: Institutions) -> None:
+    everybody, north = there.hospitals.patients(("north", "south")), there.hospitals.patients(("north",))
+    count = there.server.query("patients", "count", where="diabetes = 1", epsilon=1, timeout=60)
+    low, high = count.interval(0.99).low, count.interval(0.99).high
+    assert low - 20 <= np.sum(everybody["diabetes"] == 1) <= high + 20
+    assert count.extra["coverage"] == {"answered": ["north", "south"], "missing": {}}
+    one = there.server.query("patients", "mean", column="age", sites="north", epsilon=1, timeout=60)
+    assert abs(one.value - np.mean(north["age"])) < 2
+    assert one.extra["coverage"]["answered"] == ["north"]
+    wards = there.server.query("patients", "mean", column="age", by="ward", epsilon=1, timeout=60)
+    for ward, value in wards.value.items():
+        assert abs(value - np.mean(everybody["age"][everybody["ward"] == ward])) < 4
+
+
+def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Institutions) -> None:
+    some = there.server.query("patients", "count", epsilon=1, noise="coordinator", timeout=60)
+    assert some.extra["coverage"]["answered"] == ["north"]
+    assert "noise added by the site" in some.extra["coverage"]["missing"]["south"]
+    assert some.certificate.trust == "server"
+    with pytest.raises(TaskExpired, match="south refused: the site's policy allows this only with noise added by"):
+        there.server.query("patients", "count", epsilon=1, noise="coordinator", min_sites=2, timeout=60)
+
+
+def test_what_cannot_be_answered_is_refused_naming_the_field(there: Institutions) -> None:
+    with pytest.raises(InvalidDocument, match="statistic"):
+        there.server.query("patients", "modus", epsilon=1)
+    for field, asked in (
+        ("column", {"column": "shoe_size"}),
+        ("column", {"column": "patient"}),
+        ("sites", {"column": "age", "sites": "nowhere"}),
+    ):
+        with pytest.raises(Mistake) as refused:
+            there.server.query("patients", "mean", epsilon=1, timeout=60, **asked)  # type: ignore[arg-type]
+        assert refused.value.argument == field
+    with pytest.raises(Mistake) as refused:
+        there.server.query("nothing", "count", epsilon=1, timeout=60)
+    assert refused.value.argument == "dataset"
+
+
+def test_a_model_is_trained_and_every_round_is_told(there: Institutions) -> None:
+    told: list[Round] = []
+    release = there.server.train(
+        "patients",
+        model="LogisticRegression",
+        inputs=["age", "bmi", "glucose"],
+        output="diabetes",
+        rounds=40,
+        learning_rate=4,
+        momentum=0.7,
+        loss_share=0.1,
+        epsilon=6,
+        delta=1e-6,
+        progress=told.append,
+        timeout=120,
+    )
+    patients = there.hospitals.patients(("north", "south"))
+    right = np.mean(release.model.predict(patients) == patients["diabetes"])  # type: ignore[attr-defined]
+    assert right > 0.72
+    assert told[-1].number == told[-1].rounds == 40
+    assert told[-1].loss is not None
+    assert 0 <= told[-1].loss <= 4
+    assert set(told[-1].seconds) == {"compute", "transfer", "aggregation"}
+    assert told[-1].answered == ("north", "south")
+    numbers = [each.number for each in told]
+    assert numbers == sorted(numbers)
+    assert release_from_json(release.as_json()).as_json() == release.as_json()
+
+
+def test_a_wait_that_ends_leaves_the_task_going(there: Institutions) -> None:
+    with pytest.raises(NotFinished) as waited:
+        there.server.train(
+            "patients",
+            model="LinearRegression",
+            inputs=["age"],
+            output="glucose",
+            rounds=200,
+            epsilon=1,
+            delta=1e-6,
+            timeout=0,
+        )
+    handle = there.server.task(waited.value.task_id)
+    assert handle.status in ("open", "done")
+    assert handle.wait(timeout=120).value["model"] == "LinearRegression"
+
+
+def test_a_site_that_stops_is_away_and_missing_with_the_reason(there: Institutions) -> None:
+    assert there.stop("south") == 0
+    end = time.monotonic() + 20
+    while there.state("south") != "away":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    release = there.server.query("patients", "count", epsilon=1, patience=0.5, timeout=60)
+    assert release.extra["coverage"]["answered"] == ["north"]
+    assert "not linked" in release.extra["coverage"]["missing"]["south"]
