@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from tests.scenarios.institutions import Institution, Institutions, until
+from tests.scenarios.deployment import Institution, Institutions, until
 from thebes.tasks import registry
 from thebes.tasks.train.plan import budget
 
@@ -39,6 +39,7 @@ TRAIN: dict[str, Any] = {
     "average": "last",
     "epsilon": 100_000.0,
     "delta": 1e-6,
+    "patience": 300.0,
 }
 POLICY = """
 [[allow]]

@@ -1,0 +1,194 @@
+"""A coordinator and institutions as real processes, for scenario tests: each can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pandas as pd
+
+from tests.scenarios.processes import Process, stopped
+from thebes.coordinator.authority import Authority
+from thebes.coordinator.clock import SystemClock
+from thebes.ledger import Block, Entry, Ledger, NoKeeper
+from thebes.site.audit import Audit
+from thebes.site.home import AUDIT, Home, written
+from thebes.testing.siting import EVERYBODY, declare
+
+SOON = 60.0
+
+
+class Institution:
+    """One site's home, and its processes while they run."""
+
+    def __init__(self, name: str, home: Home, coordinator: str) -> None:
+        self.name, self.home = name, home
+        self._command = ("site", "--home", str(home.folder), "--coordinator", coordinator, "--port", "0")
+        self._process: Process | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    def start(self) -> None:
+        """Without waiting until it listens."""
+        self._process = Process(*self._command)
+
+    def kill(self, which: int = 0) -> None:
+        """SIGKILL to the supervisor (0) or to one of its two processes (1, 2), which it starts again by itself."""
+        assert self._process is not None
+        assert self._process._running is not None
+        chosen = [self._process._running.pid, *children(self._process._running.pid)]
+        if which == 0 or which >= len(chosen):
+            self._process.kill()
+            self._process = None
+        else:
+            with suppress(ProcessLookupError):
+                os.kill(chosen[which], signal.SIGKILL)
+
+    def end(self) -> None:
+        if self._process is not None:
+            assert stopped([self._process]) == [0]
+            self._process = None
+
+    def block(self, name: str = "patients") -> Block:
+        """How the data set's budget stands, once the whole ledger was checked."""
+        with Ledger(self.home.ledger, keeper=NoKeeper()) as ledger:
+            ledger.verify()
+            return ledger.block(name)
+
+    def audited(self) -> list[Entry]:
+        """The audit log, once its chain was checked."""
+        audit = Audit(self.home.folder / AUDIT)
+        try:
+            audit.verify()
+            return audit.entries()
+        finally:
+            audit.close()
+
+
+class Institutions:
+    """Use in a `with` block: everything that runs at its end is stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, self.site_port = _free(), _free()
+        self.home = folder / "coordinator"
+        self.sites: dict[str, Institution] = {}
+        self._coordinator: Process | None = None
+
+    def __enter__(self) -> Institutions:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        running = [site for site in self.sites.values() if site.running]
+        processes = [site._process for site in running if site._process is not None]
+        if self._coordinator is not None:
+            processes.append(self._coordinator)
+        stopped(processes)
+
+    # --- the coordinator --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        ports = ("--port", str(self.port), "--site-port", str(self.site_port))
+        self._coordinator = Process("coordinator", "--home", str(self.home), *ports)
+        self._coordinator.ready()
+        token = (self.home / "admin.token").read_text().strip()
+        self.web = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {token}"}, timeout=30
+        )
+
+    def kill(self) -> None:
+        assert self._coordinator is not None
+        self.web.close()
+        self._coordinator.kill()
+        self._coordinator = None
+
+    @property
+    def authority(self) -> Authority:
+        return Authority(self.home, SystemClock())
+
+    def submit(self, document: Mapping[str, Any]) -> str:
+        answer = self.web.post("/api/task", json=document)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["task_id"])
+
+    def task(self, task: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.web.get(f"/api/task/{task}").json()
+        return found
+
+    def progress(self, task: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.web.get(f"/api/task/{task}/training").json()
+        return found
+
+    def phase(self, task: str) -> int:
+        """Which phase it is in; 0 while it has not begun."""
+        return int((self.progress(task)["sites"] or {}).get("phase", 0))
+
+    def ended(self, task: str, *, within: float = SOON) -> dict[str, Any]:
+        """The task once it is over."""
+        return until(lambda: told if (told := self.task(task))["status"] not in ("open", "running") else None, within)
+
+    # --- sites ------------------------------------------------------------------------------------------
+
+    def add(
+        self, name: str, rows: pd.DataFrame, *, policy: str = EVERYBODY, days: int = 30, **declared: Any
+    ) -> Institution:
+        """A site with one data set and a certificate, not started yet."""
+        home = Home(self.folder / name)
+        declare(home, rows, **declared)
+        written(home.policy, policy)
+        self.authority.issue(name, home.folder, days=days)
+        self.sites[name] = Institution(name, home, f"127.0.0.1:{self.site_port}")
+        return self.sites[name]
+
+    def start_sites(self) -> None:
+        for site in self.sites.values():
+            if not site.running:
+                site.start()
+        self.connected(*self.sites)
+
+    def connected(self, *names: str, within: float = SOON) -> None:
+        """Wait until these sites are linked and have said what they have."""
+
+        def look() -> bool | None:
+            there = {each["name"]: each for each in self.web.get("/api/site").json()}
+            linked = (there.get(n, {}).get("state") == "connected" and there[n]["datasets"] for n in names)
+            return True if all(linked) else None
+
+        until(look, within)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one started, oldest first."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                fields = (place / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == pid:
+                    found.append((int(fields[19]), int(place.name)))
+    return [child for _, child in sorted(found)]
+
+
+def until(look: Callable[[], Any], within: float) -> Any:
+    """What `look` gives once it is not None."""
+    end = time.monotonic() + within
+    while (found := look()) is None:
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+    return found
+
+
+def _free() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
