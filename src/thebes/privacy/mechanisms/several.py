@@ -132,7 +132,7 @@ def weighed_widths(noises: Sequence[Additive], weights: Floats, times: NDArray[n
     size = np.abs(weights)
     if not laplace.size:
         return np.asarray(np.sqrt(2 * odds * smooth * (times @ size**2)))
-    rates = np.geomspace(1e-5, 0.999, 400) / (laplace.max() * max(size.max(), 1e-300))
+    rates = np.geomspace(1e-4, 0.999, 100) / (laplace.max() * max(size.max(), 1e-300))
     at = rates[:, None] * size  # one row for each rate
     moments = -np.log1p(-((at[:, :, None] * laplace) ** 2)).sum(axis=2) + at**2 * smooth / 2
     return np.asarray(((times @ moments.T + odds) / rates).min(axis=1))
