@@ -430,7 +430,7 @@ class Reaper:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.moments, self.at = 0, -1
         for owner, names in (
-            (Outbox, ("begin", "decide", "keep", "finish")),
+            (Outbox, ("begin", "refuse", "keep", "finish")),
             (Audit, ("note",)),
             (Ledger, ("reserve", "_consume", "_release")),
             (desk_module, ("carried",)),
@@ -476,7 +476,7 @@ def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_pai
     life(office, document, {})
     moments = reaper.moments
     shut(office)
-    assert moments > 30
+    assert moments > 25
     for moment in range(moments):
         home = site_home(tmp_path / f"killed-{moment}", **terms)
         released: dict[str, set[bytes]] = {}

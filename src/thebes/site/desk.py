@@ -148,11 +148,10 @@ class Desk:
     # --- what a coordinator says --------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """What is here to be asked about. Never how many rows. `open` are the tasks that hold something here."""
+        """What is here to be asked about. Never how many rows."""
         shown = {d.name: {"schema": d.schema.shown(), "public": d.schema.public} for d in self._datasets.all()}
         named = {name: {**told, "rows": None} for name, told in shown.items()}
-        told = {"datasets": named, "version": __version__, "open": self._outbox.unfinished()}
-        return {"kind": Word.DESCRIBED, **told}
+        return {"kind": Word.DESCRIBED, "datasets": named, "version": __version__}
 
     def dataset_of(self, message: Mapping[str, Any]) -> str:
         """Which data set an ask is about, as far as it says; for whoever lets several be worked on at once."""
@@ -208,8 +207,7 @@ class Desk:
         message, charge = self._made(turn, question, matter, dataset)
         body = frames.write(frames.split(message))
         answer = Answer(question.ask.part, question.ask.ask_id, question.digest, body, charge.epsilon, charge.delta)
-        self._outbox.keep(turn.request.task, answer)
-        self._outbox.decide(turn.request.task, rule=rule.number)
+        self._outbox.keep(turn.request.task, answer, rule=rule.number)
         told = {"epsilon": repr(charge.epsilon), "delta": repr(charge.delta), "again": False}
         self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(body).hexdigest()}))
         return message
@@ -339,7 +337,7 @@ class Desk:
         refused = ("refused", {**turn.place, "code": code, "reason": reason})
         self._audit.note(*([refused] if turn.noted else [("ask", turn.facts()), refused]))
         if turn.request is not None and turn.request.state != CLOSED:
-            self._outbox.decide(turn.request.task, code=code, reason=reason)
+            self._outbox.refuse(turn.request.task, code=code, reason=reason)
         return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
 
 

@@ -103,12 +103,6 @@ class Outbox:
         with self._lock:
             return [_request(row) for row in self._db.execute(sql, (most,)).fetchall()]
 
-    def unfinished(self) -> list[str]:
-        """Tasks that were not closed."""
-        with self._lock:
-            rows = self._db.execute("SELECT task FROM request WHERE state != ? ORDER BY task", (CLOSED,)).fetchall()
-        return [task for (task,) in rows]
-
     def subjects(self) -> dict[str, Subject]:
         """What every task is about, by the key of its claim."""
         amounts = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
@@ -128,10 +122,10 @@ class Outbox:
         assert found is not None  # noqa: S101
         return found
 
-    def decide(self, task: str, *, code: str = "", reason: str = "", rule: int | None = None) -> None:
-        """Write down what was decided about its last ask."""
-        sql = "UPDATE request SET state = ?, code = ?, reason = ?, rule = coalesce(?, rule) WHERE task = ?"
-        self._write(lambda: self._db.execute(sql, (REFUSED if code else OPEN, code, reason, rule, task)))
+    def refuse(self, task: str, *, code: str, reason: str) -> None:
+        """Write down that its last ask was refused, and why."""
+        sql = "UPDATE request SET state = ?, code = ?, reason = ? WHERE task = ?"
+        self._write(lambda: self._db.execute(sql, (REFUSED, code, reason, task)))
 
     def answer(self, task: str, part: str) -> Answer | None:
         sql = "SELECT part, ask_id, question, body, epsilon, delta, answered_at FROM answer WHERE task = ? AND part = ?"
@@ -139,9 +133,9 @@ class Outbox:
             row = self._db.execute(sql, (task, part)).fetchone()
         return None if row is None else Answer(*row)
 
-    def keep(self, task: str, answer: Answer) -> None:
-        """Write an answer down, and forget the bytes of the task's parts before the last one: who asks for this part
-        has them, and has seen the last one's answer, which is kept all the same in case they forget."""
+    def keep(self, task: str, answer: Answer, *, rule: int) -> None:
+        """Write an answer down that a rule allowed, and forget the bytes of the task's parts before the last one: who
+        asks for this part has those, and the last one's is kept all the same in case they forget it."""
         a = answer
         values = (task, a.part, a.ask_id, a.question, a.body, a.epsilon, a.delta, self._clock())
 
@@ -150,6 +144,8 @@ class Outbox:
             sql = f"UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL AND rowid < ({last})"  # noqa: S608
             self._db.execute(sql, (task, task))
             self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            sql = "UPDATE request SET state = ?, code = '', reason = '', rule = ? WHERE task = ?"
+            self._db.execute(sql, (OPEN, rule, task))
 
         self._write(work)
 
