@@ -1,0 +1,189 @@
+"""Institutions in real browsers: a requestor composes and watches, a steward reads what was asked, a site goes away."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
+from institutions import Institutions
+
+from thebes.testing.browser import Visitor
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def there(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Institutions]:
+    made = Institutions(tmp_path_factory.mktemp("institutions"))
+    yield made
+    assert set(made.close()) == {0}
+
+
+@pytest.fixture
+def ana(there: Institutions, visit: Callable[..., Visitor]) -> Visitor:
+    """Somebody signed in to the coordinator's pages."""
+    made = visit(there.url)
+    made.open("/sign-in")
+    made.page.get_by_text("Or paste a token").click()
+    made.page.fill("#token", there.token)
+    made.page.get_by_role("button", name="Sign in").click()
+    made.page.get_by_role("button", name="Sign out").wait_for()
+    return made
+
+
+@pytest.fixture
+def steward(there: Institutions, visit: Callable[..., Visitor]) -> Callable[[str], Visitor]:
+    """Opens a site's own pages with a new one-time address."""
+    from thebes.site.distant import running
+
+    def come(site: str) -> Visitor:
+        with running(there.folder / f"site-{site}") as distant:
+            address = distant.address()
+        made = visit(address.partition("/?")[0])
+        made.open(address)
+        made.page.get_by_role("heading", name=f"The site {site}").wait_for()
+        assert "code" not in made.page.url
+        return made
+
+    return come
+
+
+def trouble(visitor: Visitor, where: str) -> list[str]:
+    """What is wrong with a page, at a desk and on a telephone, in light and in dark."""
+    found = []
+    for look in visitor.looks():
+        visitor.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        found += [f"{where}, {look}: {problem}" for problem in visitor.sweep()]
+        found += [] if visitor.fits() else [f"{where}, {look} scrolls sideways: {visitor.wide()}"]
+        visitor.picture(f"{where}-{look}")
+    return found
+
+
+def test_a_question_is_composed_put_up_and_answered(
+    there: Institutions, ana: Visitor, steward: Callable[[str], Visitor]
+) -> None:
+    north = steward("north")
+    page = ana.page
+    ana.open("/sites")
+    page.locator("#site-north").get_by_role("link", name="Ask about it").click()
+    assert page.get_by_label("north").is_checked()
+    page.get_by_label("north").uncheck()
+    page.get_by_label("Statistic").select_option("mean")
+    page.locator("#column").select_option("age")
+    page.get_by_label("ward").check()
+    page.get_by_label("Only rows where").fill("shoe_size > 40")
+    page.get_by_role("link", name="Only rows where").wait_for()  # a problem, with the way to its place
+    page.get_by_label("Only rows where").fill("sex = 'female'")
+    page.get_by_label("Name", exact=False).first.fill("How old are the women in each ward?")
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_role("heading", name="Price at each site that answers").wait_for()
+    assert trouble(ana, "sites-compose") == []
+    page.get_by_role("button", name="Put it up").click()
+    page.get_by_role("heading", name="By group").wait_for(timeout=60_000)
+    page.get_by_text("Every site that was asked is in it.").wait_for()
+    assert page.locator("figure[aria-label='By group, drawn'] svg").is_visible()
+    assert trouble(ana, "sites-question") == []
+
+    north.page.get_by_text("How old", exact=False).or_(north.page.locator("td >> text=query")).first.wait_for()
+    north.open("/requests")
+    north.page.locator("tbody a").first.click()
+    north.page.get_by_role("heading", name="How old are the women in each ward?").wait_for()
+    north.page.get_by_text("It asks the mean of age").wait_for()
+    north.page.get_by_text("answered", exact=True).first.wait_for()
+    assert trouble(north, "steward-request") == []
+
+
+def test_a_training_is_composed_and_watched(ana: Visitor) -> None:
+    page = ana.page
+    ana.open("/ask")
+    page.get_by_label("Kind").select_option("train")
+    page.get_by_label("Predicted column").select_option("diabetes")
+    for column in ("age", "bmi", "glucose"):
+        page.get_by_role("checkbox", name=column).check()
+    for label, value in (
+        ("Rounds", "150"),
+        ("Learning rate", "3"),
+        ("Share of the budget for the loss", "0.1"),
+        ("Epsilon", "8"),
+    ):
+        page.get_by_label(label).fill(value)
+    page.get_by_role("link", name="Delta").wait_for()  # is missing, and said so
+    page.get_by_label("Delta").fill("1e-6")
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_role("button", name="Put it up").click()
+    page.get_by_role("heading", name="How it goes").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Mean loss, by round").wait_for(timeout=60_000)
+    ana.picture("sites-training-live")
+    page.get_by_role("heading", name="How it went").wait_for(timeout=120_000)
+    page.get_by_text("150 of 150 rounds").wait_for()
+    page.get_by_role("heading", name="Weights").wait_for()
+    assert page.locator("figure[aria-label='Time by round, drawn'] svg").is_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the rounds (CSV)").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert lines[0].startswith('"round","sites","loss","update"')
+    assert len(lines) == 151
+    assert trouble(ana, "sites-training") == []
+
+
+def test_a_steward_sees_what_was_refused_and_what_is_left(
+    there: Institutions, steward: Callable[[str], Visitor]
+) -> None:
+    release = there.server.query("patients", "count", epsilon=1, noise="coordinator", name="exact totals", timeout=60)
+    assert set(release.extra["coverage"]["missing"]) == {"south"}
+    south = steward("south")
+    page = south.page
+    page.get_by_text("The coordinator is reached").wait_for()
+    page.get_by_text("allows this only with noise added by the site").first.wait_for()
+    assert trouble(south, "steward-overview") == []
+    for address, words in (
+        ("/requests", "refused"),
+        ("/datasets", "says whose a row is; never asked for"),
+        ("/policy", "noise is added here, before anything leaves"),
+        ("/log", "The audit log is whole"),
+    ):
+        south.open(address)
+        page.get_by_text(words).first.wait_for()
+        assert trouble(south, f"steward{address.replace('/', '-')}") == []
+    (there.folder / "site-south" / "policy.toml").write_text("[[allow]]\nwho = 1\n")
+    south.open("/policy")
+    page.get_by_text("everything is refused until that is mended").wait_for()
+    south.picture("steward-policy-wrong")
+
+
+def test_nobody_else_comes_in_to_a_sites_pages(there: Institutions, visit: Callable[..., Visitor]) -> None:
+    address = there.pages["site north"]
+    stranger = visit(address.partition("/?")[0])
+    stranger.expected = {401}
+    stranger.open("/requests")
+    stranger.page.get_by_text("Open the address that").wait_for()
+    stranger.open(address)
+    stranger.page.get_by_text("What was asked last").wait_for()
+    other = visit(address.partition("/?")[0])
+    other.expected = {401}
+    other.open(address)
+    other.page.get_by_text("This address was used before").wait_for()
+
+
+def test_a_site_that_is_stopped_is_shown_as_away(there: Institutions, ana: Visitor) -> None:
+    ana.open("/sites")
+    ana.page.locator("#site-south").get_by_text("connected", exact=True).wait_for()
+    assert there.stop("south") == 0
+    ana.page.locator("#site-south").get_by_text("away", exact=True).wait_for(timeout=20_000)  # by itself
+    assert trouble(ana, "sites-away") == []
+    end = time.monotonic() + 20
+    while there.state("south") != "away":
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    release = there.server.query("patients", "count", epsilon=1, patience=0.5, name="without one", timeout=60)
+    assert "not linked" in release.extra["coverage"]["missing"]["south"]
+    ana.open("/ended")
+    ana.page.get_by_role("link", name="without one").click()
+    ana.page.get_by_text("1 of 2 sites are in it.").wait_for()
+    ana.picture("sites-missing")
