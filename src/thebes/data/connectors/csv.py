@@ -1,7 +1,7 @@
 """A file of comma-separated text with the columns' names in its first line, read by DuckDB where it lies.
 
-A line that does not have as many fields as there are columns, or is not UTF-8, is no row: that one person's line is
-broken must not be seen in whether a question is answered.
+A line that does not have as many fields as there are columns is no row, nor is one where a field that is read is not
+UTF-8: that one person's line is broken must not be seen in whether a question is answered.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Csv(ScannedSource):
         try:
             with self._opened() as file:
                 line = next(csv.reader([_first_record(file)], delimiter=self._source.delimiter), [])
+            "".join(line).encode()
         except (OSError, UnicodeError, csv.Error, EOFError) as error:
             raise SourceUnavailable(f"{self.what} cannot be read as CSV in UTF-8: {type(error).__name__}") from None
         if not line or any(not name for name in line):
@@ -63,10 +64,10 @@ class Csv(ScannedSource):
             raise Mistake("source.path", f"{self.what} has two columns of the same name, but perhaps for its case")
         return line
 
-    def _opened(self) -> IO[str]:
+    def _opened(self) -> IO[str]:  # other lines need not be UTF-8, and are read ahead
         if self._path.suffix == ".gz":
-            return gzip.open(self._path, "rt", encoding="utf-8-sig", newline="")
-        return self._path.open(encoding="utf-8-sig", newline="")
+            return gzip.open(self._path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+        return self._path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _first_record(file: IO[str]) -> str:

@@ -61,7 +61,7 @@ class Postgresql:
     def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Any]:
         """Arrow tables of the rows that the server's own conditions leave."""
         wanted = ", ".join(f"{self._read(name)} AS {quoted(name)}" for name in columns)
-        asked = pushed(where.condition, self._held, quoted, _value) if where is not None else None
+        asked = pushed(where.condition, self._held, self._asked, _value) if where is not None else None
         table = f"{quoted(self._source.namespace)}.{quoted(self._source.table)}"
         yield from self._answers(f"SELECT {wanted} FROM {table}" + (f" WHERE {asked}" if asked else ""))
 
@@ -133,6 +133,11 @@ class Postgresql:
         return SourceUnavailable(f"{self._where} cannot be read: {why}{code}")
 
     # --- values -----------------------------------------------------------------------------------------
+
+    def _asked(self, name: str) -> str:
+        """A column as a condition compares it: every text as one, so that upper and lower case stay apart."""
+        plain = self._held[name] != "string" or self._kinds[name][0] in ("text", "varchar")
+        return quoted(name) if plain else f"{quoted(name)}::text"
 
     def _read(self, name: str) -> str:
         """A column as the driver can hand it over whatever is in it: no single value may break the answer."""

@@ -28,7 +28,7 @@ from thebes.privacy.faults import Mistake
 
 MEMORY = "160MB"
 MOST_THREADS = 4
-_ROW_BYTES = 80  # of memory for each row that is sorted at once
+_ROW_BYTES = 100  # of memory for each row that is sorted at once
 
 #: type in the schema -> what a source may hold instead
 COULD_BE: Mapping[str, frozenset[str]] = {

@@ -1,0 +1,400 @@
+"""Sources of rows: what is refused, in words that name files and columns and never a value of a row."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import duckdb
+import pandas as pd
+import pytest
+
+from thebes.data.connectors.connector import SourceUnavailable, open_connector, secret_of
+from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.engines.table import EngineTable
+from thebes.data.filter import read_filter
+from thebes.data.schema import schema_of
+from thebes.data.table import Axis, Factor, Sums, Term
+from thebes.privacy.faults import Mistake
+from thebes.privacy.stability import LARGEST_TOTAL
+from thebes.testing.measuring import made_up, measured
+from thebes.testing.postgres import new_database
+
+SECRET = "Jane-Roe-4711"  # a value of a row: it must never be seen in a message
+SCHEMA = schema_of(
+    {
+        "unit": "person",
+        "columns": {"age": {"type": "integer", "low": 0, "high": 120}, "sex": {"type": "string", "values": ["f", "m"]}},
+    }
+)
+COUNT = Sums((Term(),), axes=(Axis("sex", ("f", "m")),))
+
+
+def count(table: EngineTable, wanted: Sums = COUNT) -> list[list[int]]:
+    try:
+        return table.sums(wanted).tolist()
+    finally:
+        table.close()
+
+
+def written(folder: Path, text: str | bytes, name: str = "rows.csv") -> dict[str, Any]:
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return {"kind": "csv", "path": name}
+
+
+# --- descriptions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({}, "source.kind"),
+        ({"kind": "excel"}, "source.kind"),
+        ({"kind": ["csv"]}, "source.kind"),
+        ({"kind": "csv"}, "source.path"),
+        ({"kind": "csv", "path": 3}, "source.path"),
+        ({"kind": "csv", "path": "x.csv", "delimiter": ", "}, "source.delimiter"),
+        ({"kind": "csv", "path": "x.csv", "pasword": "x"}, "source.pasword"),
+        ({"kind": "sqlite", "path": "x.db"}, "source.table"),
+        ({"kind": "postgresql", "database": "d", "user": "u", "table": "t", "password": "x"}, "source.password"),
+        ({"kind": "sql", "url": "nothing", "table": "t"}, "source.url"),
+        ({"kind": "sql", "url": "mysql+pymysql://u:secret@host/d", "table": "t"}, "source.url"),
+    ],
+)
+def test_a_description_is_refused_by_its_field(source: dict[str, Any], field: str, tmp_path: Path) -> None:
+    with pytest.raises(Mistake) as refused:
+        open_connector(source, folder=tmp_path)
+    assert refused.value.argument == field
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "sqlite"])
+def test_a_file_that_is_not_there_is_said_to_be_missing(kind: str, tmp_path: Path) -> None:
+    table = {"table": "rows"} if kind in ("duckdb", "sqlite") else {}
+    with pytest.raises(SourceUnavailable, match="there is no file gone"):
+        open_connector({"kind": kind, "path": "gone", **table}, folder=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "duckdb", "sqlite"])
+def test_a_file_of_another_kind_is_refused_without_what_it_holds(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_text(SECRET * 1000)
+    table = {"table": "rows"} if kind in ("duckdb", "sqlite") else {}
+    with pytest.raises(SourceUnavailable) as refused:
+        table_of(SCHEMA, {"kind": kind, "path": "rows", **table}, folder=tmp_path)
+    assert SECRET not in str(refused.value)
+    assert "rows" in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "sql"])
+def test_a_table_that_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
+    duckdb.connect(str(tmp_path / "rows.duckdb")).close()
+    sqlite3.connect(tmp_path / "rows.sqlite").execute("CREATE TABLE other (x)").connection.close()
+    place = {"url": f"sqlite:///{tmp_path}/rows.sqlite"} if kind == "sql" else {"path": f"rows.{kind}"}
+    with pytest.raises((Mistake, SourceUnavailable), match=r"visits|no table|rows\.duckdb"):
+        table_of(SCHEMA, {"kind": kind, **place, "table": "visits"}, folder=tmp_path)
+
+
+def test_a_declared_column_that_is_absent_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match="no column age, sex, which the schema declares"):
+        table_of(SCHEMA, written(tmp_path, "Age,gender\n3,f\n"), folder=tmp_path)
+    with pytest.raises(Mistake, match="no column 'sex'"):
+        frame_table(SCHEMA, pd.DataFrame({"age": [3]}))
+
+
+def test_a_column_of_another_type_is_named(tmp_path: Path) -> None:
+    pd.DataFrame({"age": ["three"], "sex": ["f"]}).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(Mistake, match="the schema says integer, the source holds string") as refused:
+        table_of(SCHEMA, {"kind": "parquet", "path": "rows.parquet"}, folder=tmp_path)
+    assert refused.value.argument == "columns.age.type"
+    with pytest.raises(Mistake, match="the schema says integer"):
+        frame_table(SCHEMA, pd.DataFrame({"age": ["three"], "sex": ["f"]}))
+
+
+# --- CSV ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["", "age,,sex\n", "age,sex,sex\n", "age,sex,AGE\n"])
+def test_a_header_without_a_name_for_every_column_is_refused(header: str, tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match=r"rows\.csv"):
+        table_of(SCHEMA, written(tmp_path, header), folder=tmp_path)
+
+
+def test_what_is_wrong_with_one_line_costs_that_line_only(tmp_path: Path) -> None:
+    lines = [b"age,sex", b"30,f", b"three,f", b"31", b"32,f,more", b"\xff\xfe,f", b"33,m", b'34,"f"', b",f", b"35, f "]
+    source = written(tmp_path, b"\n".join(lines))
+    assert count(table_of(SCHEMA, source, folder=tmp_path)) == [[5], [1]]
+    ages = Sums((Term(),), axes=(Axis("sex", ("f", "m")), Axis("age", edges=(0, 120))))
+    assert count(table_of(SCHEMA, source, folder=tmp_path), ages) == [[2], [1]]
+
+
+def test_a_csv_file_may_be_compressed_and_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    import gzip
+
+    text = '\ufeffage;sex;note\n30;f;"two\nlines"\nNA;m;x\n'.encode()
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(text))
+    source = {"kind": "csv", "path": "rows.csv.gz", "delimiter": ";", "missing": ["NA"]}
+    assert count(table_of(SCHEMA, source, folder=tmp_path)) == [[1], [1]]
+    (tmp_path / "plain.csv").write_bytes(text)
+    assert count(table_of(SCHEMA, {**source, "path": "plain.csv"}, folder=tmp_path)) == [[1], [1]]
+
+
+def test_names_in_a_header_cannot_be_read_as_sql(tmp_path: Path) -> None:
+    name = "a') ; DROP TABLE x; --\"'"
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["age", "sex", name], [30, "f", "x"]])
+    assert count(table_of(SCHEMA, {"kind": "csv", "path": "rows.csv"}, folder=tmp_path)) == [[1], [0]]
+
+
+def test_a_file_whose_name_is_a_pattern_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match="rename the file"):
+        table_of(SCHEMA, written(tmp_path, "age,sex\n", "rows[1].csv"), folder=tmp_path)
+
+
+# --- what an engine may reach ---------------------------------------------------------------------------
+
+
+def test_nothing_but_the_source_can_be_read_or_written(tmp_path: Path) -> None:
+    written(tmp_path, "age,sex\n1,f\n", "other.csv")
+    table = table_of(SCHEMA, written(tmp_path, "age,sex\n30,f\n"), folder=tmp_path)
+    for statement in (
+        f"SELECT * FROM read_csv('{tmp_path}/other.csv')",
+        f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
+        f"ATTACH '{tmp_path}/new.duckdb'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET memory_limit = '10GB'",
+    ):
+        with pytest.raises(SourceUnavailable):
+            table.engine.run(statement)
+    assert count(table) == [[1], [0]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.csv", "rows.csv", "scratch"]
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert (tmp_path / "scratch").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_a_database_file_is_opened_to_be_read_only(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"rows.{kind}"
+    with duckdb.connect(str(path)) if kind == "duckdb" else sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE rows (age BIGINT, sex TEXT)")
+        connection.execute("INSERT INTO rows VALUES (30, 'f')")
+    before = path.read_bytes()
+    path.chmod(0o400)
+    table = table_of(SCHEMA, {"kind": kind, "path": path.name, "table": "rows"}, folder=tmp_path)
+    if kind == "duckdb":
+        write, statement = table.engine.run, "INSERT INTO thebes_source.main.rows VALUES (1, 'm')"
+    else:
+        write, statement = table.engine._connector._opened.execute, "INSERT INTO rows VALUES (1, 'm')"
+    with pytest.raises((SourceUnavailable, sqlite3.OperationalError)):
+        write(statement)
+    assert count(table) == [[1], [0]]
+    assert path.read_bytes() == before
+
+
+def test_a_question_that_needs_too_much_memory_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        made = "SELECT (i % 100)::BIGINT AS age, 'f' AS sex, 'somebody with a long name ' || i AS who"
+        connection.execute(f"COPY ({made} FROM range(400000) r(i)) TO '{tmp_path}/rows.parquet'")
+    body = SCHEMA.as_json() | {"max_rows_per_unit": 2}
+    body["columns"]["who"] = {"type": "string", "key": True}
+    source = {"kind": "parquet", "path": "rows.parquet"}
+    table = table_of(schema_of(body), source, folder=tmp_path, memory="1MB")
+    with pytest.raises(SourceUnavailable, match="memory"):
+        count(table, Sums((Term((Factor("age", 1, 1),)),)))
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+# --- SQLite ---------------------------------------------------------------------------------------------
+
+
+def test_what_sqlite_holds_besides_the_type_of_a_column_is_missing(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "rows.db")
+    connection.execute("CREATE TABLE rows (age INTEGER, sex TEXT)")
+    odd = [(30, "f"), ("three", "f"), (2.5, "f"), (b"\xff", "f"), (None, "f"), (10**15, b"f"), (1e30, "m")]
+    connection.executemany("INSERT INTO rows VALUES (?, ?)", odd)
+    connection.execute("INSERT INTO rows VALUES (31, CAST(x'fffe' AS TEXT))")
+    connection.commit()
+    source = {"kind": "sqlite", "path": "rows.db", "table": "rows"}
+    ages = Sums((Term(),), axes=(Axis("sex", ("f", "m")), Axis("age", edges=(0, 120))))
+    assert count(table_of(SCHEMA, source, folder=tmp_path), ages) == [[1], [1]]
+    missing = Sums((Term(),), axes=COUNT.axes, where=read_filter("age IS NULL", SCHEMA))
+    assert count(table_of(SCHEMA, source, folder=tmp_path), missing) == [[4], [0]]
+
+
+# --- secrets --------------------------------------------------------------------------------------------
+
+
+def test_a_secret_comes_from_the_environment_or_a_file_that_only_its_owner_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def secret(variable: str | None, file: str | None) -> str | None:
+        return secret_of(variable, file, field="password", folder=tmp_path)
+
+    monkeypatch.setenv("READER_PASSWORD", SECRET)
+    assert secret("READER_PASSWORD", None) == SECRET
+    with pytest.raises(SourceUnavailable, match="the environment has no OTHER"):
+        secret("OTHER", None)
+    (tmp_path / "password").write_text(SECRET + "\n")
+    (tmp_path / "password").chmod(0o600)
+    assert secret(None, "password") == SECRET
+    (tmp_path / "password").chmod(0o640)
+    with pytest.raises(Mistake, match="chmod 600"):
+        secret(None, "password")
+    with pytest.raises(SourceUnavailable, match="cannot read gone"):
+        secret(None, "gone")
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(Mistake, match="chmod 600"):
+        secret(None, "pipe")
+    assert secret(None, None) is None
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------------
+
+
+def postgres(table: str = "rows") -> tuple[str, dict[str, Any]]:
+    url = new_database()
+    parts = urlparse(url)
+    (host,) = parse_qs(parts.query)["host"]
+    source = {"kind": "postgresql", "host": host, "user": "thebes", "database": parts.path[1:], "table": table}
+    return url, source
+
+
+@pytest.mark.postgres
+def test_no_value_of_a_postgresql_column_breaks_an_answer(tmp_path: Path) -> None:
+    import psycopg
+
+    url, source = postgres()
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TYPE sexes AS ENUM ('f', 'm')")
+        connection.execute("CREATE TABLE rows (age numeric, sex sexes, seen timestamptz, born date, paid float4)")
+        rows = [
+            ("30", "f", "2026-01-31T00:00:00+02:00", "1990-01-01", "1.5"),
+            ("1e400", "f", "infinity", "-infinity", "inf"),
+            ("NaN", "m", "-infinity", "infinity", "nan"),
+            ("2.5", "m", "4713-01-01 BC", "4713-01-01 BC", "-inf"),
+            ("1e-400", "m", "294276-01-01", "5874897-01-01", "1e-40"),
+            (None, None, None, None, None),
+        ]
+        connection.cursor().executemany("INSERT INTO rows VALUES (%s::numeric, %s::sexes, %s, %s, %s)", rows)
+    columns = {
+        **SCHEMA.as_json()["columns"],
+        "seen": {"type": "timestamp"},
+        "born": {"type": "timestamp"},
+        "paid": {"type": "float", "low": 0, "high": 2},
+    }
+    schema = schema_of({"unit": "person", "columns": columns})
+    table = table_of(schema, source, folder=tmp_path)
+    assert table.sums(COUNT).tolist() == [[2], [3]]
+    one = Sums((Term((Factor("paid", 1, 1),)), Term()), bits=2)
+    assert table.sums(one).tolist() == [[3 + 4 + 0 + 0, 4]]
+    ages = Sums((Term(),), axes=(Axis("age", edges=(0, 50, 120)),))
+    assert table.sums(ages).tolist() == [[2], [1]]
+    for text, right in (("seen < '2026-01-30T22:00:01Z' AND born IS NOT NULL", 2), ("sex = 'f' AND age > 3", 2)):
+        assert table.sums(Sums((Term(),), where=read_filter(text, schema))).tolist() == [[right]], text
+    table.close()
+
+
+@pytest.mark.postgres
+def test_a_condition_is_answered_by_postgresql_before_its_rows_travel(tmp_path: Path) -> None:
+    import psycopg
+
+    url, source = postgres()
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE rows (age int, sex text)")
+        connection.execute("INSERT INTO rows SELECT i % 100, chr(97 + i % 26) FROM generate_series(1, 10000) i")
+    connector = open_connector(source, folder=tmp_path)
+    for text in ("age = 30 AND sex = 'e'", "sex IN ('e', 'it''s') AND NOT age <> 30"):
+        found = connector.batches(["age", "sex"], read_filter(text, SCHEMA))
+        assert 0 < sum(batch.num_rows for batch in found) < 40
+    kept = connector.batches(["age"], read_filter("sex > 'f' OR age IS NULL", SCHEMA))
+    assert sum(batch.num_rows for batch in kept) == 10_000
+
+
+@pytest.mark.postgres
+def test_postgresql_is_asked_read_only_and_a_password_is_never_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import psycopg
+
+    url, source = postgres()
+    monkeypatch.setenv("READER_PASSWORD", SECRET)
+    caplog.set_level(logging.DEBUG)
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE log (x int)")
+        connection.execute("CREATE TABLE rows (age int, sex text)")
+        connection.execute("INSERT INTO rows VALUES (30, 'f')")
+        connection.execute(
+            "CREATE FUNCTION writes(x int) RETURNS int LANGUAGE plpgsql AS "
+            "$$ BEGIN INSERT INTO log VALUES (x); RETURN x; END $$"
+        )
+        connection.execute("CREATE VIEW sly AS SELECT writes(age) AS age, sex FROM rows")
+    with_password = {**source, "password_env": "READER_PASSWORD"}
+    assert count(table_of(SCHEMA, with_password, folder=tmp_path)) == [[1], [0]]
+    sly = table_of(SCHEMA, {**with_password, "table": "sly"}, folder=tmp_path)
+    with pytest.raises(SourceUnavailable) as refused:
+        count(sly, Sums((Term(),), axes=(Axis("age", edges=(0, 120)),)))
+    said = str(refused.value)
+    for change in ({"port": 1}, {"user": "nobody"}, {"database": "nothing"}, {"host": "/nowhere"}):
+        with pytest.raises(SourceUnavailable) as refused:
+            table_of(SCHEMA, {**with_password, **change, "connect_seconds": 2}, folder=tmp_path)
+        said += str(refused.value)
+    with pytest.raises(Mistake, match=r"there is no table or view public\.visits"):
+        table_of(SCHEMA, {**with_password, "table": "visits"}, folder=tmp_path)
+    assert SECRET not in said + caplog.text
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
+
+
+# --- what is asked --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "argument"),
+    [
+        (Sums(()), "terms"),
+        (Sums((Term((Factor("sex", 1, 0),)),)), "terms"),
+        (Sums((Term((Factor("age", 3, 0),)),)), "terms"),
+        (Sums((Term((Factor("age", 1, 2),)),)), "terms"),
+        (Sums((Term((Factor("age", 1, 1),) * 4),), bits=16), "bits"),
+        (Sums((Term((Factor("age", 2, 1),)),), bits=26), "bits"),
+        (Sums((Term(),), axes=(Axis("age"),)), "axes"),
+        (Sums((Term(),), axes=(Axis("age", edges=(0, 100)),)), "axes"),
+        (Sums((Term(),), axes=(Axis("age", edges=(0, 50, 50, 120)),)), "axes"),
+        (Sums((Term(),), axes=(Axis("sex", tuple(map(str, range(1001)))),) * 2), "axes"),
+        (Sums((Term(),), axes=(Axis("who", ("x",)),)), "column"),
+        (Sums((Term((Factor("height", 1, 1),)),)), "column"),
+    ],
+)
+def test_a_sum_that_cannot_be_exact_is_refused(wanted: Sums, argument: str) -> None:
+    table = frame_table(SCHEMA, pd.DataFrame({"age": [3], "sex": ["f"]}))
+    with pytest.raises(Mistake) as refused:
+        table.sums(wanted)
+    assert refused.value.argument == argument
+
+
+def test_totals_beyond_the_largest_are_the_largest() -> None:
+    bits, rows = 17, 5000
+    frame = pd.DataFrame({"age": [120] * rows, "sex": ["f"] * rows})
+    wanted = Sums((Term((Factor("age", 1, 1),) * 3),), bits=bits)
+    exact = frame_table(SCHEMA, frame).sums(wanted)[0, 0]
+    assert exact == min(rows << (3 * bits), LARGEST_TOTAL)
+    assert rows << (3 * bits) > LARGEST_TOTAL
+    assert frame_table(SCHEMA, frame[:3]).sums(wanted)[0, 0] == 3 << (3 * bits)
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("question", "most"), [("mean", None), ("mean", 1), ("rows", 1000)])
+def test_two_million_rows_fit_into_little_memory(question: str, most: int | None, tmp_path: Path) -> None:
+    """What `make bench` measures for ten million, on fewer rows: beyond its limit DuckDB keeps rows on disk."""
+    made_up(tmp_path, 2_000_000)
+    assert measured(tmp_path, question, most=most)["peak MB"] < 400
+    assert list((tmp_path / "scratch").iterdir()) == []
