@@ -54,8 +54,17 @@ def named(names: list[str]) -> str:
 
 def told(entry: Mapping[str, Any]) -> str:
     """The facts of an entry of the log, without what its other columns say."""
-    kept = {name: value for name, value in entry["facts"].items() if name not in ("task", "digest", "sha256")}
-    return ", ".join(f"{name} {value}" for name, value in kept.items() if value not in ("", None, "?"))
+    kept = {name: value for name, value in entry["facts"].items() if name not in ("task", "digest", "sha256", "again")}
+    said = [f"{name} {_fact(value)}" for name, value in kept.items() if value not in ("", None, "?", "0.0", "0")]
+    return ", ".join(said + (["the same as before, for nothing"] if entry["facts"].get("again") is True else []))
+
+
+def _fact(value: Any) -> str:
+    """A fact as it is read: an amount with no needless digits."""
+    try:
+        return figure(float(value)) if "." in str(value) else str(value)
+    except ValueError:
+        return str(value)
 
 
 def bounds(column: Mapping[str, Any]) -> str:
