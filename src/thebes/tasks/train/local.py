@@ -119,7 +119,9 @@ def totals(
         most = max(1, _AT_ONCE // plan.weights)
         for part in _parts(some, chosen, most):
             gradients, losses = _by_person(plan, part, slopes, weights, most)
-            sums = np.clip(sums + plan.sums.total(gradients), -LARGEST_TOTAL, LARGEST_TOTAL)
+            # A person adds at most 2^bits to a coordinate, and there are few of them: far below what 64 bits hold.
+            added = plan.sums.integers(gradients).sum(axis=0)
+            sums = np.clip(sums + added, -LARGEST_TOTAL, LARGEST_TOTAL)
             if plan.document.loss_share is not None:
                 lost += int(plan.losses.total(losses)[0])
     return Totals(sums, people, min(lost, LARGEST_TOTAL))

@@ -25,7 +25,7 @@ from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.shape import Ask, Claim
 from thebes.tasks.train.kind import TrainDocument
 from thebes.tasks.train.local import Rows, Shelf, Totals, totals
-from thebes.tasks.train.plan import FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
+from thebes.tasks.train.plan import FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan, plan_of
 
 #: for the gradients of a site's rows in one request to the child. Which rows there are hardly changes how long they
 #: take; a child that needs longer than this is broken
@@ -44,7 +44,7 @@ class TrainOwner:
         self, document: TrainDocument, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
         """This round's part of the site in the common model."""
-        plan = Plan(document, table.schema)
+        plan = plan_of(document, table.schema)
         weights, size = _asked(plan, ask)
         source = plan.source(randomness)
         claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
@@ -61,7 +61,7 @@ class TrainOwner:
         return Contributions(ask.part, 1, fields, ask.partition)
 
     def layout(self, document: TrainDocument, ask: Ask, schema: Schema) -> Layout:
-        plan = Plan(document, schema)
+        plan = plan_of(document, schema)
         return plan.layout(buying=_asked(plan, ask)[1] is None)
 
 
@@ -153,7 +153,7 @@ class Nursery:
 
     def __init__(self, *, trusted: bool) -> None:
         self._trusted = trusted
-        self._idle: dict[str, tuple[GradientWorker, threading.Timer]] = {}
+        self._idle: dict[str, tuple[GradientWorker, threading.Timer | None]] = {}
         self._lock = threading.Lock()
 
     @contextmanager
@@ -187,11 +187,12 @@ class Nursery:
 
     def _kept(self, digest: str, worker: GradientWorker) -> None:
         self.end(digest)  # another one, which served the same document beside this one
-        timer = threading.Timer(WARM_SECONDS, self.end, (digest,))
-        timer.daemon = True
+        timer = None if self._trusted else threading.Timer(WARM_SECONDS, self.end, (digest,))
         with self._lock:
             self._idle[digest] = worker, timer
-        timer.start()
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
 
     def end(self, digest: str) -> None:
         """Nobody waits for this document's child."""

@@ -9,6 +9,8 @@ round costs the same. With a `batch` the vector is a sample's, and its ratio tha
 from __future__ import annotations
 
 import math
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property, lru_cache
@@ -45,6 +47,7 @@ _MOST_WEIGHTS = 5_000_000
 _FINEST_BITS = 24
 _LOSS_BITS = 20
 _MOST_PEOPLE = 2**28
+_KEPT = 32  #: plans
 _FEW = 500  #: weights whose noise the slow samplers draw in some milliseconds
 _SURE = 40.0  #: standard deviations of Gaussian noise that no honest site ever sees
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
@@ -310,6 +313,26 @@ class Plan:
         """No coordinate of a mean that a site tells is larger, where one person adds at most `each` to it: the people
         are at most 1 + _SURE times those believed in, and every person's coin may have come up."""
         return (each * (1 + _SURE) + _SURE * deviation / self.believed(0.0)) / self.budget.rate
+
+
+_plans: OrderedDict[tuple[str, int], tuple[Schema, Plan]] = OrderedDict()
+_turn = threading.Lock()
+
+
+def plan_of(document: TrainDocument, schema: Schema) -> Plan:
+    """The plan of a document at this very schema; that of the last few is kept, as every round asks for it."""
+    key = (document.digest, id(schema))
+    with _turn:
+        kept = _plans.get(key)
+        if kept is not None and kept[0] is schema:
+            _plans.move_to_end(key)
+            return kept[1]
+    made = Plan(document, schema)
+    with _turn:
+        _plans[key] = schema, made
+        while len(_plans) > _KEPT:
+            _plans.popitem(last=False)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
