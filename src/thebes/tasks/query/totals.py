@@ -51,10 +51,11 @@ def read(
 ) -> NDArray[np.generic]:
     """A site's totals, refused where no rows of its schema could have given them. Whether they are those of its rows
     nobody but the site can tell."""
-    low, high = plan.ends_of_totals
+    ends = np.array(plan.ends_of_totals) * MOST_ROWS
+    low, high = np.clip(ends, -LARGEST_TOTAL, LARGEST_TOTAL)
     if document.exact:
         totals = whole(fields)
-        if (totals < low * MOST_ROWS).any() or (totals > high * MOST_ROWS).any():
+        if (totals < low).any() or (totals > high).any():
             raise Mistake(f"payload.{UPPER}", "is more than any data set of this schema gives")
         plan.examine(totals)
         return totals
@@ -63,6 +64,6 @@ def read(
     if ((noised * noise.finer) % 1 != 0).any():
         raise Mistake(f"payload.{TOTALS}", "must be in whole steps of the noise")
     beyond = _IMPROBABLE * noise.scale + 1
-    if (noised < low * MOST_ROWS - beyond).any() or (noised > high * MOST_ROWS + beyond).any():
+    if (noised < low - beyond).any() or (noised > high + beyond).any():
         raise Mistake(f"payload.{TOTALS}", "is more than any data set of this schema gives")
     return noised
