@@ -118,7 +118,7 @@ class Authority:
 
     def issue(self, site: str, into: Path, *, days: int = DAYS) -> Certificate:
         """A new key and certificate of a site, put into its home. Those it had go on counting until they end."""
-        if not re.match(SITE_NAME, site):
+        if not re.fullmatch(SITE_NAME, site):
             raise Mistake("NAME", "must be lower-case letters, digits, dots, underscores or hyphens, at most 63")
         if site == LOCAL:
             raise Mistake("NAME", f"{LOCAL!r} is the coordinator's own site, which needs no certificate")

@@ -70,7 +70,7 @@ class Capabilities:
 
 
 def _site(name: str) -> str:
-    if name != EVERY and not re.match(SITE_NAME, name):
+    if name != EVERY and not re.fullmatch(SITE_NAME, name):
         raise Mistake("--site", "must be the name of a site, or * for every one")
     return name
 

@@ -332,7 +332,7 @@ def described(site: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, each in told.items():
         schema = each.get("schema") if isinstance(each, Mapping) else None
-        if not re.match(DATASET_NAME, str(name)) or not isinstance(schema, Mapping):
+        if not re.fullmatch(DATASET_NAME, str(name)) or not isinstance(schema, Mapping):
             log.warning("site %s: a data set it describes has no usable name or no schema", site)
             continue
         try:
