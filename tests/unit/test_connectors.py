@@ -388,6 +388,21 @@ def test_totals_beyond_the_largest_are_the_largest() -> None:
     assert frame_table(SCHEMA, frame[:3]).sums(wanted)[0, 0] == 3 << (3 * bits)
 
 
+def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_that_is_in_use(tmp_path: Path) -> None:
+    source = written(tmp_path, "age,sex\n30,f\n")
+    in_use = table_of(SCHEMA, source, folder=tmp_path)
+    (held,) = (tmp_path / "scratch").iterdir()
+    left = tmp_path / "scratch" / "engine-left"
+    left.mkdir()
+    (left / "rows.tmp").write_text(SECRET)
+    (tmp_path / "scratch" / "engine-link").symlink_to(tmp_path)
+    table_of(SCHEMA, source, folder=tmp_path).close()
+    assert sorted(path.name for path in (tmp_path / "scratch").iterdir()) == sorted([held.name, "engine-link"])
+    assert count(in_use) == [[1], [0]]
+    assert not held.exists()
+    assert (tmp_path / "rows.csv").exists()
+
+
 # --- memory ---------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,9 @@ from thebes.data.table import Factor
 _ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
 
 
+_SEARCHED = 16  # so many bins are found by comparing with their edges, one after another
+
+
 def holds(condition: Condition) -> nw.Expr:
     """A condition, true or false for every row: false where the column that is asked has no value."""
     if isinstance(condition, Every):
@@ -72,7 +75,17 @@ def share(factor: Factor, step: nw.Expr, bits: int) -> nw.Expr:
 
 
 def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
-    """Which of the bins between `edges` a number within them lies in; the last one has both its ends."""
+    """Which of the bins between `edges` a number within them lies in; the last one has both its ends. Bins of one width
+    are not searched but reckoned: the first guess may be one off, and an edge is its number times the width, rounded as
+    `edges` were."""
+    bins, low = len(edges) - 1, edges[0]
+    width = (edges[-1] - low) / bins
+    if bins > _SEARCHED and all(edge == place * width + low for place, edge in enumerate(edges[:-1])):
+        guess = ((number - low) / width).floor()
+        guess = nw.when(guess > bins - 1).then(nw.lit(float(bins - 1))).otherwise(guess)
+        below = (number < guess * width + low).cast(nw.Int64)
+        above = ((number >= (guess + 1.0) * width + low) & (guess < bins - 1)).cast(nw.Int64)
+        return guess.cast(nw.Int64) - below + above
 
     def among(first: int, last: int) -> nw.Expr:
         if first == last:

@@ -8,8 +8,6 @@ of an error may show a row and is never repeated.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from thebes.data.connectors.connector import Connector, Held, SourceUnavailable
 from thebes.data.connectors.scanning import ScannedSource, connection, held, quoted, text
 from thebes.data.engines import frames
 from thebes.data.engines.engine import MARK
+from thebes.data.engines.scratch import Scratch
 from thebes.data.filter import ENDS, Filter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
@@ -110,21 +109,21 @@ class DuckEngine:
         self._connector = connector
         self._held = connector.columns()
         fitting(schema, self._held)
-        self._folder = Path(tempfile.mkdtemp(prefix="engine-", dir=_private(scratch)))
+        self._scratch = Scratch(scratch)
         self._tables = 0
         self._copied: tuple[object, str] | None = None
         try:
             self._connection = connection(
                 memory_limit=memory,
                 threads=str(threads or max(1, min(MOST_THREADS, os.cpu_count() or 1))),
-                temp_directory=str(self._folder),
+                temp_directory=str(self._scratch.folder),
             )
             self._from = connector.attach(self._connection) if isinstance(connector, ScannedSource) else None
             self._native = self._described() if self._from is not None else {}
             self._shut()
             ((limit,),) = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()
         except duckdb.Error as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._scratch.close()
             raise self._unavailable(error) from None
         self._sortable = max(100_000, _bytes(limit) // _ROW_BYTES)
 
@@ -171,7 +170,7 @@ class DuckEngine:
     def close(self) -> None:
         self._connection.close()
         self._connector.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
     # --- the connection ---------------------------------------------------------------------------------
 
@@ -289,8 +288,3 @@ def _bytes(written: str) -> int:
     """A size as DuckDB writes it: 152.5 MiB."""
     number, unit = written.split()
     return int(float(number) * 1024 ** ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit))
-
-
-def _private(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
