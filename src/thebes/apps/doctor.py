@@ -34,7 +34,8 @@ def _findings() -> Iterator[Finding]:
 
 
 def _walls() -> Iterator[Finding]:
-    """What only some systems take from the processes in which strangers' SQL and networks meet data."""
+    """What only some systems take from the processes that meet strangers or their work."""
+    from thebes.confinement import landlock
     from thebes.data.sandbox.process import Sandbox
 
     sandbox = Sandbox()
@@ -46,6 +47,8 @@ def _walls() -> Iterator[Finding]:
     without = "featurizers run behind the other walls alone"
     yield "system-calls" in granted, "system calls of strangers' work are filtered", without
     yield "network" in granted, "strangers' work has no network", f"{without}, gradient tasks are refused"
+    apart = "a site's two processes are kept apart by what they are told alone"
+    yield landlock.version() > 0, "the process of a site that talks cannot open the site's files", apart
 
 
 def _extras() -> Iterator[Finding]:

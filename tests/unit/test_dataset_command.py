@@ -1,0 +1,220 @@
+"""`thebes site init` and `thebes dataset`, as a steward at a terminal meets them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from thebes.apps import command
+from thebes.ledger import Ledger, NoKeeper
+from thebes.site.dataset import DataSets, read
+from thebes.site.home import Home
+from thebes.site.policy import Asked, PolicyFile
+
+Run = Callable[..., tuple[int, str, str]]
+SCHEMA = """
+unit = "person"
+max_rows_per_unit = 2
+[columns.who]
+type = "string"
+key = true
+[columns.age]
+type = "integer"
+low = 0
+high = 100
+[columns.sex]
+type = "string"
+values = ["female", "male"]
+"""
+ROWS = "who,age,sex\na,30,female\nb,140,male\nc,,x\nd,nonsense,male\n"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs a command line; its exit status, standard output and standard error."""
+
+    def go(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
+        status = 0
+        try:
+            command.main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    monkeypatch.delenv("THEBES_HOME", raising=False)
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "rows.csv").write_text(ROWS)
+    return go
+
+
+CREATE = ("dataset", "create", "patients", "--home", "site", "--schema", "schema.toml", "--epsilon", "2")
+
+
+def created(run: Run, *more: str) -> tuple[int, str, str]:
+    return run(*CREATE, *(more if "--source" in more else ("--source", "rows.csv", *more)))
+
+
+def test_a_new_site_allows_nothing_and_is_its_stewards_alone(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("site", "init", "--home", "site")
+    assert status == 0
+    assert "thebes ca issue" in out
+    policy = PolicyFile(tmp_path / "site" / "policy.toml")()
+    assert (policy.trouble, policy.rules) == (None, ())
+    assert (tmp_path / "site").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "site" / "policy.toml").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "site" / "policy.toml").write_text("# mine")
+    assert "stays as it is" in run("site", "init", "--home", "site")[1]
+    assert (tmp_path / "site" / "policy.toml").read_text() == "# mine"
+
+
+def test_the_example_schema_is_one(run: Run, tmp_path: Path) -> None:
+    run("site", "init", "--home", "site")
+    (tmp_path / "rows.csv").write_text("patient,age,sex\np,1,male\n")
+    status, _, err = run(*CREATE[:5], "--schema", "site/schema.example.toml", "--source", "rows.csv", "--epsilon", "1")
+    assert (status, err) == (0, "")
+
+
+def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Path) -> None:
+    status, out, err = created(run)
+    assert (status, err) == (0, "")
+    assert "4" not in out.replace(str(tmp_path), "")  # no count of rows unless it is asked for
+    shown = json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])
+    (block,) = shown["blocks"]
+    assert {name: block[name] for name in ("block", "epsilon", "delta", "remaining", "state")} == {
+        "block": "patients",
+        "epsilon": 2.0,
+        "delta": 0.0,
+        "remaining": {"epsilon": 2.0, "delta": 0.0},
+        "state": "open",
+    }
+    assert block["filter"] == "basic"
+    assert "patients: 100%" in run("dataset", "list", "--home", "site")[1]
+    assert "key (never shown)" in run("dataset", "show", "patients", "--home", "site")[1]
+    grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--to", "bob", "--kinds", "query,train")
+    assert run(*grant, "--epsilon", "0.5")[0] == 0
+    assert run(*grant, "--epsilon", "1", "--delta", "1e-6", "--noise", "site,coordinator")[0] == 0
+    rules = PolicyFile(tmp_path / "site" / "policy.toml")().rules
+    assert [float(rule.epsilon) for rule in rules] == [0.5, 1.0]
+    assert rules[0].covers(Asked("bob", "patients", "train", "site"))
+    assert not rules[0].covers(Asked("bob", "patients", "train", "coordinator"))
+    assert rules[1].covers(Asked("bob", "patients", "train", "coordinator"))
+    with Ledger("sqlite:///site/ledger.db") as ledger:
+        ledger.reserve(["patients"], epsilon=1.5, purpose="test", spender="ana").consume()
+    assert run("dataset", "remove", "patients", "--home", "site")[0] == 0
+    assert "no data set" in run("dataset", "list", "--home", "site")[1]
+    assert run("dataset", "show", "patients", "--home", "site")[0] == 2
+    assert created(run)[0] == 0
+    again = json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])
+    assert again["blocks"][0]["remaining"]["epsilon"] == 0.5
+
+
+def test_the_filter_follows_delta_unless_it_is_named(run: Run) -> None:
+    created(run, "--delta", "1e-6")
+    assert (
+        json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])["blocks"][0]["filter"] == "zcdp"
+    )
+    for filter in ("basic", "renyi"):
+        arguments = ("dataset", "create", f"p-{filter}", *CREATE[3:], "--source", "rows.csv", "--delta", "1e-6")
+        assert run(*arguments, "--filter", filter)[0] == 0
+        shown = json.loads(run("dataset", "show", f"p-{filter}", "--home", "site", "--json")[1])
+        assert shown["blocks"][0]["filter"] == filter
+
+
+def test_figures_of_the_rows_are_told_to_the_steward_who_asks_for_them(run: Run) -> None:
+    out = created(run, "--check")[1]
+    assert "4 rows" in out
+    assert "age: 2 missing, 1 above" in out
+    assert "sex: 1 undeclared" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--source", "absent.csv"), "absent.csv"),
+        (("--source", "rows.txt"), "--source"),
+        (("--source", "rows.sqlite"), "#table"),
+        (("--source", "postgresql://me:secret@host/db#t"), "password"),
+        (("--source", "postgresql://me@host/db"), "table"),
+        (("--filter", "strong"), "filter"),
+        (("--filter", "zcdp"), "delta"),
+        (("--epsilon", "0"), "epsilon"),
+        (("--delta", "2"), "delta"),
+        (("--schema", "absent.toml"), "--schema"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_nothing_is_declared(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    status, _, err = created(run, *arguments)
+    assert status in (1, 2)
+    assert told in err
+    assert "secret" not in err
+    assert DataSets(Home(tmp_path / "site")).names() == []
+
+
+def test_a_source_without_a_declared_column_is_refused_by_its_name(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("who,age\na,1\n")
+    status, _, err = created(run)
+    assert status == 2
+    assert "sex" in err
+
+
+def test_other_terms_for_the_same_name_are_refused(run: Run) -> None:
+    created(run)
+    assert "declared already" in created(run)[2]
+    run("dataset", "remove", "patients", "--home", "site")
+    status, _, err = run(*CREATE[:-1], "20", "--source", "rows.csv")
+    assert status == 2
+    assert "opened before on other terms" in err
+
+
+def test_a_grant_names_what_exists(run: Run) -> None:
+    created(run)
+    grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--epsilon", "1")
+    assert "--kinds" in run(*grant, "--kinds", "median")[2]
+    assert run("dataset", "grant", "visits", *grant[3:], "--kinds", "query")[0] == 2
+    assert run(*grant, "--kinds", "query", "--noise", "nowhere")[0] == 2
+
+
+def test_a_policy_that_is_none_is_not_added_to(run: Run, tmp_path: Path) -> None:
+    created(run)
+    (tmp_path / "site" / "policy.toml").write_text("allow everything")
+    grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--epsilon", "1", "--kinds", "query")
+    assert run(*grant)[0] == 2
+    assert (tmp_path / "site" / "policy.toml").read_text() == "allow everything"
+
+
+def test_databases_and_described_sources_are_declared_by_a_word(run: Run, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "rows.sqlite") as db:
+        db.execute("CREATE TABLE people (who TEXT, age INTEGER, sex TEXT)")
+    assert created(run, "--source", "rows.sqlite#people")[0] == 0
+    kept = read(tmp_path / "site" / "datasets" / "patients.toml", "patients").source
+    assert kept == {"kind": "sqlite", "path": str(tmp_path / "rows.sqlite"), "table": "people"}
+    (tmp_path / "where.toml").write_text('[source]\nkind = "csv"\npath = "rows.csv"\nmissing = ["nonsense"]\n')
+    arguments = ("dataset", "create", "others", *CREATE[3:], "--source", "where.toml")
+    assert run(*arguments)[0] == 0
+    kept = read(tmp_path / "site" / "datasets" / "others.toml", "others").source
+    assert kept == {"kind": "csv", "path": str(tmp_path / "rows.csv"), "missing": ["nonsense"]}
+
+
+def test_a_persons_home_is_not_a_sites(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "person.db").write_text("")
+    status, _, err = created(run)
+    assert status == 2
+    assert "person's home" in err
+
+
+def test_a_coordinators_home_stands_for_its_own_site(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir(mode=0o700)
+    (tmp_path / "site" / "admin.token").write_text("x")
+    assert created(run)[0] == 0
