@@ -189,7 +189,7 @@ def test_a_persons_coin_comes_up_as_often_as_the_batch_says() -> None:
 
 @pytest.mark.slow
 def test_a_census_is_learned_by_three_sites_under_privacy() -> None:
-    """Floors are far below what is seen; the data set's ceiling is an AUC of .91."""
+    """Seen: .900 with either noise; the data set's ceiling for such a model is an AUC of .91."""
     from sklearn.metrics import roc_auc_score
 
     from thebes.experiments import datasets
@@ -212,7 +212,7 @@ def test_a_census_is_learned_by_three_sites_under_privacy() -> None:
         "momentum": 0.5,
     }  # fmt: skip
     truth = people.test[people.label] == columns[people.label]["values"][1]
-    for noise, floor in (("site", 0.85), ("coordinator", 0.86)):
+    for noise, floor in (("site", 0.89), ("coordinator", 0.895)):
         release = run({**document, "noise": noise}, tables, seeded_for_simulation(3))[0].release()
         found = roc_auc_score(truth, release.model.predict_proba(people.test)[:, 1])
         assert found > (floor if not people.made_up else 0.6)
