@@ -6,6 +6,7 @@ the same everywhere); quotients of whole numbers are below 2^53 and by powers of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import narwhals.stable.v2 as nw
@@ -80,7 +81,8 @@ def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
     `edges` were."""
     bins, low = len(edges) - 1, edges[0]
     width = (edges[-1] - low) / bins
-    if bins > _SEARCHED and all(edge == place * width + low for place, edge in enumerate(edges[:-1])):
+    wide = width > 4 * max(math.ulp(low), math.ulp(edges[-1]))
+    if bins > _SEARCHED and wide and all(edge == place * width + low for place, edge in enumerate(edges[:-1])):
         guess = ((number - low) / width).floor()
         guess = nw.when(guess > bins - 1).then(nw.lit(float(bins - 1))).otherwise(guess)
         below = (number < guess * width + low).cast(nw.Int64)
