@@ -6,7 +6,7 @@ purse that holds the document's price.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,8 +42,15 @@ def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int 
         return run(document, _asked(document, tables), source)
 
 
-def run(document: SiteDocument, tables: Mapping[str, Table], source: Randomness) -> Release:
-    """From the first ask to the release; `tables` holds every site that is asked."""
+def run(
+    document: SiteDocument,
+    tables: Mapping[str, Table],
+    source: Randomness,
+    *,
+    look: Callable[[Convened], None] = lambda _: None,
+) -> Release:
+    """From the first ask to the release; `tables` holds every site that is asked. `look` is shown the aggregator after
+    every phase."""
     schemas = {site: table.schema for site, table in tables.items()}
     setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=schemas)
     aggregator = cast("Convened", registry.aggregator(document, setting))
@@ -61,6 +68,7 @@ def run(document: SiteDocument, tables: Mapping[str, Table], source: Randomness)
                 aggregator.excuse(site, str(refused))
         left = aggregator.missing
         aggregator.advance(_EPOCH)
+        look(aggregator)
     release = aggregator.release()
     if release is None:
         why = "; ".join(f"{site}: {reason}" for site, reason in left.items())

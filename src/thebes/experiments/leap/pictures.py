@@ -1,0 +1,130 @@
+"""Small pictures of ten kinds (CIFAR-10), shrunk to 8 x 8 dots, and a residual network with group normalisation that
+learns to tell them apart.
+
+A picture is a row of 192 numbers: as many columns as a site's engine holds in the memory it is given by default.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thebes.experiments import datasets
+
+SIDE = 8
+PIXELS = tuple(f"p{place}" for place in range(3 * SIDE * SIDE))
+KINDS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+GROUPS = 4
+WEIGHTS = 5234  #: of the network
+EACH = 533  #: pictures of a site, as in the paper
+SCHEMA: dict[str, Any] = {
+    "unit": "event",
+    "columns": {
+        **{pixel: {"type": "float", "low": 0.0, "high": 1.0} for pixel in PIXELS},
+        "kind": {"type": "integer", "values": list(range(len(KINDS)))},
+    },
+}
+_TRAIN, _TEST = 8000, 2000
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Pictures to learn from, in an order that says nothing, and others to test on."""
+
+    train: pd.DataFrame
+    test: pd.DataFrame
+    made_up: bool
+
+    def at_sites(self, count: int) -> dict[str, pd.DataFrame]:
+        """533 pictures at each site, none of them at two."""
+        parts = [self.train.iloc[place * EACH : (place + 1) * EACH] for place in range(count)]
+        return {f"site-{place + 1}": part.reset_index(drop=True) for place, part in enumerate(parts)}
+
+    def __str__(self) -> str:
+        whose = "made-up pictures" if self.made_up else "CIFAR-10 (re-encoded as JPEG)"
+        return f"{whose}, shrunk to {SIDE} x {SIDE}: {len(self.train):,} to learn from, {len(self.test):,} to test on"
+
+
+def pictures() -> Pictures:
+    """Real ones where they and Pillow, which reads them, are there; else made-up ones, which say so."""
+    held = datasets.opened("cifar10/cifar10_jpeg.tar.xz")
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        held = None
+    if held is None:
+        return Pictures(_invented(_TRAIN, 1), _invented(_TEST, 2), made_up=True)
+    found = _read(held)
+    order = np.random.default_rng(0).permutation(_TRAIN)  # a split, not noise
+    return Pictures(found["train"].iloc[order].reset_index(drop=True), found["test"], made_up=False)
+
+
+def _read(held: io.BytesIO) -> dict[str, pd.DataFrame]:
+    """The first pictures of every kind."""
+    from PIL import Image
+
+    most = {"train": _TRAIN // len(KINDS), "test": _TEST // len(KINDS)}
+    dots: dict[str, list[NDArray[np.uint8]]] = {"train": [], "test": []}
+    kinds: dict[str, list[int]] = {"train": [], "test": []}
+    with tarfile.open(fileobj=held, mode="r:xz") as files:
+        for entry in files:
+            part, kind, name = [*entry.name.split("/"), "", ""][:3]
+            if part not in most or kind not in KINDS or not name[:4].isdigit() or int(name[:4]) >= most[part]:
+                continue
+            content = files.extractfile(entry)
+            assert content is not None  # noqa: S101
+            small = Image.open(content).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)
+            dots[part].append(np.asarray(small).transpose(2, 0, 1).reshape(-1))
+            kinds[part].append(KINDS.index(kind))
+    return {part: _table(np.stack(dots[part]) / 255.0, np.array(kinds[part])) for part in most}
+
+
+def _invented(count: int, seed: int) -> pd.DataFrame:
+    """Ten patterns with a shaking hand. They say nothing about pictures."""
+    patterns = np.random.default_rng(0).random((len(KINDS), len(PIXELS)))  # made-up pictures, not noise
+    draw = np.random.default_rng(seed)
+    kinds = draw.integers(len(KINDS), size=count)
+    shaken = patterns[kinds] + draw.normal(0, 0.6, (count, len(PIXELS)))
+    return _table(np.clip(shaken, 0, 1), kinds)
+
+
+def _table(dots: Numbers, kinds: NDArray[np.int64]) -> pd.DataFrame:
+    table = pd.DataFrame(dots, columns=list(PIXELS))
+    table["kind"] = kinds
+    return table
+
+
+def network() -> tuple[str, str]:
+    """A new residual network as a task's `model` and `loss`: the same start every time."""
+    import torch
+    from torch import nn
+
+    from thebes.torch import encode
+
+    class Block(nn.Module):  # type: ignore[misc]
+        """Two convolutions beside a way around them."""
+
+        def __init__(self, before: int, after: int, stride: int) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False)
+            self.first_norm = nn.GroupNorm(GROUPS, after)
+            self.second = nn.Conv2d(after, after, 3, padding=1, bias=False)
+            self.second_norm = nn.GroupNorm(GROUPS, after)
+            same = stride == 1 and before == after
+            self.around = None if same else nn.Conv2d(before, after, 1, stride=stride, bias=False)
+
+        def forward(self, given: Any) -> Any:
+            told = self.second_norm(self.second(torch.relu(self.first_norm(self.first(given)))))
+            return torch.relu(told + (given if self.around is None else self.around(given)))
+
+    torch.manual_seed(0)
+    stem = (nn.Unflatten(1, (3, SIDE, SIDE)), nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.GroupNorm(GROUPS, 8))
+    body = (nn.ReLU(), Block(8, 8, 1), Block(8, 16, 2), nn.AvgPool2d(SIDE // 2), nn.Flatten())
+    return encode(nn.Sequential(*stem, *body, nn.Linear(16, len(KINDS))), nn.CrossEntropyLoss())
