@@ -25,7 +25,7 @@ from thebes.data.filter import ENDS, Filter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
-MEMORY = "160MB"
+MEMORY = "128MB"
 MOST_THREADS = 4
 _ROW_BYTES = 100  # of memory for each row that is sorted at once
 
@@ -136,8 +136,8 @@ class DuckEngine:
         if self._from is not None and numbered:  # of typed columns, so one step later
             plain, numbers = made[: len(columns)], made[len(columns) :]
             inner = f"SELECT {', '.join(plain)} FROM {source}"
-            return self._lazy(f"SELECT *, {', '.join(numbers)} FROM ({inner})")
-        return self._lazy(f"SELECT {', '.join(made)} FROM {source}")
+            return self.lazy(f"SELECT *, {', '.join(numbers)} FROM ({inner})")
+        return self.lazy(f"SELECT {', '.join(made)} FROM {source}")
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         try:
@@ -148,6 +148,9 @@ class DuckEngine:
 
     def parts(self, rows: int) -> int:
         return max(1, -(-rows // self._sortable))
+
+    def computed(self, frame: nw.LazyFrame[Any]) -> KeptTable:
+        return self.kept([frame])
 
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptTable:
         self._tables += 1
@@ -186,7 +189,8 @@ class DuckEngine:
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
-    def _lazy(self, statement: str) -> nw.LazyFrame[Any]:
+    def lazy(self, statement: str) -> nw.LazyFrame[Any]:
+        """What a statement gives, once it is asked for."""
         try:
             lazy: nw.LazyFrame[Any] = nw.from_native(self._connection.sql(statement))
         except duckdb.Error as error:
@@ -273,6 +277,11 @@ class KeptTable:
     def __init__(self, engine: DuckEngine, name: str) -> None:
         self._engine = engine
         self._name = name
+
+    @property
+    def frame(self) -> nw.LazyFrame[Any]:
+        """All of its rows."""
+        return self._engine.lazy(f"SELECT * FROM {self._name}")
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
         ((count,),) = self._engine.run(f"SELECT count(*) FROM {self._name}").fetchall()

@@ -39,9 +39,22 @@ class Engine(Protocol):
         """In how many parts it can sort so many rows, one after another."""
         ...
 
+    def computed(self, frame: nw.LazyFrame[Any]) -> Computed:
+        """The same rows, computed once to be asked several times."""
+        ...
+
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> Kept:
         """Sorted rows, those of each frame after those of the one before, to be read more than once."""
         ...
+
+    def close(self) -> None: ...
+
+
+class Computed(Protocol):
+    """Rows that are not computed again."""
+
+    @property
+    def frame(self) -> nw.LazyFrame[Any]: ...
 
     def close(self) -> None: ...
 

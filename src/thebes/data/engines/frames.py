@@ -45,6 +45,9 @@ class FrameEngine:
     def parts(self, rows: int) -> int:
         return 1
 
+    def computed(self, frame: nw.LazyFrame[Any]) -> KeptFrame:
+        return KeptFrame(self.collected(frame))
+
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptFrame:
         return KeptFrame(pd.concat([self.collected(frame) for frame in frames], ignore_index=True))
 
@@ -68,6 +71,11 @@ class KeptFrame:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
+
+    @property
+    def frame(self) -> nw.LazyFrame[Any]:
+        """All of its rows."""
+        return nw.from_native(self._frame).lazy()
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
         for start in range(0, len(self._frame), rows):

@@ -69,6 +69,9 @@ class SparkEngine:
     def parts(self, rows: int) -> int:
         return max(1, -(-rows // _AT_ONCE))
 
+    def computed(self, frame: nw.LazyFrame[Any]) -> Persisted:
+        return Persisted(frame)
+
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptParts:
         return KeptParts(self, list(frames))
 
@@ -103,6 +106,22 @@ class SparkEngine:
         if column.type == "timestamp":
             return f"unix_micros(CAST({_quoted(name)} AS TIMESTAMP))"
         return f"CAST({_quoted(name)} AS BIGINT)"
+
+
+class Persisted:
+    """Rows that Spark keeps where it computed them."""
+
+    def __init__(self, frame: nw.LazyFrame[Any]) -> None:
+        self._native = _asked(lambda: frame.to_native().persist())
+
+    @property
+    def frame(self) -> nw.LazyFrame[Any]:
+        """All of its rows."""
+        lazy: nw.LazyFrame[Any] = nw.from_native(self._native)
+        return lazy
+
+    def close(self) -> None:
+        _asked(self._native.unpersist)
 
 
 class KeptParts:

@@ -57,7 +57,7 @@ class EngineTable:
         frame = frame.with_columns(**made) if made else frame
         signature = [*place.values(), *(self._sign(f"_a{i}", axis) for i, axis in enumerate(wanted.axes))]
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
-        for part in self._clipped(frame, list(dict.fromkeys(signature))):
+        for part in self._clipped(frame, list(dict.fromkeys(signature)), list(made)):
             self._add(part, wanted, place, totals)
         return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
 
@@ -115,7 +115,7 @@ class EngineTable:
     def _is_numbered(self, name: str) -> bool:
         return not self._column(name).ranged and self._column(name).type != "float"
 
-    def _clipped(self, frame: Frame, signature: list[str]) -> Iterator[Frame]:
+    def _clipped(self, frame: Frame, signature: list[str], made: list[str]) -> Iterator[Frame]:
         """At most the declared number of rows of one person, in as many parts as the engine needs."""
         owner = self._owner
         if owner is None:
@@ -125,7 +125,7 @@ class EngineTable:
         if most <= self.schema.max_rows_per_unit:
             yield frame
             return
-        for part in self._parts(frame, MARK + owner, MOST_NUMBER, rows):
+        for part in self._parts(self._timed(frame, [*signature, *made]), MARK + owner, MOST_NUMBER, rows):
             yield self._chosen(part, owner, signature)
 
     def _rows_of(self, frame: Frame, owner: str) -> tuple[int, int]:
@@ -138,15 +138,24 @@ class EngineTable:
     def _parts(self, frame: Frame, by: str, most: int, rows: int) -> Iterator[Frame]:
         """The rows in parts that the engine can sort, one after another by a number below `most`."""
         parts = self.engine.parts(rows)
-        ends = [most * n // parts for n in range(parts)] + [most]
-        for low, high in pairwise(ends):
-            yield frame.filter((nw.col(by) >= low) & (nw.col(by) < high)) if parts > 1 else frame
+        if parts == 1:
+            yield frame
+            return
+        computed = self.engine.computed(frame)
+        for low, high in pairwise([*(most * n // parts for n in range(parts)), most]):
+            yield computed.frame.filter((nw.col(by) >= low) & (nw.col(by) < high))
+        computed.close()
+
+    def _timed(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """These columns, whose each row is, and how late it is."""
+        late = self._lateness()
+        whose = [] if self._owner is None else [self._owner, MARK + self._owner]
+        frame = frame.with_columns(_late=late) if late is not None else frame
+        return frame.select(*dict.fromkeys([*whose, *columns, *(["_late"] if late is not None else [])]))
 
     def _chosen(self, frame: Frame, owner: str, signature: list[str]) -> Frame:
-        late = self._lateness()
-        made = {"_late": late} if late is not None else {}
-        frame = frame.with_columns(nw.lit(1).cast(nw.Int64).alias("_one"), **made)
-        before = ["_late"] if late is not None else []
+        frame = frame.with_columns(nw.lit(1).cast(nw.Int64).alias("_one"))
+        before = ["_late"] if self.schema.time is not None else []
         # Rows that say the same are numbered, so that each has its own chance and not only each value.
         again = nw.col("_one").cum_sum().over(owner, *before, *signature, order_by="_one").cast(nw.Int64)
         frame = frame.with_columns(again.alias("_again"))
@@ -159,7 +168,7 @@ class EngineTable:
     def _lateness(self) -> nw.Expr | None:
         """A number that is the smaller the later a row is; rows without a time come last."""
         time = self.schema.time
-        if time is None:
+        if time is None or self._owner is None:
             return None
         if self._column(time).type == "float":
             return (0.0 - nw.col(time)).fill_null(math.inf)
@@ -278,7 +287,9 @@ class EngineTable:
             else:
                 signature += [MARK + name]
         frame = frame.with_columns(**fine) if fine else frame
+        numbers = [f"_x{i}" for i in range(len(distinct))]
         frame = frame.with_columns(_order=shuffled([nw.col(name) for name in signature]))
+        frame = self._timed(frame, [*numbers, *signature, "_order"])
         if self._owner is None:
             whose = by = "_order"
             found = self.engine.collected(frame.select(nw.len().alias("_all")))
@@ -289,7 +300,6 @@ class EngineTable:
             parts = self._parts(frame, by, MOST_NUMBER, rows)
             if most > self.schema.max_rows_per_unit:
                 parts = (self._chosen(part, whose, signature) for part in parts)
-        numbers = [f"_x{i}" for i in range(len(distinct))]
         ranged = [f"_x{i}" for i, name in enumerate(distinct) if self._column(name).ranged]
         order = list(dict.fromkeys([by, whose, "_order", *signature, *ranged]))
         kept = self.engine.kept(part.sort(*order).select(*numbers, nw.col(whose).alias("_whose")) for part in parts)
