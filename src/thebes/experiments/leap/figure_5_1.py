@@ -47,9 +47,9 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
         lambda model: float((model.predict(held.test) == answers).mean()),
     )
     notes = (
-        f"The paper trains ResNet-18 on lesions' pictures of full size; a residual network of {WEIGHTS:,} weights with group "
-        "normalisation and pictures of 8 x 8 dots stand in: a row of a table holds no more. What is compared is the "
-        "time of the same steps, at sites and in one process.",
+        f"The paper trains ResNet-18 on lesions' pictures of full size; a residual network of {WEIGHTS:,} weights with "
+        "group normalisation and pictures of 8 x 8 dots stand in: a site's engine holds no more columns in the memory "
+        "that it is given by default. What is compared is the time of the same steps, at sites and in one process.",
         "The same pictures are shared out over more and more sites, so all sites together compute as much as one did. "
         "Every person's gradient is computed apart from the others', which is what clipping needs and what costs most.",
         "Compute is the slowest site's, which shares this machine's cores with all the others.",

@@ -44,8 +44,8 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
         "samples that are as many times larger.",
         "The paper's axis is seconds, which depend on the machines; rounds do not. How long a round takes is figure "
         "5.1's. All runs are simulated in one process, through the same code as at sites.",
-        f"The paper trains ResNet-18 on lesions' pictures; a residual network of {WEIGHTS:,} weights and pictures of ten "
-        "kinds, shrunk to 8 x 8 dots, stand in. Its curves have no numbers, so none are printed here.",
+        f"The paper trains ResNet-18 on lesions' pictures; a residual network of {WEIGHTS:,} weights and pictures of "
+        "ten kinds, shrunk to 8 x 8 dots, stand in. Its curves have no numbers, so none are printed here.",
         f"Epsilon {EPSILON:,.0f} protects nobody and shows what averaging does by itself"
         + ("." if quick else f"; epsilon {PRIVATE:g} is what protection of a row costs."),
     )
@@ -66,7 +66,6 @@ def _curve(
     from thebes.privacy import randomness
     from thebes.simulation.sites import run
     from thebes.tasks import registry
-    from thebes.tasks.train.plan import Plan
     from thebes.tasks.train.release import value_of
 
     model, loss = network()
@@ -89,17 +88,23 @@ def _curve(
     document: Any = registry.check(asked)
     schema = schema_of(SCHEMA)
     seen: list[Any] = []
+    plans: list[Any] = []
+
+    def look(aggregator: Any) -> None:
+        seen.append(aggregator.memory()[1]["weights"].copy())
+        plans.append(aggregator.plan)
+
     release: Any = run(
         document,
         {name: frame_table(schema, table) for name, table in sites.items()},
         randomness.seeded_for_simulation(seed),
-        look=lambda aggregator: seen.append(aggregator.memory()[1]["weights"].copy()),  # type: ignore[attr-defined]
+        look=look,
     )
-    plan, answers, every = Plan(document, schema), held.test["kind"].to_numpy(), QUICK_LOOK if quick else LOOK
+    answers, every = held.test["kind"].to_numpy(), QUICK_LOOK if quick else LOOK
     found = {}
     for number, weights in enumerate(seen, 1):
         if number % every == 0 or number == len(seen):
-            then = replace(release, value=value_of(plan, weights))
+            then = replace(release, value=value_of(plans[-1], weights))
             found[number] = float((then.model.predict(held.test) == answers).mean())
     return found
 
