@@ -406,6 +406,27 @@ def test_a_long_task_keeps_two_answers_and_forgets_them_all_at_its_end(office: O
     assert spent(office) == 1
 
 
+def test_large_answers_lie_in_files_that_are_gone_with_them(home: Home, office: Office) -> None:
+    documents = {"t1": relay(rounds=3, long=200_000), "t2": relay(long=200_000)}
+    folder = home.folder / "outbox"
+    first = {task: office.answer(ask(document, task=task)) for task, document in documents.items()}
+    assert len(list(folder.iterdir())) == 2
+    (folder / "left-behind.frame").write_bytes(b"by a process that was killed")
+    shut(office)
+    again = Office(home, "north")
+    assert len(list(folder.iterdir())) == 2
+    for task, document in documents.items():
+        second = again.answer(ask(document, task=task))
+        assert write_envelope({**first[task], "id": "x"}) == write_envelope({**second, "id": "x"})
+    for phase in (1, 2):
+        again.answer(ask(documents["t1"], phase=phase))
+    assert len(list(folder.iterdir())) == 3
+    for task in documents:
+        again.answer({"kind": "closed", "id": "c", "task": task})
+    assert list(folder.iterdir()) == []
+    shut(again)
+
+
 def test_a_task_whose_time_is_over_gives_back_what_it_holds_when_the_site_starts(home: Home) -> None:
     office = Office(home, "north")
     document = relay(rounds=4, expires_at="2020-01-01T00:00:00+00:00")
@@ -430,7 +451,7 @@ class Reaper:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.moments, self.at = 0, -1
         for owner, names in (
-            (Outbox, ("begin", "refuse", "keep", "finish")),
+            (Outbox, ("begin", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
             (Audit, ("note",)),
             (Ledger, ("reserve", "_consume", "_release")),
             (desk_module, ("carried",)),
@@ -463,12 +484,12 @@ def life(office: Office, document: dict[str, Any], released: dict[str, set[bytes
     office.answer({"kind": "closed", "id": "c", "task": "t1"})
 
 
-@pytest.mark.parametrize("filter", ["basic", "zcdp"])
+@pytest.mark.parametrize(("filter", "long"), [("basic", 70), ("zcdp", 140_000)])
 def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_paid_or_drawn_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str, long: int
 ) -> None:
     reaper = Reaper(monkeypatch)
-    document = relay(rounds=2, long=70)
+    document = relay(rounds=2, long=long)
     terms = {"delta": 1e-6} if filter == "zcdp" else {}
     whole = Decimal(1) if filter == "basic" else Decimal("0.25")  # twice 0.5^2 / 2
     office = Office(site_home(tmp_path / "whole", **terms), "north")

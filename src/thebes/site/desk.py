@@ -343,7 +343,6 @@ class Desk:
 
 def carried(layout: Layout, made: Contributions) -> dict[str, Any]:
     """A contribution as the message holds it: long fields as arrays, which say what the JSON of them would."""
-    plain = None
     payload: dict[str, Any] = {}
     for name, slot in layout.items():
         values = np.asarray(made.fields[name])[0]
@@ -353,8 +352,7 @@ def carried(layout: Layout, made: Contributions) -> dict[str, Any]:
         elif long and not np.isnan(np.asarray(values, dtype=np.float64)).any():
             payload[name] = np.asarray(values).astype("<i8" if slot.kind == "integer" else "<f8")
         else:
-            plain = plain or next(iter(made.payloads(layout)))
-            payload[name] = plain[name]
+            payload |= next(iter(made.payloads({name: slot})))
     return payload
 
 

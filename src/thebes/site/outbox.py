@@ -7,6 +7,8 @@ ask again gets the same answer; what was said is forgotten once nobody can ask f
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import sqlite3
 import threading
 import time
@@ -22,9 +24,11 @@ CREATE TABLE IF NOT EXISTS request (
     reason TEXT NOT NULL, rule INTEGER);
 CREATE TABLE IF NOT EXISTS answer (
     task TEXT NOT NULL REFERENCES request (task), part TEXT NOT NULL, ask_id TEXT NOT NULL, question TEXT NOT NULL,
-    body BLOB, epsilon REAL NOT NULL, delta REAL NOT NULL, answered_at REAL NOT NULL, PRIMARY KEY (task, part));
+    body BLOB, file TEXT, epsilon REAL NOT NULL, delta REAL NOT NULL, answered_at REAL NOT NULL,
+    PRIMARY KEY (task, part));
 """
 _COLUMNS = "task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule"
+LARGE = 2**20  #: bytes of an answer that is kept in a file of its own, in HOME/outbox
 OPEN, REFUSED, CLOSED = "open", "refused", "closed"
 CLAIM = "task "  #: how the key of a task's claim begins
 T = TypeVar("T")
@@ -82,11 +86,15 @@ class Outbox:
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._lock = clock, threading.RLock()
+        self._discarded: list[str] = []
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
             self._db.execute(f"PRAGMA {pragma}")
         path.chmod(0o600)
         self._db.executescript(_TABLES)
+        self._folder = path.with_suffix("")
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._sweep()
 
     def close(self) -> None:
         with self._lock:
@@ -128,35 +136,43 @@ class Outbox:
         self._write(lambda: self._db.execute(sql, (REFUSED, code, reason, task)))
 
     def answer(self, task: str, part: str) -> Answer | None:
-        sql = "SELECT part, ask_id, question, body, epsilon, delta, answered_at FROM answer WHERE task = ? AND part = ?"
+        sql = "SELECT part, ask_id, question, body, epsilon, delta, answered_at, file FROM answer "
         with self._lock:
-            row = self._db.execute(sql, (task, part)).fetchone()
-        return None if row is None else Answer(*row)
+            row = self._db.execute(sql + "WHERE task = ? AND part = ?", (task, part)).fetchone()
+            if row is None:
+                return None
+            *fields, file = row
+            fields[3] = (self._folder / file).read_bytes() if file else fields[3]
+        return Answer(*fields)
 
     def keep(self, task: str, answer: Answer, *, rule: int) -> None:
         """Write an answer down that a rule allowed, and forget the bytes of the task's parts before the last one: who
         asks for this part has those, and the last one's is kept all the same in case they forget it."""
         a = answer
-        values = (task, a.part, a.ask_id, a.question, a.body, a.epsilon, a.delta, self._clock())
+        body, file = a.body, None
+        if body is not None and len(body) >= LARGE:
+            file = self._put(body)
+            body = None
+        values = (task, a.part, a.ask_id, a.question, body, file, a.epsilon, a.delta, self._clock())
 
         def work() -> None:
-            last = "SELECT max(rowid) FROM answer WHERE task = ?"
-            sql = f"UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL AND rowid < ({last})"  # noqa: S608
-            self._db.execute(sql, (task, task))
-            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self._forget(task, "AND rowid < (SELECT max(rowid) FROM answer WHERE task = ?)", task)
+            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             sql = "UPDATE request SET state = ?, code = '', reason = '', rule = ? WHERE task = ?"
             self._db.execute(sql, (OPEN, rule, task))
 
         self._write(work)
+        self._discard()
 
     def finish(self, task: str) -> None:
         """Nothing more will be asked: forget every byte that was said."""
 
         def work() -> None:
-            self._db.execute("UPDATE answer SET body = NULL WHERE task = ? AND body IS NOT NULL", (task,))
+            self._forget(task, "")
             self._db.execute("UPDATE request SET state = ? WHERE task = ?", (CLOSED, task))
 
         self._write(work)
+        self._discard()
 
     def paid(self, task: str) -> tuple[int, float, float]:
         """(parts that were answered, epsilon, delta) of a task so far."""
@@ -164,6 +180,43 @@ class Outbox:
         with self._lock:
             count, epsilon, delta = self._db.execute(sql, (task,)).fetchone()
         return int(count), float(epsilon), float(delta)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _forget(self, task: str, which: str, *values: str) -> None:
+        rows = f"task = ? AND (body IS NOT NULL OR file IS NOT NULL) {which}"
+        files = self._db.execute(f"SELECT file FROM answer WHERE {rows}", (task, *values)).fetchall()  # noqa: S608
+        self._db.execute(f"UPDATE answer SET body = NULL, file = NULL WHERE {rows}", (task, *values))  # noqa: S608
+        self._discarded += [file for (file,) in files if file]
+
+    def _put(self, body: bytes) -> str:
+        """A large answer on disk, before any row speaks of it."""
+        file = f"{secrets.token_hex(16)}.frame"
+        descriptor = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(body)
+            opened.flush()
+            os.fsync(opened.fileno())
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return file
+
+    def _discard(self) -> None:
+        """Remove files that no row speaks of any more, now that this is on disk."""
+        with self._lock:
+            files, self._discarded = self._discarded, []
+        for file in files:
+            (self._folder / file).unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Remove what a process that was killed left behind."""
+        known = {file for (file,) in self._db.execute("SELECT file FROM answer WHERE file IS NOT NULL")}
+        for path in self._folder.iterdir():
+            if path.name not in known:
+                path.unlink(missing_ok=True)
 
     def _write(self, work: Callable[[], T]) -> T:
         with self._lock:
