@@ -72,7 +72,7 @@ def broken() -> list[Case]:
 
 
 def _as_if_alone(table: Table, *, times: int) -> Draw:
-    plan = Plan(registry.check({**TRAIN, "rounds": 1}), table.schema)
+    plan = Plan(registry.check({**TRAIN, "rounds": 1}).descent, table.schema)
     found = totals(plan, list(read(plan, table)), LinearSlopes(1), np.zeros(2), None, FAST)
     noise = plan.noises(buying=False).sums
 

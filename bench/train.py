@@ -97,7 +97,7 @@ def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
     seconds = {"site": 0.0, "travel": 0.0, "aggregation": 0.0}
     slowest = 0.0  #: site of each round, all rounds together
     for site, table in tables.items():  # rows are read from their source before the first step, as in one place
-        SIMULATED._shelf.rows(Plan(document, schemas[site]), table)
+        SIMULATED._shelf.rows(Plan(document.descent, schemas[site]), table)
     began = time.perf_counter()
     aggregator: Any = registry.aggregator(
         document, Setting(unit=Unit.PERSON, randomness=source, simulated=True, sites=schemas)
@@ -134,10 +134,10 @@ def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
 
 def _central(document: Any, table: Table) -> None:
     """The same clipped and noised steps over all rows in one place."""
-    plan, source = Plan(document, table.schema), bulk()
+    plan, source = Plan(document.descent, table.schema), bulk()
     rows, rule, weights = _SHELF.rows(plan, table), Sgd(document.learning_rate), plan.start
     with SIMULATED._children.slopes(plan) as slopes:
-        for _ in range(document.steps):
+        for _ in range(document.descent.steps):
             found = totals(plan, rows, slopes, weights, None, source)
             noised = plan.noises(buying=False).sums.add(found.sums, source) * plan.sums.step
             weights = rule.step(weights, noised / found.people)

@@ -30,6 +30,44 @@ class Slopes(Protocol):
         ...
 
 
+def steepest(width: int, *, logistic: bool) -> float:
+    """The greatest length (Frobenius) that the second derivatives of one row's loss have, inputs being in [-1, 1]."""
+    return (width + 1) / (4 if logistic else 1)
+
+
+def triangle(width: int) -> int:
+    """How many different second derivatives a model of one score has."""
+    return (width + 1) * (width + 2) // 2
+
+
+def curvatures(inputs: Floats, weights: Floats, *, logistic: bool) -> Floats:
+    """The second derivatives of each row's loss, for a model of one score: the upper triangle, row after row, what lies
+    off the diagonal times sqrt 2, so that a line is as long as the matrix."""
+
+    def build(rows: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            one = np.hstack([rows, np.ones((len(rows), 1))])
+            steep = np.ones((len(rows), 1))
+            if logistic:
+                said = scores(rows, weights[:-1, None]) + weights[-1]
+                likely = 1 / (1 + np.exp(-np.clip(said, -700, 700)))
+                steep = likely * (1 - likely)
+            first, second = np.triu_indices(one.shape[1])
+            return steep * one[:, first] * one[:, second] * np.where(first == second, 1.0, np.sqrt(2.0))
+
+    found = list(blocks(build, inputs))
+    return np.concatenate(found) if found else np.zeros((0, triangle(inputs.shape[1])))
+
+
+def squared(line: Floats) -> Floats:
+    """The matrix of such a line."""
+    size = (int(np.sqrt(8 * len(line) + 1)) - 1) // 2
+    first, second = np.triu_indices(size)
+    matrix = np.zeros((size, size))
+    matrix[first, second] = line / np.where(first == second, 1.0, np.sqrt(2.0))
+    return np.asarray(matrix + matrix.T - np.diag(np.diag(matrix)))
+
+
 class LinearSlopes:
     """Least squares: half the squared distance of inputs times weights, the last being the intercept, to the target."""
 

@@ -7,14 +7,17 @@ else is done with them. What was exact is forgotten with the end of its round.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.schema import Schema
-from thebes.learning.updates import Sgd
+from thebes.learning.slopes import squared
+from thebes.learning.stops import Stop
 from thebes.privacy.faults import Mistake
 from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.tasks.contributions import Contributions, Layout
@@ -22,30 +25,45 @@ from thebes.tasks.convening import Convening
 from thebes.tasks.shape import Setting
 from thebes.tasks.snapshots import Arrays
 from thebes.tasks.train.certifying import Course, certificate
-from thebes.tasks.train.kind import TrainDocument
-from thebes.tasks.train.plan import FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
+from thebes.tasks.train.descent import Descent
+from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
 from thebes.tasks.train.release import TrainedRelease, columns_of, value_of
 
 
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """Of one round, over everybody: where uphill is, the loss and the curvature where they are told, and how large the
+    noise on that is."""
+
+    direction: Floats
+    loss: float | None
+    curvature: Floats | None = None
+    doubt: float = 0.0
+
+
 class TrainAggregator(Convening):
-    document: TrainDocument
+    """For every kind whose document says its `descent`."""
 
     def __init__(self, document: Any, setting: Setting) -> None:
+        self.descent: Descent = document.descent
         super().__init__(document, setting)
         shared = next((site for site in self.sites if site not in self.missing), None)
-        self._plan = None if shared is None else Plan(document, setting.sites[shared])
+        self._plan = None if shared is None else Plan(self.descent, setting.sites[shared])
         self._weights = np.zeros(0) if self._plan is None else self._plan.start
         self._tail = np.zeros_like(self._weights)
         self._averaged = 0  #: so many rounds' weights are in it
-        self._rule = Sgd(document.learning_rate, document.momentum)
+        self._rule = self.descent.rule.begun()
+        self._stop = Stop(self.descent.rounds, self.descent.tolerance)
         self._sizes: dict[str, float] = {}  #: each site's people as they were told in earlier rounds, noise included
         self._course = Course()
         self._begin()
 
     def _begin(self) -> None:
         """Nothing was heard of this round yet."""
-        exact = self.document.noise == "coordinator"
+        exact = self.descent.noise == "coordinator"
         self._sum: NDArray[Any] = np.zeros(len(self._weights), dtype=np.int64 if exact else np.float64)
+        bends = self._plan.curvature.coordinates if self._plan is not None and self.descent.curved else 0
+        self._curvature: NDArray[Any] = np.zeros(bends, dtype=self._sum.dtype)
         self._loss: int | float = 0
         self._told: dict[str, int | float] = {}  #: and in this one; exact where the noise is still to come
 
@@ -59,7 +77,7 @@ class TrainAggregator(Convening):
 
     def unfit(self, schema: Schema) -> str | None:
         try:
-            Plan(self.document, schema)
+            Plan(self.descent, schema)
         except Mistake as refused:
             return f"its data set does not fit the task: {refused.argument} {refused.message}"
         return None
@@ -82,9 +100,12 @@ class TrainAggregator(Convening):
 
     def hear(self, site: str, contributions: Contributions) -> None:
         fields = contributions.fields
-        if self.document.noise == "coordinator":
+        if self.descent.noise == "coordinator":
             heard = np.asarray(fields[SUM][0], dtype=np.int64)
             self._sum = np.clip(self._sum + heard, -LARGEST_TOTAL, LARGEST_TOTAL)
+            if CURVATURE in fields:
+                bends = self._curvature + np.asarray(fields[CURVATURE][0], dtype=np.int64)
+                self._curvature = np.clip(bends, -LARGEST_TOTAL, LARGEST_TOTAL)
             self._loss += int(fields[LOSS][0]) if LOSS in fields else 0
             if SIZE in fields:
                 self._told[site] = int(fields[SIZE][0])
@@ -94,16 +115,19 @@ class TrainAggregator(Convening):
         people = self.plan.believed(self._told[site] if site in self._told else self._sizes[site])
         self._sum += people * np.asarray(fields[UPDATE][0], dtype=np.float64)
         self._loss += people * float(fields[LOSS][0]) if LOSS in fields else 0.0
+        if CURVATURE in fields:
+            self._curvature += people * np.asarray(fields[CURVATURE][0], dtype=np.float64)
 
     # --- the end of a round -----------------------------------------------------------------------------
 
     def conclude(self) -> TrainedRelease | None:
         """One step of the common model; the release after the last one."""
-        direction, loss = self._noised() if self.document.noise == "coordinator" else self._averages()
-        before = self._weights
-        moved = np.clip(self._rule.step(before, direction), -FARTHEST, FARTHEST)
+        found = self._noised() if self.descent.noise == "coordinator" else self._averages()
+        before, loss = self._weights, found.loss
+        bends = None if found.curvature is None else squared(found.curvature)
+        moved = np.clip(self._rule.step(before, found.direction, bends, found.doubt), -FARTHEST, FARTHEST)
         self._weights = np.nan_to_num(moved, nan=0.0)
-        if self.phase >= self.document.rounds // 2:
+        if self.phase >= self.descent.rounds // 2:
             self._tail += self._weights
             self._averaged += 1
         told: dict[str, Any] = {"update": float(np.linalg.norm(self._weights - before))}
@@ -113,16 +137,22 @@ class TrainAggregator(Convening):
         self._begin()
         return self._released() if self.finished() else None
 
-    def _averages(self) -> tuple[Floats, float | None]:
-        """(the direction that the sites' own steps amount to, their mean loss): noised there."""
+    def _averages(self) -> _Means:
+        """What the sites' own steps amount to: noised there."""
+        plan = self.plan
         self._sizes.update(self._told)
-        people = sum(self.plan.believed(self._sizes[site]) for site in self.answered)
-        loss = None if self.document.loss_share is None else self._loss / people
-        return -self._sum / people / self.document.learning_rate, loss
+        sizes = [plan.believed(self._sizes[site]) for site in self.answered]
+        people = sum(sizes)
+        loss = None if self.descent.loss_share is None else self._loss / people
+        direction = -self._sum / people / self.descent.rule.learning_rate
+        if not self.descent.curved:
+            return _Means(direction, loss)
+        # Each site's noise is on its sum, so it adds up over sites as if it were drawn once for each.
+        return _Means(direction, loss, self._curvature / people, self._doubt(len(sizes), people))
 
-    def _noised(self) -> tuple[Floats, float | None]:
-        """(the mean of everybody's clipped gradients, the mean loss), with noise on each total. The number of people of
-        each site gets noise of its own, once."""
+    def _noised(self) -> _Means:
+        """The same from exact totals, with noise on each. The number of people of each site gets noise of its own,
+        once."""
         plan, source = self.plan, self.plan.source(self.setting.randomness)
         noises = plan.noises(buying=bool(self._told))
         for site, count in sorted(self._told.items()):
@@ -131,15 +161,26 @@ class TrainAggregator(Convening):
             self._sizes[site] = float(told[0]) / plan.budget.rate
         people = plan.budget.rate * sum(plan.believed(self._sizes[site]) for site in self.answered)
         direction = noises.sums.add(self._sum, source) * (plan.sums.step / people)
-        if noises.loss is None:
-            return direction, None
-        lost = noises.loss.add(np.array([int(self._loss)], dtype=np.int64), source)
-        return direction, float(lost[0]) * plan.losses.step / people
+        loss, curvature = None, None
+        if noises.curvature is not None:
+            curvature = noises.curvature.add(self._curvature, source) * (plan.curvature.step / people)
+        if noises.loss is not None:
+            lost = noises.loss.add(np.array([int(self._loss)], dtype=np.int64), source)
+            loss = float(lost[0]) * plan.losses.step / people
+        return _Means(direction, loss, curvature, self._doubt(1, people) if self.descent.curved else 0.0)
+
+    def _doubt(self, noises: int, people: float) -> float:
+        """The spectral norm to expect of the noise on the mean curvature: 2 sd sqrt(width) of a symmetric matrix whose
+        entries off the diagonal have 1 / sqrt 2 of a line's noise."""
+        noise = self.plan.noises(buying=bool(self._told)).curvature
+        assert noise is not None  # noqa: S101
+        deviation = noise.deviation * self.plan.curvature.step * math.sqrt(noises) / people
+        return float(2 * deviation / math.sqrt(2) * math.sqrt(self.plan.encoding.width + 1))
 
     def finished(self) -> bool:
-        tolerance, rounds = self.document.tolerance, self._course.rounds
-        still = tolerance is not None and bool(rounds) and rounds[-1]["update"] <= tolerance
-        return still or super().finished()
+        rounds = self._course.rounds
+        moved = rounds[-1]["update"] if rounds else math.inf
+        return self._stop.over(self.phase + 1, moved)
 
     def lapsed(self) -> TrainedRelease | None:
         """The model as the last whole round left it: it is private and paid for."""
@@ -147,7 +188,7 @@ class TrainAggregator(Convening):
 
     def _released(self) -> TrainedRelease:
         plan, averaged = self.plan, self._averaged
-        tail = self.document.average == "tail" and averaged > 0
+        tail = self.descent.average == "tail" and averaged > 0
         weights = self._tail / averaged if tail else self._weights
         told = certificate(
             plan,
@@ -156,7 +197,7 @@ class TrainAggregator(Convening):
             trust=self.trust,
             simulated=self.setting.simulated,
             notes=self.notes,
-            drawn_by=plan.source(self.setting.randomness).drawn_by if self.document.noise == "coordinator" else None,
+            drawn_by=plan.source(self.setting.randomness).drawn_by if self.descent.noise == "coordinator" else None,
         )
         extra = {**columns_of(plan), "rounds": self._course.rounds, "coverage": self._course.coverage}
         return TrainedRelease(value_of(plan, weights), told, {}, extra)
@@ -180,7 +221,9 @@ class TrainAggregator(Convening):
             "averaged": self._averaged,
             "course": self._course.as_json(),
         }
-        arrays: Arrays = {"weights": self._weights, "tail": self._tail, "sum": self._sum}
+        arrays: Arrays = {
+            "weights": self._weights, "tail": self._tail, "sum": self._sum, "curvature": self._curvature
+        }  # fmt: skip
         return facts, {**arrays, **{f"rule.{name}": array for name, array in self._rule.memory().items()}}
 
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -189,7 +232,8 @@ class TrainAggregator(Convening):
         self._rule.remember({name[5:]: array for name, array in arrays.items() if name.startswith("rule.")})
         self._sizes, self._told = dict(facts["sizes"]), dict(facts["told"])
         self._averaged, self._course = int(facts["averaged"]), Course.from_json(facts["course"])
-        self._sum, self._loss = np.array(arrays["sum"]), facts["loss"]
+        self._sum, self._curvature = np.array(arrays["sum"]), np.array(arrays["curvature"])
+        self._loss = facts["loss"]
 
 
 AGGREGATOR = TrainAggregator

@@ -56,21 +56,21 @@ def certificate(
 ) -> Certificate:
     """The certificate of the weights after the rounds of `course`. What is promised is the document's (epsilon, delta),
     however early the rounds ended; what ledgers were charged stands beside it."""
-    document, run = plan.document, len(course.rounds)
+    descent, run = plan.descent, len(course.rounds)
     said = list(notes)
     said.append("How many people each site has was itself told with noise, within the same budget.")
-    if document.batch is not None:
+    if descent.batch is not None:
         said.append("Each step was over a sample; its coins were tossed at the sites and told to nobody.")
-    if run < document.rounds:
-        said.append(f"It ended after {run} of {document.rounds} rounds; ledgers were charged for those that ran.")
+    if run < descent.rounds:
+        said.append(f"It ended after {run} of {descent.rounds} rounds; ledgers were charged for those that ran.")
     parameters: dict[str, Any] = {
         "rounds": run,
         **facts(plan),
-        "reserved": {"rounds": document.rounds, "epsilon": document.epsilon, "delta": document.delta},
+        "reserved": {"rounds": descent.rounds, "epsilon": descent.epsilon, "delta": descent.delta},
         "charged": {
             "at_most": max(course.answered.values(), default=0),
-            "epsilon": min(document.epsilon, plan.budget.spent(max(course.answered.values(), default=0))),
-            "delta": document.delta,
+            "epsilon": min(descent.epsilon, plan.budget.spent(max(course.answered.values(), default=0))),
+            "delta": descent.delta,
         },
     }
     if drawn_by is not None:
@@ -78,8 +78,8 @@ def certificate(
     return Certificate(
         unit=unit,
         adjacency=Adjacency.ADD_REMOVE_ONE,
-        epsilon=document.epsilon,
-        delta=document.delta,
+        epsilon=descent.epsilon,
+        delta=descent.delta,
         guarantee="approximate",
         mechanism="gaussian noise on sums of clipped gradients",
         parameters=parameters,

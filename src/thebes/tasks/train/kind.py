@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import Schema
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
@@ -14,9 +17,9 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
 from thebes.tasks.sites import SiteDocument, explained
+from thebes.tasks.train.descent import FAMILIES, Descent, Rule
 
 MOST_ROUNDS = 10_000
-FAMILIES = ("LogisticRegression", "LinearRegression")
 _NUMBERS = (
     "clip", "learning_rate", "momentum", "batch", "tolerance", "size_share", "loss_share", "loss_bound"
 )  # fmt: skip
@@ -30,7 +33,7 @@ class TrainDocument(SiteDocument):
     loss: str | None = None  #: of a network
     inputs: tuple[str, ...] = Field(min_length=1, max_length=4096)
     output: str
-    where: str | None = Field(default=None, max_length=4000)
+    where: str | None = Field(default=None, max_length=LONGEST)  #: a condition in SQL that says which rows count
     rounds: int = Field(default=20, ge=1, le=MOST_ROUNDS)
     #: each site goes so many steps by itself before the models are averaged
     local_steps: int = Field(default=1, ge=1, le=1000)
@@ -57,6 +60,15 @@ class TrainDocument(SiteDocument):
     @classmethod
     def _number(cls, value: object) -> object:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("where")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        try:
+            named_columns(value) if value is not None else ()
+        except Mistake as refused:
+            raise ValueError(refused.message) from None
+        return value
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
@@ -86,13 +98,15 @@ class TrainDocument(SiteDocument):
         return self.rounds
 
     @property
-    def steps(self) -> int:
-        """How often noise is added at a site, over all rounds."""
-        return self.rounds * self.local_steps
-
-    @property
     def reads(self) -> tuple[str, ...]:
-        return (*self.inputs, self.output)
+        asked = named_columns(self.where) if self.where is not None else ()
+        return tuple(dict.fromkeys((*self.inputs, self.output, *asked)))
+
+    @cached_property
+    def descent(self) -> Descent:
+        """What sites and coordinator do, whichever kind asks for it."""
+        same = {field.name: getattr(self, field.name) for field in fields(Descent) if field.name != "rule"}
+        return Descent(**same, rule=Rule("sgd", self.learning_rate, self.momentum))
 
     def needed(self, asked: int) -> int:
         """Without `min_sites` every site that is asked must answer every round."""
@@ -107,7 +121,7 @@ class TrainKind:
 
         checked: TrainDocument = read_as(TrainDocument, document)
         try:
-            check(checked)
+            check(checked.descent)
         except Mistake as refused:
             if isinstance(refused, InvalidDocument):
                 raise
@@ -142,12 +156,12 @@ class TrainKind:
     def fits(self, document: TrainDocument, schema: Schema) -> None:
         from thebes.tasks.train.plan import Plan
 
-        Plan(document, schema)
+        Plan(document.descent, schema)
 
     def event(self, document: TrainDocument, schema: Schema) -> Event:
         from thebes.tasks.train.plan import budget
 
-        return budget(document).event
+        return budget(document.descent).event
 
 
 KIND = TrainKind()

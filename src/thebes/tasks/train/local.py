@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.table import Table
-from thebes.learning.slopes import Slopes
+from thebes.learning.slopes import Slopes, curvatures
 from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.tasks.train.plan import Plan
@@ -49,17 +49,19 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What one step adds up, in whole numbers: everybody's clipped gradient, everybody, everybody's loss."""
+    """What one step adds up, in whole numbers: everybody's clipped gradient, everybody, everybody's loss, everybody's
+    second derivatives (without any where they are not wanted)."""
 
     sums: Integers
     people: int
     loss: int
+    curvature: Integers
 
 
 def read(plan: Plan, table: Table) -> Iterator[People]:
     """Everybody, as the table clips: some at a time, a person never in two pieces."""
-    document, encoding = plan.document, plan.encoding
-    for batch in table.batches((*document.inputs, document.output), plan.where):
+    descent, encoding = plan.descent, plan.encoding
+    for batch in table.batches((*descent.inputs, descent.output), plan.where):
         rows = len(batch.people)
         if not rows:
             continue
@@ -78,7 +80,7 @@ class Shelf:
 
     def rows(self, plan: Plan, table: Table) -> Rows:
         """The rows of a task at a table, held or read again for every step."""
-        key = (id(table), plan.document.digest)
+        key = (id(table), plan.descent.digest)
         found = self._held.get(key)
         if found is not None and found[0]() is table:
             self._held.move_to_end(key)
@@ -96,7 +98,7 @@ class Shelf:
 
     def forget(self, plan: Plan, table: Table) -> None:
         """The task is done with this table."""
-        self._held.pop((id(table), plan.document.digest), None)
+        self._held.pop((id(table), plan.descent.digest), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +115,34 @@ def totals(
 ) -> Totals:
     """One step over everybody, or over those whose own coin comes up: drawn here, told to nobody."""
     sums, people, lost = np.zeros(plan.weights, dtype=np.int64), 0, 0
+    curvature = np.zeros(plan.curvature.coordinates if plan.descent.curved else 0, dtype=np.int64)
     for some in rows:
         chosen = np.ones(some.count, dtype=np.bool_) if coin is None else randomness.toss(coin, some.count)
         people += int(chosen.sum())
-        most = max(1, _AT_ONCE // plan.weights)
+        most = max(1, _AT_ONCE // (plan.curvature.coordinates if plan.descent.curved else plan.weights))
         for part in _parts(some, chosen, most):
             gradients, losses = _by_person(plan, part, slopes, weights, most)
             # A person adds at most 2^bits to a coordinate, and there are few of them: far below what 64 bits hold.
             added = plan.sums.integers(gradients).sum(axis=0)
             sums = np.clip(sums + added, -LARGEST_TOTAL, LARGEST_TOTAL)
-            if plan.document.loss_share is not None:
+            if plan.descent.loss_share is not None:
                 lost += int(plan.losses.total(losses)[0])
-    return Totals(sums, people, min(lost, LARGEST_TOTAL))
+            if plan.descent.curved:
+                added = plan.curvature.integers(_bends(plan, part, weights)).sum(axis=0)
+                curvature = np.clip(curvature + added, -LARGEST_TOTAL, LARGEST_TOTAL)
+    return Totals(sums, people, min(lost, LARGEST_TOTAL), curvature)
+
+
+def _bends(plan: Plan, some: People, weights: Floats) -> Floats:
+    """The second derivatives of each person's loss: the mean of those of its rows, or their sum."""
+    each = curvatures(some.inputs, weights, logistic=plan.descent.family == "LogisticRegression")
+    each = np.where(np.isfinite(each), each, 0.0)
+    if len(each) == some.count:
+        return each
+    added = np.add.reduceat(each, some.starts, axis=0)
+    if plan.descent.reduce == "sum":
+        return np.asarray(added)
+    return np.asarray(added / np.diff(np.append(some.starts, len(each)))[:, None])
 
 
 def _by_person(plan: Plan, some: People, slopes: Slopes, weights: Floats, most: int) -> tuple[Floats, Floats]:
@@ -145,14 +163,14 @@ def _by_person(plan: Plan, some: People, slopes: Slopes, weights: Floats, most: 
         with np.errstate(over="ignore", invalid="ignore"):
             gradients, losses = np.add.reduceat(gradients, some.starts, axis=0), np.add.reduceat(losses, some.starts)
     each_has = np.diff(np.append(some.starts, rows))
-    if plan.document.reduce == "mean":
+    if plan.descent.reduce == "mean":
         gradients = gradients / each_has[:, None]
     return np.where(np.isfinite(gradients), gradients, 0.0), losses / each_has
 
 
 def _finite(plan: Plan, slopes: Slopes, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
     gradients, losses = slopes.of(weights, inputs, targets)
-    worst = plan.document.loss_bound
+    worst = plan.descent.loss_bound
     losses = np.where(np.isfinite(losses), np.clip(losses, 0.0, worst), worst)
     return np.where(np.isfinite(gradients), gradients, 0.0), losses
 

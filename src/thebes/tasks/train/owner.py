@@ -23,9 +23,9 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.shape import Ask, Claim
-from thebes.tasks.train.kind import TrainDocument
+from thebes.tasks.train.descent import Descending
 from thebes.tasks.train.local import Rows, Shelf, Totals, totals
-from thebes.tasks.train.plan import FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan, plan_of
+from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan, plan_of
 
 #: for the gradients of a site's rows in one request to the child. Which rows there are hardly changes how long they
 #: take; a child that needs longer than this is broken
@@ -41,27 +41,27 @@ class TrainOwner:
         self._shelf = Shelf()
 
     def contribute(
-        self, document: TrainDocument, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
+        self, document: Descending, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
         """This round's part of the site in the common model."""
-        plan = plan_of(document, table.schema)
+        plan = plan_of(document.descent, table.schema)
         weights, size = _asked(plan, ask)
         source = plan.source(randomness)
         claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
         rows = self._shelf.rows(plan, table)
         with self._children.slopes(plan) as slopes:
-            if document.noise == "coordinator":
+            if plan.descent.noise == "coordinator":
                 fields = _exactly(
                     plan, totals(plan, rows, slopes, weights, plan.budget.coin, source), buying=size is None
                 )
             else:
                 fields = _walked(plan, rows, slopes, weights, size, source)
-        if ask.phase + 1 >= document.phases:
+        if ask.phase + 1 >= plan.descent.rounds:
             self._shelf.forget(plan, table)
         return Contributions(ask.part, 1, fields, ask.partition)
 
-    def layout(self, document: TrainDocument, ask: Ask, schema: Schema) -> Layout:
-        plan = plan_of(document, schema)
+    def layout(self, document: Descending, ask: Ask, schema: Schema) -> Layout:
+        plan = plan_of(document.descent, schema)
         return plan.layout(buying=_asked(plan, ask)[1] is None)
 
 
@@ -69,13 +69,14 @@ def _walked(
     plan: Plan, rows: Rows, slopes: Slopes, start: Floats, size: float | None, randomness: Randomness
 ) -> dict[str, NDArray[np.generic]]:
     """The site's own steps from `start`, each down a noised mean."""
-    document, rate = plan.document, plan.budget.rate
+    descent, rate = plan.descent, plan.budget.rate
     buying = size is None
     noises = plan.noises(buying=buying)
-    rule, weights = Sgd(document.learning_rate), start
+    rule, weights = Sgd(descent.rule.learning_rate), start
     counted: list[float] = []
     losses: list[float] = []
-    for _ in range(document.local_steps):
+    bent = np.zeros(0)
+    for _ in range(descent.local_steps):
         found = totals(plan, rows, slopes, weights, plan.budget.coin, randomness)
         noised = noises.sums.add(found.sums, randomness) * plan.sums.step
         if noises.size is not None:
@@ -84,10 +85,14 @@ def _walked(
         people = rate * _so_far(plan, float(size or 0.0), len(counted))
         if noises.loss is not None:
             losses.append(float(noises.loss.add(np.array([found.loss]), randomness)[0]) * plan.losses.step / people)
+        if noises.curvature is not None:
+            bent = noises.curvature.add(found.curvature, randomness) * (plan.curvature.step / people)
         weights = rule.step(weights, noised / people)
     fields: dict[str, NDArray[np.generic]] = {
         UPDATE: np.clip(weights - start, -plan.farthest, plan.farthest)[None, :],
     }
+    if descent.curved:
+        fields[CURVATURE] = bent[None, :]
     if losses:
         fields[LOSS] = np.array([np.mean(losses)])
     if buying:
@@ -99,13 +104,15 @@ def _so_far(plan: Plan, size: float, counted: int) -> float:
     """The number of people to divide by when it was counted that often in this round."""
     if not counted:
         return plan.believed(size)
-    return max(plan.believed(size), plan.doubt * float(np.sqrt(plan.document.local_steps / counted)))
+    return max(plan.believed(size), plan.doubt * float(np.sqrt(plan.descent.local_steps / counted)))
 
 
 def _exactly(plan: Plan, found: Totals, *, buying: bool) -> dict[str, NDArray[np.generic]]:
     """One step's totals as they are: the coordinator adds the noise."""
     fields: dict[str, NDArray[np.generic]] = {SUM: found.sums[None, :]}
-    if plan.document.loss_share is not None:
+    if plan.descent.curved:
+        fields[CURVATURE] = found.curvature[None, :]
+    if plan.descent.loss_share is not None:
         fields[LOSS] = np.array([found.loss], dtype=np.int64)
     if buying:
         fields[SIZE] = np.array([found.people], dtype=np.int64)
@@ -159,16 +166,16 @@ class Nursery:
     @contextmanager
     def slopes(self, plan: Plan) -> Iterator[Slopes]:
         """Whatever computes this document's gradients, for one round."""
-        document, encoding = plan.document, plan.encoding
-        if document.family == "LinearRegression":
+        descent, encoding = plan.descent, plan.encoding
+        if descent.family == "LinearRegression":
             yield LinearSlopes(encoding.width)
-        elif document.family == "LogisticRegression":
+        elif descent.family == "LogisticRegression":
             yield LogisticSlopes(encoding.width, len(encoding.classes or ()))
         else:
             worker = (
-                self._taken(document.digest)
+                self._taken(descent.digest)
                 or GradientWorker(
-                    document.model, str(document.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
+                    descent.model, str(descent.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
                 ).__enter__()
             )
             try:
@@ -176,7 +183,7 @@ class Nursery:
             except BaseException:
                 worker.__exit__(None, None, None)
                 raise
-            self._kept(document.digest, worker)
+            self._kept(descent.digest, worker)
 
     def _taken(self, digest: str) -> GradientWorker | None:
         with self._lock:

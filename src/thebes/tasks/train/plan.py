@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from thebes.data.filter import Filter, read_filter
 from thebes.data.schema import Schema
 from thebes.learning.graph import Loss, Model, read_loss, read_model
-from thebes.learning.slopes import LinearSlopes, LogisticSlopes
+from thebes.learning.slopes import LinearSlopes, LogisticSlopes, steepest, triangle
 from thebes.privacy import exact
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
 from thebes.privacy.events import ConcentratedEvent, Event, PoissonGaussianEvent, Repeated
@@ -36,10 +36,10 @@ from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.samplers import LARGEST_SCALE
 from thebes.privacy.stability import BoundedSum, Change, Count, Transformation, VectorSum
 from thebes.tasks.contributions import Layout, Slot
+from thebes.tasks.train.descent import Descent
 from thebes.tasks.train.encoding import Encoding
-from thebes.tasks.train.kind import TrainDocument
 
-UPDATE, SUM, SIZE, LOSS = "update", "sum", "size", "loss"
+UPDATE, SUM, SIZE, LOSS, CURVATURE = "update", "sum", "size", "loss", "curvature"
 WEIGHTS = "weights"  #: of the ask, beside SIZE
 FARTHEST = 3e38  #: no weight lies further from 0: what float32 holds
 
@@ -62,13 +62,14 @@ class Shares:
     sums: Decimal
     size: Decimal
     loss: Decimal
+    curvature: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What every step may spend. `rho` is 1 / (2 ratio^2) of its one noised vector."""
 
-    document: TrainDocument
+    descent: Descent
     rho: Decimal
     coin: Coin | None
 
@@ -86,30 +87,32 @@ class Budget:
     def event(self) -> Event:
         """What one round does to one person."""
         if self.coin is None:
-            return Repeated(ConcentratedEvent(self.rho), self.document.local_steps)
+            return Repeated(ConcentratedEvent(self.rho), self.descent.local_steps)
         # A ratio that is a hair too small costs more, never less.
-        return Repeated(PoissonGaussianEvent(_above(self.coin), self.ratio * (1 - 1e-12)), self.document.local_steps)
+        return Repeated(PoissonGaussianEvent(_above(self.coin), self.ratio * (1 - 1e-12)), self.descent.local_steps)
 
     @property
     def epsilon(self) -> Decimal:
         """One round's part of the document's epsilon, as a purse counts it; a ledger prices `event`."""
-        return _DOWN.divide(exact.epsilon(self.document.epsilon), self.document.rounds).quantize(
+        return _DOWN.divide(exact.epsilon(self.descent.epsilon), self.descent.rounds).quantize(
             exact.EPSILON_STEP, ROUND_FLOOR, _DOWN
         )
 
     @property
     def delta(self) -> Decimal:
-        return _DOWN.divide(exact.delta(self.document.delta), self.document.rounds).quantize(
+        return _DOWN.divide(exact.delta(self.descent.delta), self.descent.rounds).quantize(
             exact.DELTA_STEP, ROUND_FLOOR, _DOWN
         )
 
     def shares(self, *, buying: bool) -> Shares:
         """Of a step in which the number of people is bought too, or is not."""
-        loss = Decimal(str(self.document.loss_share or 0))
+        loss = Decimal(str(self.descent.loss_share or 0))
         size = Decimal(0)
         if buying:
-            size = min(Decimal("0.5"), Decimal(str(self.document.size_share)) * self.document.rounds)
-        return Shares(1 - loss - size, size, loss)
+            size = min(Decimal("0.5"), Decimal(str(self.descent.size_share)) * self.descent.rounds)
+        left = 1 - loss - size
+        curvature = left / 2 if self.descent.curved else Decimal(0)
+        return Shares(left - curvature, size, loss, curvature)
 
     def noise(self, of: Transformation, share: Decimal) -> Additive:
         """Noise for this share of a step's budget on a sum to which each person adds at most once."""
@@ -121,8 +124,8 @@ class Budget:
         its own."""
         if not rounds:
             return 0.0
-        delta = exact.delta(self.document.delta)
-        times = rounds * self.document.local_steps
+        delta = exact.delta(self.descent.delta)
+        times = rounds * self.descent.local_steps
         if self.coin is None:
             return float(concentrated_to_approximate(Rho(self.rho) * times, delta).epsilon)
         from thebes.privacy.accounting import renyi
@@ -138,21 +141,21 @@ _ONE_PERSON = Change(Adjacency.ADD_REMOVE_ONE)
 
 
 @lru_cache(maxsize=16)
-def budget(document: TrainDocument) -> Budget:
+def budget(descent: Descent) -> Budget:
     """How the document's (epsilon, delta) is shared out; a `Mistake` where it is too small for that."""
-    epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
-    if document.batch is None or document.batch == 1:
+    epsilon, delta = exact.epsilon(descent.epsilon), exact.delta(descent.delta)
+    if descent.batch is None or descent.batch == 1:
         whole = rho_for(epsilon, delta)
         counted = whole.quantize(exact.EPSILON_STEP, ROUND_FLOOR, _DOWN)  # what a ledger's block of this size holds
-        rho = _DOWN.divide(counted if counted > 0 else whole, document.steps).quantize(FINEST, ROUND_FLOOR, _DOWN)
+        rho = _DOWN.divide(counted if counted > 0 else whole, descent.steps).quantize(FINEST, ROUND_FLOOR, _DOWN)
         if rho <= 0:
             raise Mistake("epsilon", "is too small for so many steps")
-        return Budget(document, rho, None)
-    coin = Coin.nearest(document.batch)
+        return Budget(descent, rho, None)
+    coin = Coin.nearest(descent.batch)
     if not coin.heads:
         raise Mistake("batch", "is too small for any coin")
-    ratio = sampled_ratio(rate=_above(coin), rounds=document.steps, epsilon=epsilon, delta=delta)
-    return Budget(document, _DOWN.divide(Decimal("0.5"), Decimal(ratio) * Decimal(ratio)), coin)
+    ratio = sampled_ratio(rate=_above(coin), rounds=descent.steps, epsilon=epsilon, delta=delta)
+    return Budget(descent, _DOWN.divide(Decimal("0.5"), Decimal(ratio) * Decimal(ratio)), coin)
 
 
 def _above(coin: Coin) -> float:
@@ -168,19 +171,19 @@ def network(model: str, loss: str) -> tuple[Model, Loss]:
     return read, read_loss(loss, read)
 
 
-def check(document: TrainDocument) -> None:
+def check(descent: Descent) -> None:
     """Refuse, naming the field, what cannot work whatever the sites' schemas are."""
-    if document.family is None:
-        _, loss = network(document.model, str(document.loss))
+    if descent.family is None:
+        _, loss = network(descent.model, str(descent.loss))
         if loss.targets.columns != 1:
             raise Mistake("loss", "must compare what the model says with one output")
-    _bits(budget(document))
+    _bits(budget(descent))
 
 
 def _bits(made: Budget) -> int:
     """The finest grid on which a gradient's noise can be drawn."""
     shares = made.shares(buying=True)
-    least = min(share for share in (shares.sums, shares.size, shares.loss) if share)
+    least = min(share for share in (shares.sums, shares.size, shares.loss, shares.curvature) if share)
     bits = min(
         _FINEST_BITS, math.floor(math.log2(LARGEST_SCALE / Concentrated(_DOWN.multiply(made.rho, least)).ratio)) - 1
     )
@@ -192,44 +195,48 @@ def _bits(made: Budget) -> int:
 class Plan:
     """A document at sites of one schema (of the columns that it reads). `Mistake`s name field and column."""
 
-    def __init__(self, document: TrainDocument, schema: Schema) -> None:
-        self.document, self.budget = document, budget(document)
-        inputs = {name: schema.column(name, "inputs") for name in document.inputs}
-        output = schema.column(document.output, "output")
-        self.encoding = Encoding(inputs, document.output, output)
-        self.where: Filter | None = None if document.where is None else read_filter(document.where, schema)
+    def __init__(self, descent: Descent, schema: Schema) -> None:
+        self.descent, self.budget = descent, budget(descent)
+        inputs = {name: schema.column(name, "inputs") for name in descent.inputs}
+        output = schema.column(descent.output, "output")
+        self.encoding = Encoding(inputs, descent.output, output)
+        self.where: Filter | None = None if descent.where is None else read_filter(descent.where, schema)
         self.weights = self._fitted()
 
     def _fitted(self) -> int:
-        document, encoding = self.document, self.encoding
-        if document.family == "LinearRegression":
+        descent, encoding = self.descent, self.encoding
+        if descent.curved and (descent.family is None or triangle(encoding.width) > _MOST_WEIGHTS):
+            raise Mistake("update", "by newton is for linear and logistic models, of some thousand inputs at most")
+        if descent.family == "LinearRegression":
             if encoding.classes is not None:
-                raise Mistake("output", f"names {document.output!r}, which is no number with bounds")
+                raise Mistake("output", f"names {descent.output!r}, which is no number with bounds")
             return LinearSlopes(encoding.width).count
-        if document.family == "LogisticRegression":
+        if descent.family == "LogisticRegression":
             if encoding.classes is None:
-                raise Mistake("output", f"names {document.output!r}, which has no declared values to tell apart")
+                raise Mistake("output", f"names {descent.output!r}, which has no declared values to tell apart")
+            if descent.curved and len(encoding.classes) > 2:
+                raise Mistake("update", f"by newton tells two values apart; {descent.output!r} has more")
             count = LogisticSlopes(encoding.width, len(encoding.classes)).count
             if count > _MOST_WEIGHTS:
                 raise Mistake("inputs", f"make a model of more than {_MOST_WEIGHTS:,} weights")
             return count
-        model, loss = network(document.model, str(document.loss))
+        model, loss = network(descent.model, str(descent.loss))
         if model.input.columns != encoding.width:
             raise Mistake("inputs", f"give {encoding.width} numbers where the network takes {model.input.columns}")
         if loss.targets.kind == "number" and encoding.classes is not None:
-            raise Mistake("output", f"names {document.output!r}, which is no number with bounds")
+            raise Mistake("output", f"names {descent.output!r}, which is no number with bounds")
         if loss.targets.kind == "class":
             wanted = loss.targets.shape[1]
             if encoding.classes is None or len(encoding.classes) != wanted:
-                raise Mistake("output", f"names {document.output!r}, of which the loss wants {wanted} declared values")
+                raise Mistake("output", f"names {descent.output!r}, of which the loss wants {wanted} declared values")
         return model.graph.parameter_count
 
     @property
     def start(self) -> Floats:
         """The weights before the first round."""
-        if self.document.family is not None:
+        if self.descent.family is not None:
             return np.zeros(self.weights)
-        return network(self.document.model, str(self.document.loss))[0].initial.astype(np.float64)
+        return network(self.descent.model, str(self.descent.loss))[0].initial.astype(np.float64)
 
     def source(self, randomness: Randomness) -> Randomness:
         """Whoever draws the noise: of many weights by the quick samplers."""
@@ -240,11 +247,18 @@ class Plan:
     @cached_property
     def sums(self) -> VectorSum:
         """Everybody's clipped gradient."""
-        return VectorSum(self.document.clip, 2, self.weights, _bits(self.budget))
+        return VectorSum(self.descent.clip, 2, self.weights, _bits(self.budget))
 
     @cached_property
     def losses(self) -> BoundedSum:
-        return BoundedSum(0.0, self.document.loss_bound, _LOSS_BITS)
+        return BoundedSum(0.0, self.descent.loss_bound, _LOSS_BITS)
+
+    @cached_property
+    def curvature(self) -> VectorSum:
+        """Everybody's second derivatives, which are never longer than this."""
+        width = self.encoding.width
+        longest = steepest(width, logistic=self.descent.family == "LogisticRegression")
+        return VectorSum(longest, 2, triangle(width), _bits(self.budget))
 
     @property
     def people(self) -> Count:
@@ -268,6 +282,7 @@ class Plan:
             made.noise(self.sums, shares.sums),
             made.noise(self.people, shares.size) if buying else None,
             made.noise(self.losses, shares.loss) if shares.loss else None,
+            made.noise(self.curvature, shares.curvature) if shares.curvature else None,
         )
 
     @cached_property
@@ -275,7 +290,7 @@ class Plan:
         """The standard deviation of the number of people that one site tells, as far as noise goes."""
         noise = self.noises(buying=True).size
         assert noise is not None  # noqa: S101
-        return noise.deviation / self.budget.rate / math.sqrt(self.document.local_steps)
+        return noise.deviation / self.budget.rate / math.sqrt(self.descent.local_steps)
 
     def believed(self, size: float) -> float:
         """The number of people to divide by: as it was told, but never so small that it is mostly noise."""
@@ -283,20 +298,26 @@ class Plan:
 
     def layout(self, *, buying: bool) -> Layout:
         """What a site sends."""
-        document = self.document
-        if document.noise == "coordinator":
+        descent = self.descent
+        if descent.noise == "coordinator":
             most = _MOST_PEOPLE << self.sums.bits
             slots = {SUM: Slot("integer", -most, most, length=self.weights)}
-            if document.loss_share is not None:
+            if descent.curved:
+                slots[CURVATURE] = Slot("integer", -most, most, length=self.curvature.coordinates)
+            if descent.loss_share is not None:
                 slots[LOSS] = Slot("integer", 0, _MOST_PEOPLE << _LOSS_BITS + 1)
             if buying:
                 slots[SIZE] = Slot("integer", 0, _MOST_PEOPLE)
             return slots
         slots = {UPDATE: Slot("number", -self.farthest, self.farthest, length=self.weights, packed=True)}
-        if document.loss_share is not None:
+        bend = self.noises(buying=True).curvature
+        if bend is not None:
+            most_bent = self._mean_at_most(self.curvature.bound, bend.deviation * self.curvature.step)
+            slots[CURVATURE] = Slot("number", -most_bent, most_bent, length=self.curvature.coordinates, packed=True)
+        if descent.loss_share is not None:
             noise = self.noises(buying=True).loss
             assert noise is not None  # noqa: S101
-            most_loss = self._mean_at_most(document.loss_bound, noise.deviation * self.losses.step)
+            most_loss = self._mean_at_most(descent.loss_bound, noise.deviation * self.losses.step)
             slots[LOSS] = Slot("number", -most_loss, most_loss)
         if buying:
             slots[SIZE] = Slot("number", -_SURE * self.doubt, 2.0 * _MOST_PEOPLE + _SURE * self.doubt)
@@ -305,9 +326,9 @@ class Plan:
     @cached_property
     def farthest(self) -> float:
         """No honest site moves a weight further in one round."""
-        document = self.document
-        step = self._mean_at_most(document.clip, self.noises(buying=True).sums.deviation * self.sums.step)
-        return min(FARTHEST, document.learning_rate * document.local_steps * step * (1 + 1e-6))
+        descent = self.descent
+        step = self._mean_at_most(descent.clip, self.noises(buying=True).sums.deviation * self.sums.step)
+        return min(FARTHEST, descent.rule.learning_rate * descent.local_steps * step * (1 + 1e-6))
 
     def _mean_at_most(self, each: float, deviation: float) -> float:
         """No coordinate of a mean that a site tells is larger, where one person adds at most `each` to it: the people
@@ -319,15 +340,15 @@ _plans: OrderedDict[tuple[str, int], tuple[Schema, Plan]] = OrderedDict()
 _turn = threading.Lock()
 
 
-def plan_of(document: TrainDocument, schema: Schema) -> Plan:
+def plan_of(descent: Descent, schema: Schema) -> Plan:
     """The plan of a document at this very schema; that of the last few is kept, as every round asks for it."""
-    key = (document.digest, id(schema))
+    key = (descent.digest, id(schema))
     with _turn:
         kept = _plans.get(key)
         if kept is not None and kept[0] is schema:
             _plans.move_to_end(key)
             return kept[1]
-    made = Plan(document, schema)
+    made = Plan(descent, schema)
     with _turn:
         _plans[key] = schema, made
         while len(_plans) > _KEPT:
@@ -342,17 +363,19 @@ class Noises:
     sums: Additive
     size: Additive | None
     loss: Additive | None
+    curvature: Additive | None
 
 
 def facts(plan: Plan) -> dict[str, Any]:
     """What a certificate says about the noise."""
-    document, made = plan.document, plan.budget
+    descent, made = plan.descent, plan.budget
     first, later = plan.noises(buying=True), plan.noises(buying=False)
     assert first.size is not None  # noqa: S101
     said: dict[str, Any] = {
         "weights": plan.weights,
-        "clip": document.clip,
-        "local_steps": document.local_steps,
+        "clip": descent.clip,
+        "update": descent.rule.name,
+        "local_steps": descent.local_steps,
         "noise": "gaussian",
         "scale": later.sums.scale * plan.sums.step,
         "scale_of_the_first_round": first.sums.scale * plan.sums.step,
@@ -364,9 +387,11 @@ def facts(plan: Plan) -> dict[str, Any]:
             "loss": float(made.shares(buying=True).loss),
         },
     }
-    if document.batch is not None:
+    if descent.batch is not None:
         said["batch"] = made.rate
+    if later.curvature is not None:
+        said["scale_of_curvature"] = later.curvature.scale * plan.curvature.step
     if later.loss is not None:
         said["scale_of_losses"] = later.loss.scale * plan.losses.step
-        said["loss_bound"] = document.loss_bound
+        said["loss_bound"] = descent.loss_bound
     return said

@@ -56,18 +56,18 @@ def _kind(value: Mapping[str, Any]) -> str:
 
 def value_of(plan: Plan, weights: Floats) -> dict[str, Any]:
     """A release's value: a model as data."""
-    document = plan.document
+    descent = plan.descent
     bounded = np.clip(weights, -FARTHEST, FARTHEST)
-    if document.family is None:
-        graph = network(document.model, str(document.loss))[0].graph
+    if descent.family is None:
+        graph = network(descent.model, str(descent.loss))[0].graph
         packed = base64.b64encode(pack_flat(graph, bounded)).decode("ascii")
-        return {"weights": packed, "model": document.model, "loss": document.loss}
+        return {"weights": packed, "model": descent.model, "loss": descent.loss}
     if plan.weights > MOST_NAMED:
         return {
-            "model": document.family,
+            "model": descent.family,
             "weights": base64.b64encode(np.ascontiguousarray(bounded, dtype="<f8").tobytes()).decode("ascii"),
         }
-    return {"model": document.family, "weights": dict(zip(_names(plan.encoding), bounded.tolist(), strict=True))}
+    return {"model": descent.family, "weights": dict(zip(_names(plan.encoding), bounded.tolist(), strict=True))}
 
 
 def columns_of(plan: Plan) -> dict[str, Any]:

@@ -1,0 +1,79 @@
+"""What a document asks of sites that go downhill together, whichever kind it is of: a model, a budget, and how it is
+spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from thebes.learning.updates import Adam, Newton, Sgd, Update
+
+FAMILIES = ("LogisticRegression", "LinearRegression")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the common weights move. `momentum` goes with sgd, `ridge` with newton."""
+
+    name: Literal["sgd", "adam", "newton"] = "sgd"
+    learning_rate: float = 1.0
+    momentum: float = 0.0
+    ridge: float = 1e-3
+
+    def begun(self) -> Update:
+        """A rule that remembers nothing yet."""
+        if self.name == "adam":
+            return Adam(self.learning_rate)
+        if self.name == "newton":
+            return Newton(self.learning_rate, self.ridge)
+        return Sgd(self.learning_rate, self.momentum)
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """See the fields of `TrainDocument`. `digest` is that of the document."""
+
+    digest: str
+    epsilon: float
+    delta: float
+    noise: Literal["site", "coordinator"]
+    model: str
+    loss: str | None
+    inputs: tuple[str, ...]
+    output: str
+    where: str | None
+    rounds: int
+    local_steps: int
+    clip: float
+    reduce: Literal["mean", "sum"]
+    batch: float | None
+    average: Literal["last", "tail"]
+    tolerance: float | None
+    size_share: float
+    loss_share: float | None
+    loss_bound: float
+    rule: Rule
+
+    @property
+    def family(self) -> str | None:
+        """The name of the model where it is no network."""
+        return self.model if self.model in FAMILIES else None
+
+    @property
+    def steps(self) -> int:
+        """How often noise is added at a site, over all rounds."""
+        return self.rounds * self.local_steps
+
+    @property
+    def curved(self) -> bool:
+        """Whether the curvature is told beside the gradient."""
+        return self.rule.name == "newton"
+
+
+class Descending(Protocol):
+    """A document of a kind that is trained so."""
+
+    @property
+    def descent(self) -> Descent: ...
+
+    def __getattr__(self, name: str) -> Any: ...
