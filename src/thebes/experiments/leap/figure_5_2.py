@@ -54,7 +54,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
         "Compute is the slowest site's, which shares this machine's cores with all the others; transfer includes "
         "waiting for sites whose turn on a core comes late. Hospitals have machines of their own.",
         "The paper says that the time at the cloud exceeds that at the sites and that it is not clear why. Here "
-        "aggregation is adding vectors up and writing one transaction per round, and stays the smallest part.",
+        "aggregation is adding vectors up and writing one transaction per round.",
         "In the paper rows come from REDCap in every round; here a site reads its file once for a training.",
         f"Whoever guesses the commoner sex is right in {guessed:.1%}; the table says little about it.",
     )
@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
     name="leap-5-2",
     paper=PAPER,
     place="figure 5.2",
-    shows="A small model's time goes into what the sites compute; adding them up costs next to nothing.",
+    shows="What the time of training a small model over sites goes into, beside the same steps in one process.",
     measure="seconds of a training, or what its panel says",
     across="sites",
     find=find,
