@@ -15,8 +15,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.scenarios.deployment import Institution, Institutions, until
+from thebes.data.schema import schema_of
+from thebes.privacy.accounting import concentrated
+from thebes.privacy.promise import Adjacency
 from thebes.tasks import registry
-from thebes.tasks.train.plan import budget
 
 ROUNDS, RATE, CLIP = 60, 2.0, 10.0
 SCHEMA = {
@@ -93,7 +95,7 @@ class Trained:
 
     def assert_paid(self, task: str, rounds: dict[str, int]) -> None:
         """Each site charged its rounds and nothing else, holds nothing back any more, and drew noise once for each."""
-        once = float(budget(registry.check(TRAIN)).rho)
+        once = of_one_round()
         for name, count in rounds.items():
             site = self.there.sites[name]
             until(lambda site=site: None if reserved(site) else True, 30)
@@ -104,6 +106,12 @@ class Trained:
             answers = [e.facts for e in site.audited() if e.event == "answer" and e.facts["task"] == task]
             made = [facts["part"] for facts in answers if not facts["again"]]
             assert len(made) == len(set(made)) <= count
+
+
+def of_one_round() -> float:
+    """The rho that one round costs one person."""
+    document, kind = registry.check(TRAIN), registry.kind("train")
+    return float(concentrated.price(kind.event(document, schema_of(SCHEMA)), adjacency=Adjacency.ADD_REMOVE_ONE).rho)
 
 
 def reserved(site: Institution) -> int:
@@ -173,6 +181,6 @@ def test_a_site_that_is_stopped_for_good_is_named_and_the_others_go_on(trained: 
     assert [told["sites"] for told in ended["result"]["rounds"]] == [3] * gone + [2] * (ROUNDS - gone)
     trained.assert_paid(task, {"site-0": ROUNDS, "site-2": ROUNDS})
     (meter,) = there.sites["site-1"].block().meters.values()
-    once = float(budget(registry.check(TRAIN)).rho)
+    once = of_one_round()
     # Its answer to the round in which it went may not have arrived; that was paid for all the same.
     assert gone - 0.001 <= (meter.spent - trained.spent["site-1"]) * 1e-12 / once <= gone + 1.001
