@@ -20,7 +20,7 @@ from thebes.privacy.accounting import concentrated
 from thebes.privacy.promise import Adjacency
 from thebes.tasks import registry
 
-ROUNDS, RATE, CLIP = 60, 2.0, 10.0
+ROUNDS, RATE, CLIP = 60, 1.0, 1.5  # no gradient is longer than the root of 2
 SCHEMA = {
     "unit": "person",
     "columns": {
@@ -91,7 +91,7 @@ class Trained:
         assert ended["status"] == "done"
         assert ended["result"]["coverage"]["rounds"] == dict.fromkeys(self.rows, ROUNDS)
         told = ended["result"]["value"]["weights"]
-        assert [told["x"], told["intercept"]] == pytest.approx(centrally(*self.rows.values()), abs=2e-3)
+        assert [told["x"], told["intercept"]] == pytest.approx(centrally(*self.rows.values()), abs=5e-3)
 
     def assert_paid(self, task: str, rounds: dict[str, int]) -> None:
         """Each site charged its rounds and nothing else, holds nothing back any more, and drew noise once for each."""
