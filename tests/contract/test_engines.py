@@ -70,6 +70,12 @@ def fill(connection: duckdb.DuckDBPyConnection, rows: list[Row]) -> None:
         connection.executemany(f"INSERT INTO rows VALUES ({HOLES})", values(rows))
 
 
+def in_parts(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    table = in_parquet(schema, rows, folder)
+    table.engine._sortable = 30  # of rows, so that they are sorted some at a time
+    return table
+
+
 def in_sqlite(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
     write_sqlite(rows, folder)
     return table_of(schema, {"kind": "sqlite", "path": "rows.db", "table": "rows"}, folder=folder)
@@ -132,6 +138,7 @@ PLACES: list[Any] = [
     in_csv,
     in_parquet,
     in_duckdb,
+    in_parts,
     in_sqlite,
     in_any_database,
     pytest.param(in_postgres, marks=pytest.mark.postgres),
