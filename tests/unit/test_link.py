@@ -23,7 +23,6 @@ from thebes.wire.link import (
     BlockingPipe,
     Oversized,
     Pipe,
-    digest_of,
     glance,
     pieces,
     read_envelope,
@@ -54,7 +53,7 @@ def test_a_body_of_any_length_arrives_as_it_left(length: int) -> None:
 def test_blocks_travel_as_if_they_were_one(lengths: list[int]) -> None:
     blocks = [random.Random(length).randbytes(length) for length in lengths]
     body = b"".join(blocks)
-    sent = list(pieces("m", [memoryview(block) for block in blocks], digest_of(blocks)))
+    sent = list(pieces("m", [memoryview(block) for block in blocks]))
     assert sent == list(pieces("m", body))
     assert whole(Assembly(), sent) == [("m", body)]
 

@@ -21,13 +21,12 @@ from thebes.privacy.faults import Refusal, ThebesError
 from thebes.site import certificate
 from thebes.site.passing import PASSED_ON, Algorithm
 from thebes.wire.link import (
-    LARGEST_PIECE,
+    FLOW,
     PATH,
     SERVER_NAME,
     Assembly,
     Oversized,
     Word,
-    digest_of,
     glance,
     pieces,
     write_envelope,
@@ -40,8 +39,7 @@ _TOGETHER = 4  #: answers on their way at once
 _HEAVY = 2**20
 _OPTIONS = (
     ("grpc.ssl_target_name_override", SERVER_NAME),
-    ("grpc.max_receive_message_length", LARGEST_PIECE + 1024),
-    ("grpc.max_send_message_length", LARGEST_PIECE + 1024),
+    *FLOW,
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -145,7 +143,7 @@ class Link:
         if self.state != "connected":
             self._now("connected", "")
         if kind == Word.PING:
-            self._send(str(about["id"]), write_envelope({"kind": Word.PONG, "id": about["id"]}), None)
+            self._send(str(about["id"]), write_envelope({"kind": Word.PONG, "id": about["id"]}))
         elif kind in PASSED_ON:
             await self.algorithm.pass_on(about, body)
         else:
@@ -153,22 +151,23 @@ class Link:
 
     async def _answer(self, name: str, body: bytes) -> None:
         """Send an answer; returns once there is room for the next one."""
-        digest = await asyncio.to_thread(digest_of, [body]) if len(body) >= _HEAVY else digest_of([body])
         await self._room.acquire()
-        self._send(name, body, digest).add_done_callback(lambda _: self._room.release())
+        self._send(name, body).add_done_callback(lambda _: self._room.release())
 
-    def _send(self, name: str, body: bytes, digest: bytes | None) -> asyncio.Task[None]:
-        sending = asyncio.create_task(self._pieces(self._call, name, body, digest))
+    def _send(self, name: str, body: bytes) -> asyncio.Task[None]:
+        sending = asyncio.create_task(self._pieces(self._call, name, body))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return sending
 
-    async def _pieces(self, call: Any, name: str, body: bytes, digest: bytes | None) -> None:
+    async def _pieces(self, call: Any, name: str, body: bytes) -> None:
         """Piece after piece, letting others' pieces in between; `write` returns when the other side has room."""
         if call is None:
             return
+        heavy = len(body) >= _HEAVY  # its SHA-256 takes a while
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError):
-            for piece in pieces(name, body, digest):
+            sent = pieces(name, body)
+            while (piece := await asyncio.to_thread(next, sent, None) if heavy else next(sent, None)) is not None:
                 async with self._turn:
                     await call.write(piece)
 

@@ -16,14 +16,23 @@ from thebes.coordinator.clock import Clock, SystemClock
 from thebes.coordinator.closing import Closing
 from thebes.coordinator.database import Database
 from thebes.coordinator.desk import Desk
-from thebes.coordinator.federation.conversation import Conversation
+from thebes.coordinator.federation.conversation import Conversation, Outbox
 from thebes.coordinator.federation.federation import Federation
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.pace import Pace
 from thebes.coordinator.home import Home
 from thebes.coordinator.reception import Reception
 from thebes.wire.frames import Block
-from thebes.wire.link import LARGEST_PIECE, PATH, SERVER_NAME, Assembly, Word, pieces, read_envelope, write_envelope
+from thebes.wire.link import (
+    FLOW,
+    PATH,
+    SERVER_NAME,
+    Assembly,
+    Word,
+    read_envelope,
+    write_blocks,
+    write_envelope,
+)
 
 #: what every test site has
 PATIENTS: dict[str, Any] = {
@@ -191,19 +200,20 @@ class Far:
         credentials = grpc.ssl_channel_credentials(read["ca.pem"], read["site.key"], read["site.pem"])
         options = [
             ("grpc.ssl_target_name_override", SERVER_NAME),
-            ("grpc.max_receive_message_length", LARGEST_PIECE + 1024),
+            *FLOW,
             ("grpc.use_local_subchannel_pool", 1),
         ]
         self._channel = grpc.aio.secure_channel(url, credentials, options=options)
         self.call = self._channel.stream_stream(PATH)()
         self._answer = answer
         self._tasks: set[asyncio.Task[None]] = set()
-        self._turn = asyncio.Lock()
+        self._turn, self._outbox = asyncio.Lock(), Outbox()
         self.words: list[dict[str, Any]] = []
         self.status: str | None = None
         self.paused_after: int | None = None  #: so many asks are read, and nothing from then on
         self.paused = False
         self.run = asyncio.create_task(self._run())
+        self._writing = asyncio.create_task(self._write())
 
     async def _run(self) -> None:
         assembly = Assembly()
@@ -236,8 +246,11 @@ class Far:
             await self.say({**answer, "id": answer.get("id", message["id"])})
 
     async def say(self, message: Mapping[str, Any]) -> None:
-        for piece in pieces(message["id"], await asyncio.to_thread(write_envelope, message)):
-            await self.send(piece)
+        await self._outbox.put(message["id"], await asyncio.to_thread(write_blocks, message))
+
+    async def _write(self) -> None:
+        while True:
+            await self.send((await self._outbox.next())[0])
 
     async def send(self, piece: bytes) -> None:
         """Bytes as they are."""
@@ -247,6 +260,7 @@ class Far:
 
     async def close(self) -> None:
         self.run.cancel()
+        self._writing.cancel()
         self.call.cancel()
         for task in list(self._tasks):
             task.cancel()

@@ -127,14 +127,16 @@ def write(frame: Frame, *, public: bool = False) -> bytes:
     return b"".join(write_blocks(frame, public=public))
 
 
-def write_blocks(frame: Frame, *, public: bool = False) -> list[Block]:
-    """The same without a copy of its arrays: the bytes one after another."""
+def write_blocks(frame: Frame, *, public: bool = False, digests: bool = True) -> list[Block]:
+    """The same without a copy of its arrays: the bytes one after another. Without `digests` whoever carries them is
+    relied on to notice a changed byte."""
     blocks: list[Block] = []
     fields, version = [], VERSION
     for name, (form, array) in frame.arrays.items():
         block: Block = np.ascontiguousarray(array).data.cast("B") if array.size else b""
         told: dict[str, Any] = {"name": name, "form": form, "dtype": array.dtype.str, "shape": list(array.shape)}
-        told["sha256"] = hashlib.sha256(block).hexdigest()
+        if digests:
+            told["sha256"] = hashlib.sha256(block).hexdigest()
         if public and _shrinks(block):
             block = _deflated(block)
             told["deflated"], version = len(block), DEFLATED
@@ -144,8 +146,9 @@ def write_blocks(frame: Frame, *, public: bool = False) -> list[Block]:
     return [_HEAD.pack(MAGIC, version, 0, len(header)) + header, *blocks]
 
 
-def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
-    """Read a frame from anybody; whatever is not exactly one raises `Malformed`."""
+def read(content: bytes, *, most_bytes: int = MOST_BYTES, digests: bool = True) -> Frame:
+    """Read a frame from anybody; whatever is not exactly one raises `Malformed`. `digests`: whether its arrays must
+    come with their SHA-256."""
     if len(content) > most_bytes:
         _refuse(f"is larger than {most_bytes} bytes")
     if len(content) < _HEAD.size:
@@ -161,9 +164,9 @@ def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
     body, fields = _header(content[_HEAD.size : start])
     payload = body.get("payload")
     arrays: dict[str, tuple[Form, Array]] = {}
-    opened = 0
+    opened, view = 0, memoryview(content)
     for told in fields:
-        name, form, dtype, shape, deflated = _field(told, version)
+        name, form, dtype, shape, deflated = _field(told, version, digests)
         if name in arrays or (isinstance(payload, dict) and name in payload):
             _refuse("names a field twice")
         size = math.prod(shape) * dtype.itemsize
@@ -173,10 +176,10 @@ def read(content: bytes, *, most_bytes: int = MOST_BYTES) -> Frame:
             _refuse("is cut off")
         if opened > most_bytes:
             _refuse(f"is larger than {most_bytes} bytes once it is opened")
-        block = content[start:end] if deflated is None else _inflated(content[start:end], size)
-        if hashlib.sha256(block).hexdigest() != told["sha256"]:
+        block: Block = view[start:end] if deflated is None else _inflated(view[start:end], size)
+        if "sha256" in told and hashlib.sha256(block).hexdigest() != told["sha256"]:
             _refuse("has an array that does not match its SHA-256")
-        array = np.frombuffer(block, dtype=dtype).reshape(shape)
+        array = np.require(np.frombuffer(block, dtype=dtype).reshape(shape), requirements="A")
         if form == "list" and dtype.kind == "f" and not np.isfinite(array).all():
             _refuse("has an infinite or missing number")
         arrays[name] = (form, array)
@@ -225,9 +228,10 @@ def _header(raw: bytes) -> tuple[dict[str, Any], list[Any]]:
     return body, fields
 
 
-def _field(told: Any, version: int) -> tuple[str, Form, np.dtype[Any], tuple[int, ...], int | None]:
+def _field(told: Any, version: int, digests: bool) -> tuple[str, Form, np.dtype[Any], tuple[int, ...], int | None]:
     allowed = {"deflated"} if version == DEFLATED else set()
-    if not isinstance(told, dict) or set(told) - allowed != {"name", "form", "dtype", "shape", "sha256"}:
+    needed = {"name", "form", "dtype", "shape"} | ({"sha256"} if digests else set())
+    if not isinstance(told, dict) or set(told) - allowed - (set() if digests else {"sha256"}) != needed:
         _refuse("has a field without name, form, dtype, shape and sha256")
     name, form, dtype, shape = told["name"], told["form"], told["dtype"], told["shape"]
     if not isinstance(name, str) or not 0 < len(name) <= 200:
@@ -256,7 +260,7 @@ def _deflated(block: Block) -> bytes:
     return zlib.compress(block, 1, -zlib.MAX_WBITS)
 
 
-def _inflated(block: bytes, size: int) -> bytes:
+def _inflated(block: Block, size: int) -> bytes:
     """Exactly `size` bytes, whatever the block claims to hold: no more than one beyond it is ever made."""
     opening = zlib.decompressobj(-zlib.MAX_WBITS)
     try:

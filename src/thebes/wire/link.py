@@ -2,7 +2,7 @@
 two processes.
 
 What must stay true: the reader trusts nothing; what it keeps of messages that are not whole yet is bounded; a message
-is handed on only if its SHA-256 is the one that every piece of it told.
+is handed on only if after every piece the SHA-256 of it so far was the one that the piece told.
 """
 
 from __future__ import annotations
@@ -33,12 +33,18 @@ MOST_BYTES = 2**29  #: of one envelope
 MOST_TEXT = 2**24  #: of one that has no arrays
 MOST_OPEN = 16  #: messages of one reader that are not whole yet
 _LONGEST_ID = 200
-
-_HEAD = struct.Struct(">4sHQQ32s")  # magic, length of the id, offset, total, SHA-256 of the whole
+_HEAD = struct.Struct(">4sHQQ32s")  # magic, length of the id, offset, total, SHA-256 of everything up to here
 _MAGIC = b"THL1"
 _LENGTH = struct.Struct(">I")
 #: a message that a reader takes is at most this long with its piece's head
 LARGEST_PIECE = PIECE_BYTES + _HEAD.size + _LONGEST_ID
+#: what both ends' channels are told, so that long messages flow: larger frames, and so much that may be on its way
+FLOW = (
+    ("grpc.max_receive_message_length", LARGEST_PIECE + 1024),
+    ("grpc.max_send_message_length", LARGEST_PIECE + 1024),
+    ("grpc.http2.max_frame_size", PIECE_BYTES),
+    ("grpc.http2.lookahead_bytes", 4 * PIECE_BYTES),
+)
 
 
 class Word(StrEnum):
@@ -94,14 +100,16 @@ def write_envelope(message: Mapping[str, Any]) -> bytes:
 def write_blocks(message: Mapping[str, Any]) -> list[frames.Block]:
     """The same without a copy of its arrays: the bytes one after another."""
     frame = frames.split(message)
-    return frames.write_blocks(frame) if frame.arrays else [frames.encode(message, worth=sys.maxsize)[0]]
+    if not frame.arrays:
+        return [frames.encode(message, worth=sys.maxsize)[0]]
+    return frames.write_blocks(frame, digests=False)  # every piece of the message has one
 
 
 def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
     """The message in an envelope from anybody; whatever is not exactly one raises `Malformed`. Long fields of its
     payload are arrays, or as JSON writes them."""
     if body.startswith(frames.MAGIC):
-        message = frames.read(body, most_bytes=MOST_BYTES).message(arrays=arrays)
+        message = frames.read(body, most_bytes=MOST_BYTES, digests=False).message(arrays=arrays)
     elif len(body) > MOST_TEXT:
         _refuse(f"is larger than {MOST_TEXT} bytes and has no arrays")
     else:
@@ -126,29 +134,23 @@ def _named(message: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-def digest_of(blocks: Sequence[frames.Block]) -> bytes:
-    """The SHA-256 of a body, which every piece of it tells."""
-    made = hashlib.sha256()
-    for block in blocks:
-        made.update(block)
-    return made.digest()
-
-
-def pieces(message_id: str, body: bytes | Sequence[frames.Block], digest: bytes | None = None) -> Iterator[bytes]:
+def pieces(message_id: str, body: bytes | Sequence[frames.Block]) -> Iterator[bytes]:
     """The body in pieces that can be told from those of other messages; an empty one in one piece."""
     blocks = [body] if isinstance(body, bytes) else body
-    name, digest, total = message_id.encode("ascii"), digest or digest_of(blocks), sum(map(len, blocks))
-    offset, room, cut = 0, PIECE_BYTES, list[frames.Block]()
+    name, total = message_id.encode("ascii"), sum(map(len, blocks))
+    offset, room, cut, made = 0, PIECE_BYTES, list[frames.Block](), hashlib.sha256()
     for block in blocks:
         view = memoryview(block)
         while len(view) >= room:
-            yield b"".join((_HEAD.pack(_MAGIC, len(name), offset, total, digest), name, *cut, view[:room]))
+            made.update(view[:room])
+            yield b"".join((_HEAD.pack(_MAGIC, len(name), offset, total, made.digest()), name, *cut, view[:room]))
             view, offset, room, cut = view[room:], offset + PIECE_BYTES, PIECE_BYTES, []
         if view:
+            made.update(view)
             cut.append(view)
             room -= len(view)
     if cut or not total:
-        yield b"".join((_HEAD.pack(_MAGIC, len(name), offset, total, digest), name, *cut))
+        yield b"".join((_HEAD.pack(_MAGIC, len(name), offset, total, made.digest()), name, *cut))
 
 
 @dataclass(slots=True)
@@ -156,17 +158,18 @@ class _Open:
     """A message that is not whole yet."""
 
     total: int
-    digest: bytes
     skipped: bool = False
     received: int = 0
     hash: Any = field(default_factory=hashlib.sha256)
     parts: list[memoryview] = field(default_factory=list)
 
-    def add(self, block: memoryview) -> None:
+    def add(self, block: memoryview, digest: bytes) -> None:
         self.received += len(block)
         if not self.skipped:
             self.hash.update(block)
             self.parts.append(block)
+            if self.hash.digest() != digest:
+                _refuse("does not match its SHA-256")
 
 
 class Assembly:
@@ -197,10 +200,10 @@ class Assembly:
             if len(self._open) >= self._most_open:
                 _refuse(f"is one of more than {self._most_open} that are not whole")
             most = min(self._allowed(message_id), MOST_BYTES)
-            known = _Open(total, digest, skipped=total > most)
-        elif (total, digest, offset) != (known.total, known.digest, known.received):
+            known = _Open(total, skipped=total > most)
+        elif (total, offset) != (known.total, known.received):
             _refuse("has pieces that do not follow one another")
-        known.add(block)
+        known.add(block, digest)
         if known.received < total:
             self._open[message_id] = known
         else:
@@ -211,8 +214,6 @@ class Assembly:
             raise Oversized(message_id, min(self._allowed(message_id), MOST_BYTES))
         if known.received < total:
             return None
-        if known.hash.digest() != digest:
-            _refuse("does not match its SHA-256")
         return message_id, b"".join(known.parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from thebes.privacy.faults import ThebesError
 from thebes.wire.frames import Block
-from thebes.wire.link import MOST_BYTES, Word, digest_of, new_id, pieces, read_envelope, write_blocks
+from thebes.wire.link import MOST_BYTES, Word, new_id, pieces, read_envelope, write_blocks
 
 _HEAVY = 2**18  #: bytes (or numbers) from which a message is read and written beside the event loop
 _WAITING = 4  #: messages to one site that may be on their way together
@@ -91,15 +91,13 @@ class Outbox:
 
     def __init__(self) -> None:
         self._words: deque[bytes] = deque()
-        self._messages: deque[Iterator[bytes]] = deque()
+        self._messages: deque[tuple[Iterator[bytes], bool]] = deque()  # and whether a piece takes a while to make
         self._room = asyncio.Semaphore(_WAITING)
         self._ready = asyncio.Event()
 
     async def put(self, message_id: str, blocks: Sequence[Block]) -> None:
-        heavy = sum(map(len, blocks)) >= _HEAVY
-        digest = await asyncio.to_thread(digest_of, blocks) if heavy else digest_of(blocks)
         await self._room.acquire()
-        self._messages.append(pieces(message_id, blocks, digest))
+        self._messages.append((pieces(message_id, blocks), sum(map(len, blocks)) >= _HEAVY))
         self._ready.set()
 
     def say(self, message: Mapping[str, Any]) -> None:
@@ -113,10 +111,10 @@ class Outbox:
             if self._words:
                 return self._words.popleft(), False
             while self._messages:
-                message = self._messages.popleft()
-                piece = next(message, None)
+                message, heavy = self._messages.popleft()
+                piece = await asyncio.to_thread(next, message, None) if heavy else next(message, None)
                 if piece is not None:
-                    self._messages.append(message)
+                    self._messages.append((message, heavy))
                     return piece, True
                 self._room.release()
             self._ready.clear()

@@ -20,7 +20,7 @@ from thebes.coordinator.federation.conversation import Conversation, Outbox
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.pace import Pace
 from thebes.privacy.faults import Mistake
-from thebes.wire.link import LARGEST_PIECE, METHOD, SERVICE, Assembly, Oversized, Word, new_id, pieces, write_envelope
+from thebes.wire.link import FLOW, METHOD, SERVICE, Assembly, Oversized, Word, new_id, pieces, write_envelope
 from thebes.wire.refusals import Malformed
 
 _GRACE_SECONDS = 1.0
@@ -51,8 +51,7 @@ class Hub:
         self._server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", LARGEST_PIECE + 1024),
-                ("grpc.max_send_message_length", LARGEST_PIECE + 1024),
+                *FLOW,
                 ("grpc.keepalive_time_ms", int(seconds)),
                 ("grpc.keepalive_timeout_ms", int(self._pace.silence * 1000)),
                 ("grpc.keepalive_permit_without_calls", 1),
@@ -193,7 +192,7 @@ class _Session:
         while (piece := await context.read()) is not grpc.aio.EOF:
             self.alive = time.monotonic()
             try:
-                whole = self._assembly.add(piece)
+                whole = self._assembly.add(piece)  # a millisecond; a thread's way there and back takes longer
             except Oversized as refused:
                 if not self.conversation.refused(refused.message_id, refused):
                     log.info("site %s: an answer that nobody waits for was dropped", self.certificate.site)
