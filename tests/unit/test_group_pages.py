@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from thebes.apps.pages.person import put_on
-from thebes.wire.access import Access, make_token, read_secret
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.testing.coordinator import Front
 from thebes.testing.peers import enrolment
+from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.client import CoordinatorClient
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from thebes.wire.access import make_token
 from thebes.person.folder import DAEMON
 from thebes.person.home import Person
+from thebes.wire.access import make_token
 from thebes.wire.local import Hold, HomeInUse, Local
 
 

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi import checks
 
 from thebes.apps.pages.person import put_on
-from thebes.wire.access import Access, make_token, read_secret
 from thebes.person.daemon import _bound
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.simulation import example
 from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.problems import MEDIA_TYPE
 
 PORT = 8766
