@@ -70,7 +70,26 @@ def train(**more: Any) -> SiteSample:
     return SiteSample("-".join(["train", *(f"{k}={v}" for k, v in more.items())]), document, SITES, SCHEMA)
 
 
+def algorithm(name: str, **more: Any) -> SiteSample:
+    features = {"burden": {"multiply": ["visits", {"divide": ["weight", 100]}]}, "man": {"is": ["sex", "male"]}}
+    gradient = {
+        "map": {"gradient": {"model": "LinearRegression", "inputs": ["age", "burden", "man"], "output": "weight"}},
+        "reduce": "mean", "update": {"rule": "adam", "learning_rate": 0.2}, "stop": {"rounds": 2},
+    }  # fmt: skip
+    blocks = {} if "map" in more else gradient
+    document = {
+        "type": "algorithm", "dataset": "patients", "features": features, "epsilon": 1.5, "delta": 1e-5,
+        **blocks, **more,
+    }  # fmt: skip
+    return SiteSample(f"algorithm-{name}", document, SITES, SCHEMA)
+
+
 SAMPLES = [
+    algorithm("adam"),
+    algorithm("newton", update={"rule": "newton"}, noise="coordinator"),
+    algorithm("newton-at-sites", update={"rule": "newton"}, loss_share=0.2),
+    algorithm("mean", map={"statistic": {"column": "burden", "by": ["sex"]}}, reduce="mean"),
+    algorithm("histogram", map={"statistic": {"column": "burden", "bins": 5}}, reduce="histogram", noise="coordinator"),
     train(),
     train(noise="coordinator", loss_share=0.2),
     train(local_steps=2, loss_share=0.1, momentum=0.5),
@@ -92,4 +111,4 @@ def test_every_kind(check, sample) -> None:
 
 
 def test_every_kind_of_the_house_is_in_this_suite() -> None:
-    assert {sample.document["type"] for sample in SAMPLES} >= set(registry.site_types()) - {"algorithm"}
+    assert {sample.document["type"] for sample in SAMPLES} >= set(registry.site_types())

@@ -81,6 +81,11 @@ class Convening(ABC):
         """Why a data set of this schema cannot answer at all, in words; None where it can."""
         return None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that all sites must declare alike."""
+        return self.document.reads
+
     def lapsed(self) -> Release | None:
         """What is released where a phase ended with too few answers: what earlier phases released already, or None."""
         return None
@@ -249,7 +254,7 @@ class Convening(ABC):
         differently from those of most others."""
         why = {site: self.unfit(schema) for site, schema in sorted(self.setting.sites.items())}
         left = {site: schema for site, schema in self.setting.sites.items() if why[site] is None}
-        reads = self.document.reads
+        reads = self.reads
         alike = {
             site: sum(differing(schema, other, reads) is None for other in left.values())
             for site, schema in sorted(left.items())

@@ -4,7 +4,7 @@ spent."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from thebes.learning.updates import Adam, Newton, Sgd, Update
 
@@ -75,5 +75,3 @@ class Descending(Protocol):
 
     @property
     def descent(self) -> Descent: ...
-
-    def __getattr__(self, name: str) -> Any: ...

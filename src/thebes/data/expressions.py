@@ -1,0 +1,280 @@
+"""New columns made of declared ones, by a few operations that are data: no SQL, no program.
+
+Every expression has bounds that follow from those of its columns, so what it makes can be clipped and counted like any
+declared column. What is computed of a row is a function of that row alone, bit for bit, whatever other rows there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.schema import Column, Schema
+from thebes.privacy.faults import Mistake
+
+Floats = NDArray[np.float64]
+Ends = tuple[float, float]
+
+DEEPEST = 20
+MOST_PARTS = 200
+FARTHEST = 1e100
+_SHAPE = 'must be a column\'s name, a number, or one operation such as {"multiply": ["a", "b"]}'
+_LANES = 64  #: every row is computed in a full vector instruction
+
+
+@dataclass(frozen=True)
+class Expression:
+    """`columns` are those that it needs, `low` and `high` what it always lies between."""
+
+    columns: tuple[str, ...]
+    low: float
+    high: float
+    _value: Callable[[Mapping[str, Floats]], Floats]
+
+    def of(self, columns: Mapping[str, Floats]) -> Floats:
+        """Its value in every row, within its bounds."""
+        rows = len(next(iter(columns.values())))
+        lacking = -rows % _LANES if rows else 0
+        full = {name: np.append(numbers, np.repeat(numbers[:1], lacking)) for name, numbers in columns.items()}
+        with np.errstate(all="ignore"):
+            found = np.asarray(self._value(full), dtype=np.float64)[:rows]
+        middle = self.low + (self.high - self.low) / 2
+        return np.asarray(np.clip(np.where(np.isnan(found), middle, found), self.low, self.high))
+
+    @property
+    def column(self) -> Column:
+        """As a schema declares it."""
+        return Column(type="float", low=self.low, high=self.high)
+
+
+def read_expression(body: Any, schema: Schema, field: str) -> Expression:
+    """Read an expression, or refuse it naming `field` and what is wrong."""
+    reader = _Reader(schema, field)
+    made = reader.read(body, 0)
+    if not reader.named:
+        raise Mistake(field, "names no column")
+    if not (math.isfinite(made.low) and math.isfinite(made.high) and -FARTHEST < made.low < made.high < FARTHEST):
+        raise Mistake(field, "has no bounds that could be clipped to; use clamp, or other columns")
+    return Expression(tuple(reader.named), made.low, made.high, made.value)
+
+
+def check_expression(body: Any, field: str) -> None:
+    """Refuse what no schema could make an expression of."""
+    parts = 0
+
+    def walk(part: Any, depth: int) -> None:
+        nonlocal parts
+        parts += 1
+        if depth > DEEPEST or parts > MOST_PARTS:
+            raise Mistake(field, f"is nested deeper than {DEEPEST} levels, or has more than {MOST_PARTS} parts")
+        if isinstance(part, str) or (isinstance(part, (int, float)) and not isinstance(part, bool)):
+            return
+        if not isinstance(part, Mapping) or len(part) != 1:
+            raise Mistake(field, _SHAPE)
+        ((operation, arguments),) = part.items()
+        if operation != "is":
+            given = _given(field, operation, arguments)
+            for one in given:
+                walk(one, depth + 1)
+
+    walk(body, 0)
+
+
+def _given(field: str, operation: Any, arguments: Any) -> list[Any]:
+    """The parts of an operation, as many as it takes."""
+    known = _OPERATIONS.get(operation) if isinstance(operation, str) else None
+    if known is None:
+        raise Mistake(field, f"uses an operation that does not exist; there are {', '.join((*_OPERATIONS, 'is'))}")
+    least, most, _ = known
+    given = list(arguments) if isinstance(arguments, (list, tuple)) else [arguments]
+    if not least <= len(given) <= most:
+        takes = least if least == most else "two or more"
+        raise Mistake(field, f"gives {operation} {len(given)} parts; it takes {takes}")
+    return given
+
+
+def columns_in(body: Any) -> tuple[str, ...]:
+    """The columns that an expression names, before it is known which there are."""
+    if isinstance(body, str):
+        return (body,)
+    if isinstance(body, Mapping) and len(body) == 1:
+        ((operation, arguments),) = body.items()
+        if operation == "is":
+            return columns_in(arguments[0]) if isinstance(arguments, (list, tuple)) and arguments else ()
+        parts = arguments if isinstance(arguments, (list, tuple)) else [arguments]
+        return tuple(dict.fromkeys(name for part in parts[:MOST_PARTS] for name in columns_in(part)))
+    return ()
+
+
+@dataclass(frozen=True)
+class _Made:
+    low: float
+    high: float
+    value: Callable[[Mapping[str, Floats]], Floats]
+
+
+class _Reader:
+    def __init__(self, schema: Schema, field: str) -> None:
+        self.schema, self.field = schema, field
+        self.named: dict[str, None] = {}
+        self.parts = 0
+
+    def wrong(self, message: str) -> Mistake:
+        return Mistake(self.field, message)
+
+    def read(self, body: Any, depth: int) -> _Made:
+        self.parts += 1
+        if depth > DEEPEST or self.parts > MOST_PARTS:
+            raise self.wrong(f"is nested deeper than {DEEPEST} levels, or has more than {MOST_PARTS} parts")
+        if isinstance(body, str):
+            return self.of_column(body)
+        if isinstance(body, (int, float)) and not isinstance(body, bool):
+            return self.constant(body)
+        if not isinstance(body, Mapping) or len(body) != 1:
+            raise self.wrong(_SHAPE)
+        ((operation, arguments),) = body.items()
+        if operation == "is":
+            return self.indicator(arguments)
+        given = _given(self.field, operation, arguments)
+        return _OPERATIONS[operation][2](self, [self.read(part, depth + 1) for part in given])
+
+    def of_column(self, name: str) -> _Made:
+        column = self.schema.column(name, self.field)
+        if not column.ranged:
+            raise self.wrong(f"counts with {name!r}, which is no number with bounds; use is for its values")
+        self.named[name] = None
+        assert column.low is not None  # noqa: S101
+        assert column.high is not None  # noqa: S101
+        return _Made(column.low, column.high, lambda columns: columns[name])
+
+    def constant(self, value: float) -> _Made:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not abs(number) < FARTHEST:
+            raise self.wrong("has a number that is too large")
+        return _Made(number, number, lambda columns: np.full(len(next(iter(columns.values()))), number))
+
+    def indicator(self, arguments: Any) -> _Made:
+        """1 where a column has that declared value, else 0."""
+        if not isinstance(arguments, (list, tuple)) or len(arguments) != 2 or not isinstance(arguments[0], str):
+            raise self.wrong('writes is otherwise than {"is": ["column", value]}')
+        name, value = arguments
+        values = self.schema.column(name, self.field).values
+        if values is None:
+            raise self.wrong(f"asks for a value of {name!r}, which declares none")
+        places = [i for i, declared in enumerate(values) if type(declared) is type(value) and declared == value]
+        if not places:
+            raise self.wrong(f"asks for a value that {name!r} does not declare")
+        self.named[name] = None
+        return _Made(0.0, 1.0, lambda columns: (columns[name] == places[0]).astype(np.float64))
+
+
+def _corners(parts: Sequence[_Made], function: Callable[[float, float], float]) -> Ends:
+    a, b = parts
+    found = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return min(found), max(found)
+
+
+def _add(reader: _Reader, parts: list[_Made]) -> _Made:
+    return _Made(
+        sum(p.low for p in parts), sum(p.high for p in parts), lambda c: _folded([p.value(c) for p in parts], np.add)
+    )
+
+
+def _multiply(reader: _Reader, parts: list[_Made]) -> _Made:
+    made = parts[0]
+    for part in parts[1:]:
+        low, high = _corners([made, part], lambda x, y: x * y)
+        made = _Made(low, high, lambda c, a=made, b=part: a.value(c) * b.value(c))  # type: ignore[misc]
+    return made
+
+
+def _subtract(reader: _Reader, parts: list[_Made]) -> _Made:
+    a, b = parts
+    return _Made(a.low - b.high, a.high - b.low, lambda c: a.value(c) - b.value(c))
+
+
+def _divide(reader: _Reader, parts: list[_Made]) -> _Made:
+    a, b = parts
+    if b.low <= 0 <= b.high:
+        raise reader.wrong("divides by what may be 0; clamp it away from there")
+    low, high = _corners(parts, lambda x, y: x / y)
+    return _Made(low, high, lambda c: a.value(c) / b.value(c))
+
+
+def _least(reader: _Reader, parts: list[_Made]) -> _Made:
+    ends = min(p.low for p in parts), min(p.high for p in parts)
+    return _Made(*ends, lambda c: _folded([p.value(c) for p in parts], np.minimum))
+
+
+def _greatest(reader: _Reader, parts: list[_Made]) -> _Made:
+    ends = max(p.low for p in parts), max(p.high for p in parts)
+    return _Made(*ends, lambda c: _folded([p.value(c) for p in parts], np.maximum))
+
+
+def _clamp(reader: _Reader, parts: list[_Made]) -> _Made:
+    inner, low, high = parts
+    if low.low != low.high or high.low != high.high or not low.low < high.low:
+        raise reader.wrong('writes clamp otherwise than {"clamp": [expression, low, high]}, two numbers that rise')
+    ends = min(max(inner.low, low.low), high.low), max(min(inner.high, high.low), low.low)
+    return _Made(*ends, lambda c: np.clip(inner.value(c), low.low, high.low))
+
+
+def _square(reader: _Reader, parts: list[_Made]) -> _Made:
+    (p,) = parts
+    far, near = max(p.low * p.low, p.high * p.high), min(p.low * p.low, p.high * p.high)
+    return _Made(0.0 if p.low <= 0 <= p.high else near, far, lambda c: p.value(c) ** 2)
+
+
+def _absolute(reader: _Reader, parts: list[_Made]) -> _Made:
+    (p,) = parts
+    far, near = max(abs(p.low), abs(p.high)), min(abs(p.low), abs(p.high))
+    return _Made(0.0 if p.low <= 0 <= p.high else near, far, lambda c: np.abs(p.value(c)))
+
+
+def _rising(
+    function: Callable[[Floats], Floats], inside: Callable[[float, float], bool], why: str
+) -> Callable[[_Reader, list[_Made]], _Made]:
+    def make(reader: _Reader, parts: list[_Made]) -> _Made:
+        (p,) = parts
+        if not inside(p.low, p.high):
+            raise reader.wrong(why)
+        low, high = (float(function(np.array([end]))[0]) for end in (p.low, p.high))
+        return _Made(low, high, lambda c: np.asarray(function(p.value(c))))
+
+    return make
+
+
+def _folded(values: Sequence[Floats], function: Callable[[Floats, Floats], Floats]) -> Floats:
+    found = values[0]
+    for value in values[1:]:
+        found = function(found, value)
+    return found
+
+
+_ROOT = _rising(np.sqrt, lambda low, high: low >= 0, "takes the root of what may be below 0; clamp it")
+_LOG = _rising(np.log, lambda low, high: low > 0, "takes the logarithm of what may be 0 or below; clamp it")
+_EXP = _rising(np.exp, lambda low, high: high <= 200, "raises e to what may be above 200; clamp it")
+
+#: name -> (fewest parts, most parts, what is made of them)
+_OPERATIONS: dict[str, tuple[int, int, Callable[[_Reader, list[_Made]], _Made]]] = {
+    "add": (2, MOST_PARTS, _add),
+    "subtract": (2, 2, _subtract),
+    "multiply": (2, MOST_PARTS, _multiply),
+    "divide": (2, 2, _divide),
+    "square": (1, 1, _square),
+    "abs": (1, 1, _absolute),
+    "sqrt": (1, 1, _ROOT),
+    "log": (1, 1, _LOG),
+    "exp": (1, 1, _EXP),
+    "least": (2, MOST_PARTS, _least),
+    "greatest": (2, MOST_PARTS, _greatest),
+    "clamp": (3, 3, _clamp),
+}

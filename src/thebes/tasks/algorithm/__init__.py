@@ -1,0 +1,3 @@
+"""algorithm: composed of blocks, each of which is private where something leaves."""
+
+ANSWERED_BY = "sites"
