@@ -61,7 +61,20 @@ def cases() -> list[Case]:
         _trained("train, noise at the site, two local steps", {"local_steps": 2, "loss_share": 0.2}),
         _trained("train, over samples", {"batch": 0.5, "epsilon": 2.0}),
         _trained("train, noise at the coordinator", {"noise": "coordinator"}),
+        _composed("algorithm, newton", {}),
+        _composed("algorithm, newton, noise at the coordinator", {"noise": "coordinator"}),
     ]
+
+
+def _composed(name: str, more: dict[str, Any]) -> Case:
+    """A gradient and its curvature told together, in every round."""
+    gradient = {"model": "LinearRegression", "inputs": ["x"], "output": "y"}
+    blocks = {"map": {"gradient": gradient}, "reduce": "mean", "update": {"rule": "newton"}, "stop": {"rounds": 2}}
+    own = {"type": "algorithm", "dataset": "audited", "epsilon": 1.0, "delta": 1e-2, "size_share": 0.1}
+    document: Any = registry.check({**own, **blocks, **more})
+    seen = _at_the_coordinator if document.noise == "coordinator" else _by_the_site
+    draws = [(lambda n, table=table: np.array([seen(document, table) for _ in range(n)])) for table in NEIGHBOURS]
+    return Audited(name, 1.0, 1e-2, ADD, draws[0], draws[1], draws=1000)
 
 
 def broken() -> list[Case]:
@@ -105,7 +118,8 @@ def _by_the_site(document: Any, table: Table) -> list[float]:
             size = max(1.0, seen[-1])
         if "loss" in given:
             seen.append(float(given["loss"][0]))
-        seen += [*given["update"][0].tolist()]
+        for field in ("update", "curvature"):
+            seen += given[field][0].tolist() if field in given else []
         weights = weights + given["update"][0]
     return seen
 

@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, chi2
 
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
 from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.tasks import registry
+from thebes.tasks.contributions import Contributions
 from thebes.tasks.shape import Ask, State
 from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf
@@ -108,6 +109,52 @@ def test_a_loss_that_was_bought_has_the_noise_of_its_share() -> None:
         given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=source)
         found.append(float(given.fields["loss"][0]) * 500)
     assert_scale(np.array(found), gaussian_cdf, 2.0 * ratio(2, 0.2))
+
+
+NEWTON = {
+    "type": "algorithm", "dataset": "wide", "epsilon": EPSILON, "delta": DELTA, "reduce": "mean", "average": "last",
+    "map": {"gradient": {"model": "LinearRegression", "inputs": INPUTS[:60], "output": "y", "clip": CLIP}},
+    "update": {"rule": "newton"}, "stop": {"rounds": 5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", ["site", "coordinator"])
+def test_gradient_and_curvature_share_a_step_equally_and_each_has_its_noise(noise) -> None:
+    """Nobody's inputs are anything but 0: all curvature there is is that of the intercept."""
+    document = registry.check({**NEWTON, "noise": noise})
+    width, found = 60, {"gradients": [], "curvature": []}
+    people = 1000.0 if noise == "site" else 1.0
+    exact = np.zeros((width + 1) * (width + 2) // 2)
+    exact[-1] = PEOPLE
+    for seed in range(12):
+        source = seeded_for_simulation(seed)
+        tables = {"a": TABLE}
+        aggregator = begun(document, tables, source)
+        ask = Ask("any", "phase-1", 1, {"weights": np.zeros(width + 1), "size": people})
+        given = registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source).fields
+        if noise == "site":
+            scale = max(people, aggregator.plan.doubt)
+            found["gradients"].append(-given["update"][0] * scale)
+            found["curvature"].append(given["curvature"][0] * scale - exact)
+            continue
+        step = aggregator.plan.curvature.step
+        assert np.array_equal(np.asarray(given["curvature"][0]) * step, exact)
+        aggregator._sizes["a"] = 1000.0
+        aggregator.answered.append("a")
+        aggregator.hear("a", Contributions("phase-0", 1, given))
+        means = aggregator._noised()
+        scale = max(1000.0, aggregator.plan.doubt)
+        found["gradients"].append(means.direction * scale)
+        found["curvature"].append(means.curvature * scale - exact)
+    assert_scale(np.concatenate(found["curvature"]), gaussian_cdf, (width + 1) * ratio(5, 0.5))
+    gradients = np.concatenate(found["gradients"])
+    scale = CLIP * ratio(5, 0.5)
+
+    def fits(factor: float) -> bool:
+        below = chi2.cdf((gradients**2).sum() / (scale * factor) ** 2, len(gradients))
+        return bool(2 * min(below, 1 - below) > LEVEL)
+
+    assert (fits(0.7), fits(1.0), fits(1.3)) == (False, True, False)
 
 
 def _at_the_coordinator(document, seed, sites: int = 3):
