@@ -189,6 +189,7 @@ TRUTHS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"delta": 0.05}], ids=["pure", "delta"])
 @pytest.mark.parametrize(("noise", "sites"), [("site", 1), ("site", 4), ("coordinator", 4)])
 @pytest.mark.parametrize("question", TRUTHS)
