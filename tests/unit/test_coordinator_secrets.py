@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -335,6 +336,35 @@ def test_users_are_managed_from_the_command_line(tmp_path: Path) -> None:
     assert user("disable", "ana") == "ana may not log in any more.\n"
     assert user("disable", "nobody") is NotFound
     assert user("list") == "ana  operator  disabled\n"
+
+
+def test_whom_a_user_may_ask_is_granted_and_taken_back_from_the_command_line(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    Home(home)
+
+    def user(*arguments: str, text: str = "") -> str | type:
+        done = CliRunner().invoke(users.app, [*arguments, "--home", str(home)], input=text)
+        return done.output if done.exception is None else type(done.exception)
+
+    assert user("add", "ana", "--password-stdin", text=PASSWORD + "\n")
+    assert user("disable", "ana")
+    both = user("grant", "ana", "--site", "north", "--site", "south", "--kind", "query")
+    assert both == "ana may ask only: north for query, south for query.\n"
+    assert (
+        user("grant", "ana", "--site", "north") == "ana may ask only: north for *, north for query, south for query.\n"
+    )
+    shown = "ana  requestor  disabled  asks only north for *, north for query, south for query\n"
+    assert user("list") == shown  # what was said of sites lets nobody in again
+    (told,) = json.loads(str(user("list", "--json", "-")))
+    assert told["capabilities"][0] == {"site": "north", "kind": "*"}
+    assert user("grant", "ana", "--all") == "ana may ask every site; each site's own policy decides.\n"
+    assert user("list") == "ana  requestor  disabled\n"
+    assert user("grant", "ana") is Mistake
+    assert user("grant", "ana", "--all", "--site", "north") is Mistake
+    assert user("grant", "ana", "--site", "No Such\n") is Mistake
+    assert user("grant", "ana", "--kind", "median") is Mistake
+    assert user("grant", "nobody", "--site", "north") is NotFound
+    assert user("grant", "nobody", "--all") is NotFound
 
 
 def test_time_enters_by_one_door_only() -> None:
