@@ -34,6 +34,8 @@ from thebes.testing.federation import (
 )
 from thebes.wire.link import PATH, SERVER_NAME, pieces
 
+EDGY = replace(QUICK, silence=2.0)  #: bears little silence
+
 
 @pytest.fixture(autouse=True)
 def _census(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +299,7 @@ def test_a_site_that_reads_nothing_costs_little_memory_and_no_time_of_the_others
     size = 2**23  # 64 MB down in each ask of a later phase
 
     async def scenario() -> None:
-        async with Opened(tmp_path / "home", pace=replace(QUICK, silence=20.0, ping=5.0)) as world:
+        async with Opened(tmp_path / "home", pace=replace(QUICK, silence=30.0, ping=5.0)) as world:
             ones = np.frombuffer(np.ones(size, dtype="<f4").tobytes(), dtype=np.uint8)
             steward = Steward(lambda ask: contribution(ask, {"numbers": ones}))
             south = await world.far("south", steward)
@@ -321,13 +323,13 @@ def test_a_site_that_reads_nothing_costs_little_memory_and_no_time_of_the_others
 
 def test_a_site_that_is_silent_is_cut_and_one_that_answers_pings_is_not(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with Opened(tmp_path / "home") as world:
+        async with Opened(tmp_path / "home", pace=EDGY) as world:
             await world.far("north", counting(1, 2, 3))
             mute = await world.far("south", never, wait=False)
             await until(lambda: world.links.of("south"))
             await asyncio.wait_for(mute.run, 10)
             assert (mute.status, mute.words[0]["code"]) == ("UNAVAILABLE", "silent")
-            await asyncio.sleep(2.5 * QUICK.silence)
+            await asyncio.sleep(2.5 * EDGY.silence)
             assert [each.site for each in world.links.all()] == ["north"]
 
     run(scenario())
@@ -337,7 +339,7 @@ def test_a_half_open_link_is_noticed(tmp_path: Path) -> None:
     """Between the site and the port lies something that stops passing bytes on and closes nothing."""
 
     async def scenario() -> None:
-        async with Opened(tmp_path / "home") as world:
+        async with Opened(tmp_path / "home", pace=EDGY) as world:
             host, port = world.url.split(":")
             passing, pumps = asyncio.Event(), list[asyncio.Task[None]]()
             passing.set()
@@ -360,7 +362,7 @@ def test_a_half_open_link_is_noticed(tmp_path: Path) -> None:
             passing.clear()
             began = time.monotonic()
             await until(lambda: world.links.of("north") is None)
-            assert QUICK.silence * 0.8 < time.monotonic() - began < QUICK.silence * 4
+            assert EDGY.silence * 0.8 < time.monotonic() - began < EDGY.silence * 4
             for each in pumps:
                 each.cancel()
             server.close()

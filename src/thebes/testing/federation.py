@@ -42,7 +42,7 @@ PATIENTS: dict[str, Any] = {
 }
 CENSUS: dict[str, Any] = {"type": "census", "epsilon": 1.0, "dataset": "patients", "patience": 20.0}
 
-QUICK = Pace(ping=0.2, silence=1.0, check=0.05, describe=0.1, look=0.05, note=0.2, seat=0.6)
+QUICK = Pace(ping=0.2, silence=10.0, check=0.05, describe=0.1, look=0.05, note=0.2, seat=0.6)
 
 #: the answer to a message: without an id, which is filled in; None: none
 Answer = Callable[[dict[str, Any]], "dict[str, Any] | Awaitable[dict[str, Any] | None] | None"]
