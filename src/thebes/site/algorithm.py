@@ -52,19 +52,24 @@ OWN = ("requests", "ledger", "datasets", "audit")
 
 
 class Tables:
-    """Opened data sets, each kept until its file changes. What does not fit into memory is put into HOME/scratch,
-    which is emptied first: a process that was killed left it behind."""
+    """Opened data sets, each kept until its file changes. One task sees the same rows in all its phases; the next one
+    those that there are then. What does not fit into memory is put into HOME/scratch, which is emptied first: a process
+    that was killed left it behind."""
 
     def __init__(self, home: Home) -> None:
         self._folder, self._scratch = home.datasets, home.folder / "scratch"
         self._open: dict[str, tuple[DataSet, EngineTable]] = {}
+        self._readers: dict[str, str] = {}  #: which task each was last opened for
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def __call__(self, dataset: DataSet) -> Table:
+    def __call__(self, dataset: DataSet, task: str) -> Table:
         from thebes.data.engines.opening import table_of
 
         known = self._open.get(dataset.name)
+        before, self._readers[dataset.name] = self._readers.get(dataset.name), task
         if known is not None and known[0] is dataset:
+            if task != before:
+                known[1].forget()
             return known[1]
         if known is not None:
             del self._open[dataset.name]

@@ -114,7 +114,8 @@ class _Matter:
 
 
 class Desk:
-    """One site's. `name` is the site's own; `tables` opens the rows of a data set; `pause` waits for some seconds."""
+    """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task; `pause` waits for some
+    seconds."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class Desk:
         outbox: Outbox,
         audit: Audit,
         purse: Purse,
-        tables: Callable[[DataSet], Table],
+        tables: Callable[[DataSet, str], Table],
         randomness: Callable[[], Randomness] = system,
         moment: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -290,7 +291,7 @@ class Desk:
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         document, ask = matter.document, question.ask
         try:
-            table = self._tables(dataset)
+            table = self._tables(dataset, turn.request.task)
         except ThebesError as error:
             log.error("the rows of %s cannot be reached: %s", dataset.name, error)
             raise Declined(Code.DATASET, _UNREACHABLE) from None

@@ -170,6 +170,11 @@ class DuckEngine:
         except duckdb.Error as error:
             raise self._unavailable(error) from None
 
+    def forget(self) -> None:
+        if self._copied is not None:
+            self.run(f"DROP TABLE {self._copied[1]}")
+            self._copied = None
+
     def close(self) -> None:
         self._connection.close()
         self._connector.close()
@@ -222,9 +227,7 @@ class DuckEngine:
         asked = (tuple(columns), where)
         if self._copied is not None and self._copied[0] == asked:
             return self._copied[1]
-        if self._copied is not None:
-            self.run(f"DROP TABLE {self._copied[1]}")
-            self._copied = None
+        self.forget()
         self._tables += 1
         name = f"copied_{self._tables}"
         made = ", ".join(f"{quoted(c)} {_NATIVE[self._schema.columns[c].type]}" for c in columns)

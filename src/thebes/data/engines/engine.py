@@ -47,6 +47,10 @@ class Engine(Protocol):
         """Sorted rows, those of each frame after those of the one before, to be read more than once."""
         ...
 
+    def forget(self) -> None:
+        """Read the rows anew when they are next asked for."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -51,8 +51,11 @@ class FrameEngine:
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptFrame:
         return KeptFrame(pd.concat([self.collected(frame) for frame in frames], ignore_index=True))
 
-    def close(self) -> None:
+    def forget(self) -> None:
         self._typed.clear()
+
+    def close(self) -> None:
+        self.forget()
 
     def _column(self, name: str) -> pd.Series[Any]:
         if name not in self._typed:

@@ -75,6 +75,9 @@ class SparkEngine:
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptParts:
         return KeptParts(self, list(frames))
 
+    def forget(self) -> None:
+        """Nothing is held between two questions."""
+
     def close(self) -> None:
         """The session belongs to whoever made it."""
 

@@ -73,10 +73,15 @@ class EngineTable:
         kept = self._kept(names, where)
         return self._batches(kept, names, rows)
 
-    def close(self) -> None:
+    def forget(self) -> None:
+        """Read the rows anew when they are next asked for: those of the last question are held until then."""
         if self._last is not None:
             self._last[1].close()
             self._last = None
+        self.engine.forget()
+
+    def close(self) -> None:
+        self.forget()
         self.engine.close()
 
     # --- which rows count -------------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""Which rows a task at a site sees: the same in all its phases, those that there are then in the next one."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from thebes.data.schema import schema_of
+from thebes.data.table import Sums, Table, Term
+from thebes.site.algorithm import Tables
+from thebes.site.dataset import Budget, DataSet
+from thebes.site.home import Home
+
+SCHEMA = schema_of({"unit": "event", "columns": {"age": {"type": "integer", "low": 0, "high": 100}}})
+
+
+def dataset(folder: Path) -> DataSet:
+    with sqlite3.connect(folder / "rows.db") as file:
+        file.execute("CREATE TABLE patient (age INTEGER)")
+    source = {"kind": "sqlite", "path": str(folder / "rows.db"), "table": "patient"}
+    return DataSet("patients", SCHEMA, source, Budget.of(1.0, 0.0, None))
+
+
+def add(folder: Path, rows: int) -> None:
+    with sqlite3.connect(folder / "rows.db") as file:
+        file.executemany("INSERT INTO patient VALUES (?)", [(50,)] * rows)
+
+
+def counted(table: Table) -> int:
+    return int(table.sums(Sums((Term(),)))[0, 0])
+
+
+def batched(table: Table) -> int:
+    return sum(len(batch.numbers) for batch in table.batches(["age"]))
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(Home(tmp_path / "site"))
+
+
+def test_a_task_sees_the_same_rows_in_all_its_phases_and_the_next_one_sees_new_ones(
+    tmp_path: Path, tables: Tables
+) -> None:
+    held = dataset(tmp_path)
+    add(tmp_path, 3)
+    assert batched(tables(held, "first")) == 3
+    add(tmp_path, 4)
+    assert batched(tables(held, "first")) == 3
+    assert batched(tables(held, "second")) == 7
+    assert counted(tables(held, "second")) == 7
+    add(tmp_path, 1)
+    assert counted(tables(held, "third")) == 8
