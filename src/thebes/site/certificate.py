@@ -43,7 +43,7 @@ def read(folder: int, *, now: datetime | None = None) -> Identity:
     except (ValueError, x509.ExtensionNotFound):
         raise Refusal(f"link/{CERTIFICATE} is not a site's certificate; {_ISSUE}") from None
     name = uris[0].removeprefix(URI) if len(uris) == 1 and uris[0].startswith(URI) else ""
-    if not re.match(SITE_NAME, name):
+    if not re.fullmatch(SITE_NAME, name):
         raise Refusal(f"link/{CERTIFICATE} is not a site's certificate; {_ISSUE}")
     if (now or datetime.now(UTC)) >= read.not_valid_after_utc:
         raise Refusal(

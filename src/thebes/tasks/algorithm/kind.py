@@ -103,7 +103,7 @@ class AlgorithmDocument(SiteDocument):
         if (gradient is None) == (statistic is None):
             raise rule("map", "must hold either a gradient or a statistic")
         for name in self.features:
-            if re.match(COLUMN_NAME, name) is None:
+            if re.fullmatch(COLUMN_NAME, name) is None:
                 raise rule("features", "must have names of a letter, then up to 62 letters, digits or underscores")
             try:
                 check_expression(self.features[name], f"features.{name}")
