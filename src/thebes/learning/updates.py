@@ -78,7 +78,8 @@ class Adam:
 
     def remember(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         if "first" not in arrays:
-            self.__init__(self.rate)  # type: ignore[misc]
+            self._first = self._second = None
+            self._steps = 0
             return
         self._first, self._second = (np.asarray(arrays[name], dtype=np.float64) for name in ("first", "second"))
         self._steps = int(np.asarray(arrays["steps"], dtype=np.float64)[0])
