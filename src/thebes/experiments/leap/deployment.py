@@ -109,7 +109,7 @@ class Deployment:
 
     def _declaring(self, name: str, schema: Path) -> list[tuple[str, ...]]:
         home = self._folder / name
-        budget = ("--epsilon", "1000000", "--delta", "0.001")
+        budget = ("--epsilon", "1000000", "--delta", "0.001", "--filter", "renyi")  # which alone prices samples
         source = ("--schema", str(schema), "--source", str(home / "rows.parquet"))
         return [("dataset", "create", DATASET, "--home", str(home), *source, *budget)]
 
