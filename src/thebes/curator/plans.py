@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,17 +206,20 @@ class SumPlan(Plan):
 
 
 @dataclass(frozen=True)
-class MeanPlan(Plan):
-    """The mean of a column within its bounds (see `mechanisms.mean`); of no rows it is noise within the bounds."""
+class MomentsPlan(Plan):
+    """What follows from the moments of one column up to a degree: every row hands out its tokens to degree + 1 cells
+    (see `BernsteinSums`), so that exact totals of rows are whole multiples of a row's."""
 
     groups: Groups
     where: Filter | None
     column: str
     grid: Grid
 
+    degree: ClassVar[int]
+
     @property
     def row(self) -> Transformation:
-        return BernsteinSums(self.grid, 1)
+        return BernsteinSums(self.grid, self.degree)
 
     @property
     def step(self) -> float:
@@ -224,12 +227,18 @@ class MeanPlan(Plan):
 
     @property
     def sums(self) -> Sums:
-        terms = tuple(Term((Factor(self.column, 1, place),)) for place in range(2))
+        terms = tuple(Term((Factor(self.column, self.degree, place),)) for place in range(self.degree + 1))
         return Sums(terms, bits=self.grid.bits, axes=self.groups.axes, where=self.where)
 
     def examine(self, totals: Integers) -> None:
         super().examine(totals)
-        self._fair((totals.reshape(-1, 2).sum(axis=1) % self.grid.steps == 0).all())
+        self._fair((totals.reshape(-1, self.degree + 1).sum(axis=1) % self.grid.steps == 0).all())
+
+
+class MeanPlan(MomentsPlan):
+    """The mean of a column within its bounds (see `mechanisms.mean`); of no rows it is noise within the bounds."""
+
+    degree = 1
 
     def value(self, totals: Floats) -> float:
         share = share_of(totals[0], totals[1], self.grid)
@@ -239,31 +248,10 @@ class MeanPlan(Plan):
         return ends_of(share_between(float(totals[0]), float(totals[1]), noise=hidden, level=level), self.grid)
 
 
-@dataclass(frozen=True)
-class VariancePlan(Plan):
+class VariancePlan(MomentsPlan):
     """The mean squared distance from the mean (see `mechanisms.variance`)."""
 
-    groups: Groups
-    where: Filter | None
-    column: str
-    grid: Grid
-
-    @property
-    def row(self) -> Transformation:
-        return BernsteinSums(self.grid, 2)
-
-    @property
-    def step(self) -> float:
-        return 1 / self.grid.steps
-
-    @property
-    def sums(self) -> Sums:
-        terms = tuple(Term((Factor(self.column, 2, place),)) for place in range(3))
-        return Sums(terms, bits=self.grid.bits, axes=self.groups.axes, where=self.where)
-
-    def examine(self, totals: Integers) -> None:
-        super().examine(totals)
-        self._fair((totals.reshape(-1, 3).sum(axis=1) % self.grid.steps == 0).all())
+    degree = 2
 
     def value(self, totals: Floats) -> float:
         return Moments.of_cells(totals).variance(self.grid.steps) * (self.grid.high - self.grid.low) ** 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def _ask(folder: Path, question: str, most: int | None) -> dict[str, float]:
         with duckdb.connect(config={"threads": 2}) as connection:
             started = time.perf_counter()
             connection.read_parquet(str(folder / "rows.parquet")).aggregate("count(weight), sum(weight)").fetchall()
-            return {"seconds": time.perf_counter() - started, "peak MB": _peak()}
+            return {"seconds": time.perf_counter() - started, "peak MB": peak()}
     person = {"unit": "person", "max_rows_per_unit": most, "time": "seen"}
     unit = {"unit": "event"} if most is None else person
     schema = schema_of({**unit, "columns": COLUMNS})
@@ -74,11 +75,17 @@ def _ask(folder: Path, question: str, most: int | None) -> dict[str, float]:
         table.sums(Sums(tuple(Term((Factor("weight", 1, place),)) for place in range(2))))
     seconds = time.perf_counter() - started
     table.close()
-    return {"seconds": seconds, "peak MB": _peak()}
+    return {"seconds": seconds, "peak MB": peak()}
 
 
-def _peak() -> float:
-    """Of this process, in millions of bytes. What `getrusage` tells a fresh process begins with what its parent had."""
+def forget_peak() -> None:
+    """From now on, `peak` counts anew (Linux; elsewhere it counts from the start of the process)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak() -> float:
+    """The most memory of this process, in millions of bytes (`getrusage` would begin with what its parent had)."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) * 1024 / 1e6

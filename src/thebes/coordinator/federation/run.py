@@ -23,7 +23,7 @@ from thebes.coordinator.federation.conversation import Conversation, Lost
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.stopwatch import Stopwatch
 from thebes.coordinator.federation.store import Convened, Ended, FederationStore, NoLongerOurs
-from thebes.coordinator.keys import Keys, place_of_snapshot
+from thebes.coordinator.keys import Keys, TaskKey, place_of_snapshot
 from thebes.coordinator.states import Status
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault, Mistake
@@ -281,18 +281,18 @@ class Run:
     def _sealed(self, snapshot: bytes, phase: int) -> bytes:
         if not self._task.trusted:
             return snapshot
-        key = self._place.keys.of(self.id)
-        if key is None:
-            raise Fault("the key of a task is gone before its answer was computed")
-        return key.seal(snapshot, place_of_snapshot(self.id, phase))
+        return self._key().seal(snapshot, place_of_snapshot(self.id, phase))
 
     def _opened(self, snapshot: bytes) -> bytes:
         if not self._task.trusted:
             return snapshot
+        return self._key().open(snapshot, place_of_snapshot(self.id, self._task.phase))
+
+    def _key(self) -> TaskKey:
         key = self._place.keys.of(self.id)
         if key is None:
             raise Fault("the key of a task is gone before its answer was computed")
-        return key.open(snapshot, place_of_snapshot(self.id, self._task.phase))
+        return key
 
     async def _beside(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._bench, work)

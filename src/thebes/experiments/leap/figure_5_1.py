@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.leap import PAPER
@@ -17,27 +16,19 @@ EPSILON = 10_000.0
 
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
-    from thebes.experiments.leap.pictures import PIXELS, SCHEMA, WEIGHTS, network, pictures
+    from thebes.experiments.leap.pictures import SCHEMA, WEIGHTS, pictures, training
     from thebes.experiments.leap.timing import timed
 
-    held, (model, loss) = pictures(), network()
+    held = pictures()
     learned = held.train.iloc[: QUICK_TOGETHER if quick else TOGETHER]
     answers = held.test["kind"].to_numpy()
-    document: dict[str, Any] = {
-        "type": "train",
-        "model": model,
-        "loss": loss,
-        "inputs": list(PIXELS),
-        "output": "kind",
-        "rounds": QUICK_ROUNDS if quick else ROUNDS,
-        "local_steps": QUICK_LOCAL if quick else LOCAL,
-        "batch": 0.12,
-        "learning_rate": 1.0,
-        "clip": 2.0,
-        "epsilon": EPSILON,
-        "delta": 1e-6,
-        "patience": 600.0,
-    }
+    document = training(
+        rounds=QUICK_ROUNDS if quick else ROUNDS,
+        local_steps=QUICK_LOCAL if quick else LOCAL,
+        batch=0.12,
+        epsilon=EPSILON,
+        patience=600.0,
+    )
     rows = timed(
         document,
         learned,

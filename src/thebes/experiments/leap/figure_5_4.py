@@ -62,29 +62,20 @@ def _curve(
     """The accuracy on held-out pictures after so many rounds."""
     from thebes.data.engines.opening import frame_table
     from thebes.data.schema import schema_of
-    from thebes.experiments.leap.pictures import PIXELS, SCHEMA, network
+    from thebes.experiments.leap.pictures import SCHEMA, training
     from thebes.privacy import randomness
     from thebes.simulation.sites import run
     from thebes.tasks import registry
     from thebes.tasks.train.release import value_of
 
-    model, loss = network()
-    asked = {
-        "type": "train",
-        "dataset": "pictures",
-        "model": model,
-        "loss": loss,
-        "inputs": list(PIXELS),
-        "output": "kind",
-        "rounds": QUICK_ROUNDS if quick else ROUNDS,
-        "local_steps": QUICK_LOCAL if quick else LOCAL,
-        "batch": 0.05 if quick else 0.12,
-        "learning_rate": 1.0,
-        "clip": 2.0,
-        "epsilon": epsilon,
-        "delta": 1e-6,
-        "average": "last",
-    }
+    asked = training(
+        dataset="pictures",
+        rounds=QUICK_ROUNDS if quick else ROUNDS,
+        local_steps=QUICK_LOCAL if quick else LOCAL,
+        batch=0.05 if quick else 0.12,
+        epsilon=epsilon,
+        average="last",
+    )
     document: Any = registry.check(asked)
     schema = schema_of(SCHEMA)
     seen: list[Any] = []

@@ -101,6 +101,13 @@ def _table(dots: Numbers, kinds: NDArray[np.int64]) -> pd.DataFrame:
     return table
 
 
+def training(**more: Any) -> dict[str, Any]:
+    """The document by which a new network learns from pictures; `more` says how long, with which samples and noise."""
+    model, loss = network()
+    told = {"type": "train", "model": model, "loss": loss, "inputs": list(PIXELS), "output": "kind"}
+    return {**told, "learning_rate": 1.0, "clip": 2.0, "delta": 1e-6, **more}
+
+
 def network() -> tuple[str, str]:
     """A new residual network as a task's `model` and `loss`: the same start every time."""
     import torch
