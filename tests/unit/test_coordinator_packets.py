@@ -20,7 +20,7 @@ from thebes.testing.coordinator import Front
 DOCUMENT: dict[str, Any] = {
     "type": "ensemble",
     "epsilon": 60.0,  # so much that the classifier is decided by rows, not by luck
-    "min_count": 60,
+    "min_count": 120,
     "featurizer": "SELECT x0, x1, y FROM profile.example",
     "label": "y",
     "bounds": {
@@ -75,7 +75,7 @@ class Peer:
 def test_thresholds_then_packets_then_a_classifier(tmp_path: Path, more: dict[str, Any]) -> None:
     document: Any = registry.check({**DOCUMENT, **more})
     draw = np.random.default_rng(3)
-    peers = [Peer(draw) for _ in range(130)]
+    peers = [Peer(draw) for _ in range(250)]
     with Front(tmp_path) as front:
         task_id = front.post({**DOCUMENT, **more})
         for phase in range(document.phases):
