@@ -237,6 +237,10 @@ _SHA256 = {
     "mnist/t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     "ham10000/HAM10000_metadata.csv.gz": "a8a078e34e68f5923572f5b24b1bb78ad3742cfbf365698e4d12dd7b54c17f2a",
     "cifar10/cifar10_jpeg.tar.xz": "ee76cb8cad525e8c5a5117a66ca036869c0b804e0eedb496ff61535c824ad3bd",
+    "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet": (
+        "5face77aa52ff0fa80a0bcb414446065b8380ddb3abb69be86aea8672f5bd6fe"
+    ),
+    "criteo/criteo_kaggle_sample_137k.parquet": "cd25af1c97560d7cfa60f85b491633f73dcf813e1cfc0195e9dc9f75051fdc57",
 }
 
 _WINE: dict[str, Pair] = {

@@ -1,0 +1,106 @@
+"""Advertisements of Criteo: will somebody click? A sample of 137,139, or the whole published file.
+
+Numbers are cut into bins and words fall into 63 boxes by a rule that is public and knows no row; what is missing has
+a box of its own. So every column is a category with declared values.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thebes.experiments import datasets
+from thebes.privacy.faults import Mistake
+
+SAMPLE = "criteo/criteo_kaggle_sample_137k.parquet"
+NUMBERS = tuple(f"I{place}" for place in range(1, 14))
+WORDS = tuple(f"C{place}" for place in range(1, 27))
+BOXES = 64  #: of each column; the first is for what is missing
+LABEL = "click"
+_CHUNK = 1_000_000
+
+SCHEMA: dict[str, Any] = {
+    "unit": "event",
+    "columns": {
+        LABEL: {"type": "integer", "values": [0, 1]},
+        **{name: {"type": "integer", "values": list(range(BOXES))} for name in (*NUMBERS, *WORDS)},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """One row for each advertisement that was shown, in the order of the file."""
+
+    table: pd.DataFrame
+    made_up: bool
+    source: str
+
+    def shuffled(self, seed: int = 0) -> pd.DataFrame:
+        """The same rows in an order that says nothing: a split, not noise."""
+        order = np.random.default_rng(seed).permutation(len(self.table))
+        return self.table.iloc[order].reset_index(drop=True)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {len(self.table):,} advertisements"
+
+
+def clicks(path: Path | None = None) -> Clicks:
+    """What lies at `path` or THEBES_CRITEO (the published `train.txt`, also as .gz), else the sample below
+    THEBES_DATA, else made-up rows with the same columns, which say so."""
+    named = path or (Path(os.environ["THEBES_CRITEO"]) if os.environ.get("THEBES_CRITEO") else None)
+    if named is not None:
+        return Clicks(_whole(named), made_up=False, source=f"Criteo's display advertisements ({named.name})")
+    held = datasets.opened(SAMPLE)
+    if held is None:
+        return Clicks(_invented(40_000), made_up=True, source="made-up advertisements with the columns of Criteo's")
+    return Clicks(_boxed(pd.read_parquet(held)), made_up=False, source="a sample of Criteo's display advertisements")
+
+
+def _whole(path: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise Mistake("THEBES_CRITEO", "names no file of advertisements")
+    try:
+        parts = pd.read_csv(path, sep="\t", header=None, names=["label", *NUMBERS, *WORDS], chunksize=_CHUNK)
+        return pd.concat([_boxed(part) for part in parts], ignore_index=True)
+    except (ValueError, TypeError):
+        raise Mistake("THEBES_CRITEO", "holds something else than a label, 13 numbers and 26 words by row") from None
+
+
+def _boxed(raw: pd.DataFrame) -> pd.DataFrame:
+    columns = {LABEL: raw["label"].to_numpy(dtype=np.int8)}
+    columns |= {name: _by_size(raw[name].to_numpy(dtype=np.float64, na_value=np.nan)) for name in NUMBERS}
+    columns |= {name: _by_word(raw[name]) for name in WORDS}
+    return pd.DataFrame(columns)
+
+
+def _by_size(values: NDArray[np.float64]) -> NDArray[np.int8]:
+    """0 for what is missing, 1 below 0, then one bin for 0, 1, 2, ... and ever wider ones: three for each doubling."""
+    there = ~np.isnan(values)
+    size = np.floor(3 * np.log2(np.maximum(np.where(there, values, 0.0), 0.0) + 1))
+    box = np.where(values < 0, 1, np.minimum(size + 2, BOXES - 1))
+    return np.where(there, box, 0).astype(np.int8)
+
+
+def _by_word(values: pd.Series) -> NDArray[np.int8]:
+    """0 for what is missing, else a box by the word's own eight hexadecimal digits, stirred."""
+    codes, words = pd.factorize(values)
+    numbers = np.array([int(str(word), 16) for word in words], dtype=np.uint64)
+    stirred = (numbers * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    boxes = (stirred % np.uint64(BOXES - 1) + np.uint64(1)).astype(np.int8)
+    return np.where(codes >= 0, boxes[codes] if len(boxes) else np.int8(0), np.int8(0)).astype(np.int8)
+
+
+def _invented(count: int) -> pd.DataFrame:
+    """Rows of nobody, in which a few boxes make a click likelier. They say nothing about advertisements."""
+    draw = np.random.default_rng(0)  # made-up rows, not noise
+    columns = {name: np.minimum(draw.geometric(0.15, count), BOXES - 1) for name in (*NUMBERS, *WORDS)}
+    logit = -1.4 + sum(0.6 * ((columns[name] % 3 == 0) - 0.3) for name in (*NUMBERS[:4], *WORDS[:6]))
+    label = draw.random(count) < 1 / (1 + np.exp(-logit))
+    return pd.DataFrame({LABEL: label, **columns}).astype(np.int8)
