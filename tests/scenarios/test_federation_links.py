@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -322,7 +323,11 @@ def test_a_site_that_reads_nothing_costs_little_memory_and_no_time_of_the_others
     run(scenario())
 
 
-def test_a_site_that_is_silent_is_cut_and_one_that_answers_pings_is_not(tmp_path: Path) -> None:
+def test_a_site_that_is_silent_is_cut_and_one_that_answers_pings_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "thebes.coordinator")
+
     async def scenario() -> None:
         async with Opened(tmp_path / "home", pace=EDGY) as world:
             await world.far("north", counting(1, 2, 3))
@@ -334,6 +339,8 @@ def test_a_site_that_is_silent_is_cut_and_one_that_answers_pings_is_not(tmp_path
             assert [each.site for each in world.links.all()] == ["north"]
 
     run(scenario())
+    assert "site south: no longer linked" in caplog.text
+    assert "nobody waits for" not in caplog.text  # that is said of answers, and not every few seconds of every site
 
 
 def test_a_half_open_link_is_noticed(tmp_path: Path) -> None:

@@ -76,6 +76,18 @@ def test_a_new_site_allows_nothing_and_is_its_stewards_alone(run: Run, tmp_path:
     assert (tmp_path / "site" / "policy.toml").read_text() == "# mine"
 
 
+def test_a_new_data_set_says_who_may_ask_about_it_already(run: Run) -> None:
+    run("site", "init", "--home", "site")
+    assert "Nobody may ask about it yet: thebes dataset grant patients --home" in created(run)[1]
+    run("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--kinds", "query", "--epsilon", "1")
+    run("dataset", "remove", "patients", "--home", "site")
+    assert "By policy.toml ana may ask about it already." in created(run)[1]
+    run("dataset", "remove", "patients", "--home", "site")
+    with Path("site/policy.toml").open("a") as policy:
+        policy.write("nonsense = 1\n")
+    assert "Nobody may ask about it yet: policy.toml: " in created(run)[1]
+
+
 def test_the_example_schema_is_one(run: Run, tmp_path: Path) -> None:
     run("site", "init", "--home", "site")
     (tmp_path / "rows.csv").write_text("patient,age,sex\np,1,male\n")

@@ -66,7 +66,7 @@ def create(
     typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
     if figures is not None:
         _tell(figures)
-    typer.echo(f"Nobody may ask about it yet: thebes dataset grant {name} --home {home} --to NAME --kinds query ...")
+    typer.echo(_asking(name, place))
 
 
 @app.command("list")
@@ -258,6 +258,21 @@ def _tell(figures: dict[str, Any]) -> None:
     for name, counts in figures["columns"].items():
         told = [f"{count} {what}" for what, count in counts.items() if count]
         typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
+
+
+def _asking(name: str, place: Any) -> str:
+    """Who may ask about a data set that is just declared, and how somebody may."""
+    from thebes.site.policy import ANY, PolicyFile
+
+    policy = PolicyFile(place.policy)()
+    rules = [rule for rule in policy.rules if name in rule.datasets or ANY in rule.datasets]
+    told = f"thebes dataset grant {name} --home {place.folder} --to NAME --kinds query --epsilon E"
+    if policy.trouble is not None and place.policy.exists():
+        return f"Nobody may ask about it yet: {policy.trouble}"
+    if not rules:
+        return f"Nobody may ask about it yet: {told}"
+    who = sorted({"everybody" if each == ANY else each for rule in rules for each in rule.requestors})
+    return f"By policy.toml {', '.join(who)} may ask about it already."
 
 
 def _left(block: dict[str, Any]) -> str:

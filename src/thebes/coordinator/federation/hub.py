@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -25,6 +26,7 @@ from thebes.wire.refusals import Malformed
 
 _GRACE_SECONDS = 1.0
 _LAST_WORD_SECONDS = 2.0
+_PINGS = 16  #: so many of the last ones may still be answered without a word in the log
 log = logging.getLogger("thebes.coordinator")
 
 
@@ -140,7 +142,7 @@ class Hub:
         elif now - session.alive >= self._pace.silence:
             session.over("silent", f"nothing was heard for {self._pace.silence:g} seconds")
         elif due:
-            session.outbox.say({"kind": str(Word.PING), "id": new_id()})
+            session.ping()
 
     def _renewed(self) -> Any:
         """On every handshake: the port's own certificate and the authority, if either has changed or ends soon."""
@@ -165,6 +167,7 @@ class _Session:
         self.conversation = Conversation(certificate.site, self.outbox.put)
         self.alive = time.monotonic()
         self.why: tuple[str, str] | None = None
+        self._pings: deque[str] = deque(maxlen=_PINGS)
         self._ended = asyncio.Event()
         self._assembly = Assembly(self.conversation.allowed)
         self.conversation.given_up = self._assembly.skip
@@ -174,6 +177,11 @@ class _Session:
         if not self._ended.is_set():
             self.why = (word, why)
             self._ended.set()
+
+    def ping(self) -> None:
+        """Ask whether it is there; that anything comes is the answer."""
+        self._pings.append(new_id())
+        self.outbox.say({"kind": str(Word.PING), "id": self._pings[-1]})
 
     async def run(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         ends = [asyncio.create_task(work) for work in (self._read(context), self._write(context), self._ended.wait())]
@@ -194,7 +202,9 @@ class _Session:
             try:
                 whole = self._assembly.add(piece)  # a millisecond; a thread's way there and back takes longer
             except Oversized as refused:
-                if not self.conversation.refused(refused.message_id, refused):
+                if refused.message_id in self._pings:
+                    self._pings.remove(refused.message_id)
+                elif not self.conversation.refused(refused.message_id, refused):
                     log.info("site %s: an answer that nobody waits for was dropped", self.certificate.site)
                 continue
             if whole is not None:
