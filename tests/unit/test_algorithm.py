@@ -198,6 +198,7 @@ def test_a_condition_is_over_the_data_sets_own_columns() -> None:
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "model": "x"}}}, "map"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "model": "x", "loss": "y"}}}, "map.gradient"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "clip": "1"}}}, "map.gradient.clip"),
+        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "clip": 5e-324}}}, "map.gradient.clip"),
         (GRADIENT, {"features": {"1x": "age"}}, "features"),
         (GRADIENT, {"features": {"x": {"run": "age"}}}, "features"),
         (GRADIENT, {"where": "tall > 3"}, "where"),

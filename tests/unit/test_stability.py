@@ -185,6 +185,7 @@ def test_a_bare_adjacency_claims_the_least_unit():
         (lambda: HistogramCounts(1), "cells"),
         (lambda: HistogramCounts(2.0), "cells"),
         (lambda: VectorSum(0.0, 2, 3), "bound"),
+        (lambda: VectorSum(5e-324, 2, 3), "bound"),
         (lambda: VectorSum(float("inf"), 2, 3), "bound"),
         (lambda: VectorSum("1", 2, 3), "bound"),
         (lambda: VectorSum(1.0, 3, 3), "norm"),

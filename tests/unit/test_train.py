@@ -568,6 +568,7 @@ def test_a_contribution_of_the_wrong_site_or_round_is_closed_or_refused() -> Non
         ({"rounds": 0}, "rounds"),
         ({"rounds": 10_000, "local_steps": 1000}, "local_steps"),
         ({"clip": 0}, "clip"),
+        ({"clip": 5e-324}, "clip"),
         ({"batch": 1.5}, "batch"),
         ({"batch": 1e-300}, "batch"),
         ({"learning_rate": "fast"}, "learning_rate"),

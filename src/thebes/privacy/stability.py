@@ -8,6 +8,7 @@ No sensitivity is ever set by hand: it follows from what one row can add (`reach
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -500,6 +501,8 @@ class VectorSum(Transformation):
             raise Mistake("coordinates", "must be a whole number of at least 1")
         if not 1 <= self.bits <= 24:
             raise Mistake("bits", "must lie between 1 and 24")
+        if self.step < sys.float_info.min:  # such numbers have lost digits, and shrinking would never end
+            raise Mistake("bound", "is too small for steps of it to be told apart")
 
     @property
     def step(self) -> float:

@@ -24,7 +24,7 @@ from thebes.tasks.document import InvalidDocument, read_as, rule
 from thebes.tasks.query.kind import KIND as QUERY
 from thebes.tasks.query.kind import QueryDocument
 from thebes.tasks.sites import SiteDocument, explained
-from thebes.tasks.train.descent import FAMILIES, Descent, Rule
+from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
 from thebes.tasks.train.kind import MOST_ROUNDS
 
 MOST_FEATURES = 200
@@ -48,7 +48,7 @@ class Gradient(_Block):
     loss: str | None = None
     inputs: tuple[str, ...] = Field(min_length=1, max_length=4096)
     output: str
-    clip: float = Field(default=1.0, gt=0, le=1e9)
+    clip: float = Field(default=1.0, ge=LEAST_CLIP, le=1e9)
     rows: Literal["mean", "sum"] = "mean"  #: what becomes of the gradients of one person's rows
     batch: float | None = Field(default=None, gt=0, le=1)
 

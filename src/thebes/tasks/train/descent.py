@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from thebes.learning.updates import Adam, Newton, Sgd, Update
 
 FAMILIES = ("LogisticRegression", "LinearRegression")
+LEAST_CLIP = 1e-100  #: below, the steps in which gradients are counted are numbers that have lost their digits
 
 
 @dataclass(frozen=True, slots=True)

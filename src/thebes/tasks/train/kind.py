@@ -17,7 +17,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
 from thebes.tasks.sites import SiteDocument, explained
-from thebes.tasks.train.descent import FAMILIES, Descent, Rule
+from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
 
 MOST_ROUNDS = 10_000
 _NUMBERS = (
@@ -39,7 +39,7 @@ class TrainDocument(SiteDocument):
     local_steps: int = Field(default=1, ge=1, le=1000)
     learning_rate: float = Field(default=1.0, gt=0, le=1e6)
     momentum: float = Field(default=0.0, ge=0, lt=1)
-    clip: float = Field(default=1.0, gt=0, le=1e9)  #: L2 length to which one person's gradient is shortened
+    clip: float = Field(default=1.0, ge=LEAST_CLIP, le=1e9)  #: L2 length to which one person's gradient is shortened
     reduce: Literal["mean", "sum"] = "mean"  #: of the gradients of one person's rows, before that
     #: the chance with which each person takes part in a step, by a coin of its own; without it everybody does
     batch: float | None = Field(default=None, gt=0, le=1)
