@@ -110,6 +110,7 @@ def test_a_model_is_trained_and_every_round_is_told(there: Institutions) -> None
     assert told[-1].answered == ("north", "south")
     numbers = [each.number for each in told]
     assert numbers == sorted(numbers)
+    assert {each.rounds for each in told} == {40}
     assert release_from_json(release.as_json()).as_json() == release.as_json()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
@@ -186,6 +187,21 @@ def test_while_the_rows_are_away_the_pages_say_so_and_the_rest_goes_on(place: Pl
     place.link.algorithm.up = False
     assert "does not run just now" in place.page("/")
     assert "does not run just now" in place.page("/requests", 502)
+
+
+def test_what_no_rule_covers_comes_with_the_command_that_would_allow_it(place: Place) -> None:
+    """Names come from strangers, and the command may be pasted into a shell."""
+    place.enter()
+    refused = {**REFUSED, "document": {"type": "query", "epsilon": 0.5}, "requestor": "eve; rm -rf x"}
+
+    def shown(**changed: Any) -> str:
+        place.link.algorithm.told = {**TOLD, "requests": [{**refused, **changed}]}
+        return html.unescape(place.page(f"/requests/{REFUSED['task']}"))
+
+    assert "thebes dataset grant --home=HOME '--to=eve; rm -rf x' --kinds=query --epsilon=0.5 -- patients" in shown()
+    assert "--noise=site,coordinator -- patients" in shown(noise="coordinator")
+    for changed in ({"requestor": "*"}, {"kind": "query,train"}, {"code": "budget"}, {"document": None}):
+        assert "thebes dataset grant" not in shown(**changed)
 
 
 def test_each_page_shows_its_part(place: Place) -> None:

@@ -62,6 +62,15 @@ def test_a_table_is_simulated_and_the_release_printed(thebes) -> None:
     assert thebes("simulate", "task.json", "people.csv", "--seed", "2")[1] != out
 
 
+def test_what_a_question_to_sites_costs_is_said_of_a_unit_that_their_schemas_name(thebes) -> None:
+    question = {"type": "query", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+    Path("question.json").write_text(json.dumps(question))
+    status, out, _ = thebes("task", "check", "question.json")
+    assert status == 0
+    assert "epsilon 0.5, delta 0 for one unit (person or event, as the data set's schema says) at each site" in out
+    assert "for one device" in thebes("task", "check", "task.json")[1]
+
+
 @pytest.mark.parametrize("spelling", [["--json"], ["--json", "-"], ["--json", "out.json"], ["--json=-"]])
 def test_json_goes_where_it_was_asked_to(thebes, spelling) -> None:
     status, out, err = thebes("simulate", "task.json", "people.csv", *spelling)

@@ -33,7 +33,10 @@ def check(
         output.write_json(json, {"digest": document.digest, "price": price, "document": document.as_json()})
         return
     typer.echo(f"digest  {document.digest}")
-    typer.echo(f"price   epsilon {price['epsilon']:g}, delta {price['delta']:g} for one {price['unit']}")
+    payer = f"one {price['unit']}"
+    if document.type in registry.site_types():
+        payer = "one unit (person or event, as the data set's schema says) at each site that answers"
+    typer.echo(f"price   epsilon {price['epsilon']:g}, delta {price['delta']:g} for {payer}")
 
 
 @app.command()

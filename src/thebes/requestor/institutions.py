@@ -98,7 +98,7 @@ class Watching:
             now = round_of(self._handle.client.training(self._handle.task_id))
         except (NotFound, Busy, Unreachable):  # the task itself says what there is to say
             return
-        if now != self._last:
+        if now.rounds and now != self._last:  # before it begins there is nothing to say
             self._last = now
             self._progress(now)
 

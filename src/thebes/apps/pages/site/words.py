@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,18 @@ def cost(request: Mapping[str, Any]) -> str:
     if not paid["epsilon"]:
         return "nothing: the data set is public"
     return f"epsilon {figure(paid['epsilon'])}" + (f", delta {figure(paid['delta'])}" if paid["delta"] else "")
+
+
+def allowing(request: Mapping[str, Any]) -> str | None:
+    """The command that would allow what no rule covered, each name as one word of a shell; None where a name stands
+    for more than itself in a rule."""
+    epsilon = (request.get("document") or {}).get("epsilon")
+    told = [str(request[name]) for name in ("dataset", "requestor", "kind")]
+    if request["code"] != "policy" or "*" in told or "," in told[2] or not isinstance(epsilon, (int, float)):
+        return None
+    noise = ["--noise=site,coordinator"] if request["noise"] == "coordinator" else []
+    words = ["thebes", "dataset", "grant", "--home=HOME", f"--to={told[1]}", f"--kinds={told[2]}"]
+    return shlex.join([*words, f"--epsilon={epsilon:g}", *noise, "--", told[0]])
 
 
 def named(names: list[str]) -> str:
