@@ -207,8 +207,7 @@ def at_most(
     high, low = _reach(noise, steps)
     if method == "empirical":
         by_rows, kept, mixed, squared = (failing * part for part in _THREE)
-        squares = high(found[2], squared)
-        return quality.empirical(high(found[1], mixed) / 2 + squares, squares, low(found[0], kept), by_rows)
+        return quality.empirical(high(found[2], squared), high(found[1], mixed), low(found[0], kept), by_rows)
     by_rows, lost, kept = (failing * part for part in _TWO)
     bound: quality.Bound = getattr(quality, method)
     return bound(high(found[1], lost) / rows_of_a_unit, low(found[0], kept) / rows_of_a_unit, by_rows)

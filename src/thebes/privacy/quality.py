@@ -73,19 +73,22 @@ def binomial_below(lost: float, kept: float, failing: float) -> float:
     return float(betaincinv(lost, max(kept, 0.0) + 1, failing))
 
 
-def empirical(lost: float, squares: float, kept_squares: float, failing: float) -> float:
+def empirical(squares: float, mixed: float, kept_squares: float, failing: float) -> float:
     """mean + sqrt(2 V L / n) + 7 L / (3 (n - 1)), V the variance of the losses seen and L = ln(2 / failing) (Maurer &
     Pontil 2009, theorem 4).
 
-    `squares` is the sum of squared losses and `kept_squares` that of (1 - loss)^2. V is at most squares / (n - 1). Rows
-    are at least `kept_squares`, and at least that and `lost` together, as 1 <= (1 - x)^2 + 2 x (1 - x) + x^2 and the
-    last two add up to at least x. So the bound grows with `lost` and `squares` and falls with `kept_squares`.
+    Over the rows seen, `squares` is the sum of x^2, `mixed` of 2 x (1 - x), `kept_squares` of (1 - x)^2: together the
+    number of rows, and the mean is (mixed / 2 + squares) / rows. It grows with `squares`, and with `mixed` as long as
+    squares < kept_squares (its derivative is (kept_squares - squares) / (2 rows^2)); elsewhere rows are taken to be
+    only mixed / 2 + squares + kept_squares, which is fewer. V is at most squares / (n - 1), and n at least
+    `kept_squares`. So the bound is worst at the greatest of the first two and the least of the third.
     """
     if kept_squares <= 2:
         return 1.0
     far = math.log(2 / failing)
     spread = squares / (kept_squares - 1)
-    mean = lost / (lost + kept_squares)
+    lost = mixed / 2 + squares
+    mean = lost / (kept_squares + (mixed + squares if squares < kept_squares else lost))
     return min(1.0, mean + math.sqrt(2 * spread * far / kept_squares) + 7 * far / (3 * (kept_squares - 1)))
 
 
