@@ -93,15 +93,46 @@ def test_a_child_stays_warm_between_rounds_and_ends_when_nobody_comes_back(monke
     assert worker._child is None
 
 
-def test_a_network_that_cannot_be_computed_sends_nothing(monkeypatch) -> None:
+@pytest.mark.parametrize("people", [0, 50])
+def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_rows(monkeypatch, people) -> None:
+    document = registry.check(_document())
+    tables = {**TABLES, "a": site({name: values[:people] for name, values in SITES["a"].items()})}
+    aggregator = begun(document, tables, Silent())
+    monkeypatch.setattr("thebes.learning.graph.sandbox.GradientWorker.apart", lambda *_: None)
+    purse = Purse()
+    with pytest.raises(Fault, match="nothing was sent"):
+        heard(document, aggregator, "a", tables["a"], purse, Silent())
+    assert purse.epsilon == 0  # no row was looked at
+    assert not half.OWNER._children._idle
+
+
+def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch) -> None:
     document = registry.check(_document())
     aggregator = begun(document, TABLES, Silent())
-    monkeypatch.setattr("thebes.learning.graph.sandbox.GradientWorker.apart", lambda *_: None)
+    real = half.GradientWorker.apart
+    monkeypatch.setattr(half.GradientWorker, "apart", lambda own, w, x, y: real(own, w, x, y) if len(x) == 1 else None)
     purse = Purse()
     with pytest.raises(Fault, match="nothing was sent"):
         heard(document, aggregator, "a", TABLES["a"], purse, Silent())
     assert purse.epsilon > 0  # it was begun, and how it ended may say something of the rows
     assert not half.OWNER._children._idle
+
+
+def test_how_many_rows_there_are_does_not_decide_whether_the_child_has_enough_memory(monkeypatch) -> None:
+    """What one request makes of the rows, their targets spread over all classes too, stays below what it may hold."""
+    classes = 4000
+    model, loss = encode(nn.Linear(1, classes, bias=False), nn.CrossEntropyLoss())
+    asked = []
+
+    def computed(own, flat, rows, truths, deadline, wanted):
+        asked.append(len(rows))
+        return np.zeros((len(rows), classes + 1), dtype=np.float32)
+
+    monkeypatch.setattr(half.GradientWorker, "_computed", computed)
+    with half.GradientWorker(model, loss, trusted=True) as worker:
+        worker.apart(np.zeros(classes), np.zeros((5000, 1)), np.zeros((5000, 1)))
+    assert sum(asked) == 5000
+    assert max(asked) * 2 * classes <= 2**24
 
 
 def test_gradients_that_are_no_numbers_count_as_none() -> None:

@@ -131,7 +131,8 @@ class GradientWorker:
         flat, rows, truths = self._checked(weights, inputs, targets)
         result = np.zeros((len(rows), self.parameter_count + 1), dtype=np.float32)
         deadline = min(time.monotonic() + self._wall_seconds, self._moment)
-        size = max(_EXCHANGE_FLOATS // (self.parameter_count + 1 + rows.shape[1]), 1)
+        spread = math.prod(self.loss.targets.shape)  # as many numbers the child makes of one row's target
+        size = max(_EXCHANGE_FLOATS // (self.parameter_count + 1 + rows.shape[1] + spread), 1)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             found = self._computed(flat, rows[part], truths[part], deadline, pipe.APART)

@@ -2,7 +2,8 @@
 sum, where the coordinator adds the noise.
 
 Must stay true: the round is paid for before any noise is drawn, and between two steps a site goes by noised sums only.
-A network runs in a confined child that is kept for the next round; clipping and noise are this process's.
+A network runs in a confined child that is kept for the next round; clipping and noise are this process's. Whether it
+can be computed at all is found out on a made-up row, so that it never says whether there are rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.shape import Ask, Claim
-from thebes.tasks.train.descent import Descending
+from thebes.tasks.train.descent import Descending, Descent
 from thebes.tasks.train.local import Rows, Shelf, Totals, totals
 from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan, plan_of
 
@@ -47,9 +48,9 @@ class TrainOwner:
         plan = plan_of(document.descent, table.schema)
         weights, size = _asked(plan, ask)
         source = plan.source(randomness)
-        claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
-        rows = self._shelf.rows(plan, table)
         with self._children.slopes(plan) as slopes:
+            claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
+            rows = self._shelf.rows(plan, table)
             if plan.descent.noise == "coordinator":
                 fields = _exactly(
                     plan, totals(plan, rows, slopes, weights, plan.budget.coin, source), buying=size is None
@@ -172,18 +173,23 @@ class Nursery:
         elif descent.family == "LogisticRegression":
             yield LogisticSlopes(encoding.width, len(encoding.classes or ()))
         else:
-            worker = (
-                self._taken(descent.digest)
-                or GradientWorker(
-                    descent.model, str(descent.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
-                ).__enter__()
-            )
+            worker, proven = self._taken(descent.digest), True
+            if worker is None:
+                worker, proven = self._started(descent), False
             try:
-                yield NetworkSlopes(worker)
+                slopes = NetworkSlopes(worker)
+                if not proven:
+                    slopes.of(plan.start, np.zeros((1, encoding.width)), np.zeros(1))
+                yield slopes
             except BaseException:
                 worker.__exit__(None, None, None)
                 raise
             self._kept(descent.digest, worker)
+
+    def _started(self, descent: Descent) -> GradientWorker:
+        return GradientWorker(
+            descent.model, str(descent.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
+        ).__enter__()
 
     def _taken(self, digest: str) -> GradientWorker | None:
         with self._lock:
