@@ -37,7 +37,7 @@ COULD_BE: Mapping[str, frozenset[str]] = {
     "string": frozenset(("string", "integer", "text")),
     "timestamp": frozenset(("timestamp", "string", "text")),
 }
-_NATIVE = {
+NATIVE = {
     "integer": "BIGINT",
     "float": "DOUBLE",
     "boolean": "BOOLEAN",
@@ -230,7 +230,7 @@ class DuckEngine:
         self.forget()
         self._tables += 1
         name = f"copied_{self._tables}"
-        made = ", ".join(f"{quoted(c)} {_NATIVE[self._schema.columns[c].type]}" for c in columns)
+        made = ", ".join(f"{quoted(c)} {NATIVE[self._schema.columns[c].type]}" for c in columns)
         self.run(f"CREATE TABLE {name} ({made})")
         for batch in self._connector.batches(columns, where):
             self._take(name, columns, batch)

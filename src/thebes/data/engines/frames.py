@@ -28,7 +28,7 @@ class FrameEngine:
         self._frame = frame
         self._typed: dict[str, pd.Series[Any]] = {}
         for name, column in schema.columns.items():
-            if not _could_be(frame[name], column.type):
+            if not could_be(frame[name], column.type):
                 raise Mistake("rows", f"hold {frame[name].dtype} in column {name!r}; the schema says {column.type}")
 
     def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
@@ -88,7 +88,7 @@ class KeptFrame:
         self._frame = self._frame.iloc[:0]
 
 
-def _could_be(values: pd.Series[Any], kind: str) -> bool:
+def could_be(values: pd.Series[Any], kind: str) -> bool:
     """Whether a column of this type can hold values of that kind; single values that do not are missing."""
     dtype = values.dtype
     if pd.api.types.is_object_dtype(dtype):

@@ -1,0 +1,1 @@
+"""Data sets that grow: rows kept in blocks, as Parquet files that a manifest names."""

@@ -1,0 +1,308 @@
+"""Which rows there are: HOME/growing/NAME/manifest.db, and the files that it names.
+
+What must stay true: an ingest is there whole or not at all, and once; no row comes into a block that is sealed; what
+the manifest does not name is nobody's and is swept away.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from thebes.data.growing.blocking import ATTRIBUTE, USER, BlockBy
+from thebes.privacy.faults import Mistake, Refusal
+
+T = TypeVar("T")
+MOST_BLOCKS = 100_000  #: of one data set
+_TABLES = """
+CREATE TABLE IF NOT EXISTS stream (one INTEGER PRIMARY KEY CHECK (one = 1), by TEXT NOT NULL, secret TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS block (
+    number INTEGER PRIMARY KEY, place INTEGER NOT NULL, copy INTEGER NOT NULL, state TEXT NOT NULL,
+    purchase TEXT, size INTEGER, UNIQUE (place, copy));
+CREATE INDEX IF NOT EXISTS of_purchase ON block (purchase);
+CREATE TABLE IF NOT EXISTS ingest (
+    number INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, key TEXT UNIQUE,
+    rows INTEGER NOT NULL, at TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS of_digest ON ingest (digest);
+CREATE TABLE IF NOT EXISTS part (
+    file TEXT PRIMARY KEY, block INTEGER REFERENCES block (number), rows INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS of_block ON part (block);
+CREATE TABLE IF NOT EXISTS period (
+    name TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, users INTEGER, rows INTEGER);
+"""
+
+
+class State(StrEnum):
+    """How far a block has come."""
+
+    OPEN = "open"  #: takes rows. -> SEALED
+    SEALED = "sealed"  #: takes no more rows; may be charged. -> RETIRED
+    RETIRED = "retired"  #: takes no more charges. -> DROPPED
+    DROPPED = "dropped"  #: its rows are deleted. Final
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A block as the manifest has it. `size` is its noisy number of rows, once that is bought."""
+
+    number: int
+    place: int
+    copy: int
+    state: State
+    purchase: str | None = None
+    size: int | None = None
+
+    def label(self, by: BlockBy) -> str:
+        """Its name within its data set."""
+        return by.label(self.place) + ("" if self.copy == 1 else f"+{self.copy}")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A named time for which the users and their rows were counted once."""
+
+    name: str
+    number: int
+    users: int | None
+    rows: int | None
+
+
+class Manifest:
+    """One data set's; safe for several threads and processes."""
+
+    def __init__(self, path: Path, by: BlockBy) -> None:
+        self.by, self._lock = by, threading.RLock()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            self._db.execute(f"PRAGMA {pragma}")
+        path.chmod(0o600)
+        self._db.executescript(_TABLES)
+        self._write(self._begin)
+        ((held, self.secret),) = self._db.execute("SELECT by, secret FROM stream").fetchall()
+        if held != str(by):
+            self.close()
+            raise Refusal(f"this data set was cut into blocks by {held} before; that cannot be changed")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # --- what is there ------------------------------------------------------------------------------------
+
+    def blocks(self) -> list[Kept]:
+        """All blocks, by their place."""
+        sql = "SELECT number, place, copy, state, purchase, size FROM block ORDER BY place, copy"
+        return [Kept(n, p, c, State(s), b, z) for n, p, c, s, b, z in self._read(sql)]
+
+    def ingest_of(self, *, digest: str, key: str | None) -> int | None:
+        """How many rows an ingest brought that was the same; None where there was none."""
+        if key is not None:
+            found = self._read("SELECT rows, digest FROM ingest WHERE key = ?", (key,))
+            if found and found[0][1] != digest:
+                raise Mistake("key", "was used before for other rows")
+        else:
+            found = self._read("SELECT rows FROM ingest WHERE digest = ?", (digest,))
+        return found[0][0] if found else None
+
+    def folders(self) -> set[str]:
+        """The folder of every ingest."""
+        return {folder for (folder,) in self._read("SELECT folder FROM ingest")}
+
+    def files(self, blocks: Iterable[int] | None = None) -> list[str]:
+        """The files with the rows of these blocks, or of all."""
+        if blocks is None:
+            return [file for (file,) in self._read("SELECT file FROM part ORDER BY file")]
+        return self._of(blocks, "SELECT file FROM part WHERE block IN (SELECT value FROM json_each(?)) ORDER BY file")
+
+    def true_rows(self, blocks: Iterable[int]) -> dict[int, int]:
+        """How many rows each of these blocks really has: never to be told."""
+        wanted = list(blocks)
+        sql = "SELECT block, sum(rows) FROM part WHERE block IN (SELECT value FROM json_each(?)) GROUP BY block"
+        return {**dict.fromkeys(wanted, 0), **dict(self._read(sql, (_listed(wanted),)))}
+
+    # --- rows come in -------------------------------------------------------------------------------------
+
+    def admit(
+        self,
+        *,
+        folder: str,
+        digest: str,
+        key: str | None,
+        at: str,
+        rows: int,
+        parts: Mapping[int | None, Sequence[tuple[str, int]]],
+    ) -> bool:
+        """Name the files of an ingest, by the place of their rows, all at once; False where it is here already."""
+
+        def work() -> bool:
+            if self.ingest_of(digest=digest, key=key) is not None:
+                return False
+            self._db.execute(
+                "INSERT INTO ingest (folder, digest, key, rows, at) VALUES (?, ?, ?, ?, ?)",
+                (folder, digest, key, rows, at),
+            )
+            homes = self._homes(sorted(place for place in parts if place is not None))
+            for place, files in parts.items():
+                block = None if place is None else homes[place]
+                self._db.executemany("INSERT INTO part VALUES (?, ?, ?)", [(f, block, count) for f, count in files])
+            return True
+
+        return self._write(work)
+
+    def _homes(self, places: list[int]) -> dict[int, int]:
+        """The block that rows of each place go to, made where there is none."""
+        if self.by.kind == USER or not (places or self.by.kind == ATTRIBUTE):
+            return {}
+        # Whether or not rows came: which blocks there are is public.
+        places = list(range(len(self.by.values))) if self.by.kind == ATTRIBUTE else self._between(places)
+        latest = {kept.place: kept for kept in self.blocks()}
+        first = [place for place in places if place not in latest]
+        if self.by.kind == ATTRIBUTE:
+            again = [kept for kept in latest.values() if kept.state is not State.OPEN]
+        else:
+            standing = any(kept.state is State.OPEN for kept in latest.values())
+            newest = max(latest, default=None)
+            again = [] if first or standing or newest is None else [latest[newest]]
+        if len(latest) + len(first) > MOST_BLOCKS:
+            raise Mistake("rows", f"would make more than {MOST_BLOCKS} blocks; are their times right?")
+        made = [(place, 1, State.OPEN) for place in first] + [(kept.place, kept.copy + 1, State.OPEN) for kept in again]
+        self._db.executemany("INSERT INTO block (place, copy, state) VALUES (?, ?, ?)", made)
+        opened = {kept.place: kept.number for kept in self.blocks() if kept.state is State.OPEN}
+        oldest = next(iter(opened.values()))  # by place
+        return {place: opened.get(place, oldest) for place in places}
+
+    def _between(self, places: list[int]) -> list[int]:
+        """Every window from the first to the last, so that whether one in between has rows is not seen."""
+        known = self._read("SELECT min(place), max(place) FROM block")[0]
+        ends = [*places, *(end for end in known if end is not None)]
+        if max(ends) - min(ends) >= MOST_BLOCKS:
+            raise Mistake("rows", f"would make more than {MOST_BLOCKS} blocks; are their times right?")
+        return list(range(min(ends), max(ends) + 1))
+
+    def begin_with(self, places: Iterable[int]) -> None:
+        """Blocks that are there from the start, because what they are named by is public."""
+        rows = [(place, State.OPEN) for place in places]
+        sql = "INSERT OR IGNORE INTO block (place, copy, state) VALUES (?, 1, ?)"
+        self._write(lambda: self._db.executemany(sql, rows))
+
+    # --- a block's life -----------------------------------------------------------------------------------
+
+    def seal(self, numbers: Iterable[int]) -> None:
+        """No more rows; the blocks that are closed now buy their sizes together."""
+        sql = (
+            "UPDATE block SET state = ?, purchase = ? "
+            "WHERE number IN (SELECT value FROM json_each(?)) AND state = 'open'"
+        )
+        values = (State.SEALED, secrets.token_hex(8), _listed(numbers))
+        self._write(lambda: self._db.execute(sql, values))
+
+    def unsized(self) -> dict[str, list[Kept]]:
+        """Blocks whose size is not bought yet, by purchase."""
+        found: dict[str, list[Kept]] = {}
+        for kept in self.blocks():
+            if kept.purchase is not None and kept.size is None:
+                found.setdefault(kept.purchase, []).append(kept)
+        return found
+
+    def keep_sizes(self, sizes: Mapping[int, int]) -> None:
+        """Write noisy sizes down; one that is there already stays."""
+        rows = [(size, number) for number, size in sizes.items()]
+        sql = "UPDATE block SET size = ? WHERE number = ? AND size IS NULL"
+        self._write(lambda: self._db.executemany(sql, rows))
+
+    def move(self, numbers: Iterable[int], state: State) -> None:
+        """Into another state."""
+        values = (state, _listed(numbers))
+        sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
+        self._write(lambda: self._db.execute(sql, values))
+
+    def drop(self, numbers: Iterable[int]) -> list[str]:
+        """Forget the rows of these blocks; the files that may be deleted now."""
+        wanted = _listed(numbers)
+
+        def work() -> list[str]:
+            inside = "block IN (SELECT value FROM json_each(?))"
+            files = [file for (file,) in self._read(f"SELECT file FROM part WHERE {inside}", (wanted,))]
+            self._db.execute(f"DELETE FROM part WHERE {inside}", (wanted,))
+            sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
+            self._db.execute(sql, (State.DROPPED, wanted))
+            return files
+
+        return self._write(work)
+
+    def replace(self, files: Iterable[str], folder: str, made: Sequence[tuple[str, int]], at: str) -> None:
+        """Name other files instead of these: the same rows without some that are dropped."""
+        gone = _listed_texts(files)
+
+        def work() -> None:
+            self._db.execute("DELETE FROM part WHERE file IN (SELECT value FROM json_each(?))", (gone,))
+            self._db.executemany("INSERT INTO part VALUES (?, NULL, ?)", made)
+            sql = "INSERT INTO ingest (folder, digest, key, rows, at) VALUES (?, ?, NULL, 0, ?)"
+            self._db.execute(sql, (folder, folder, at))
+
+        self._write(work)
+
+    # --- users, counted now and then ----------------------------------------------------------------------
+
+    def periods(self) -> list[Period]:
+        """In the order in which they were named."""
+        return [Period(*row) for row in self._read("SELECT name, number, users, rows FROM period ORDER BY number")]
+
+    def name_period(self, name: str, *, most: int) -> Period:
+        """A period by its name, new or as it was named before."""
+
+        def work() -> Period:
+            named = self.periods()
+            for period in named:
+                if period.name == name:
+                    return period
+            if len(named) >= most:
+                raise Refusal(f"{most} periods were counted, and nothing is set aside for another")
+            self._db.execute("INSERT INTO period (name, number) VALUES (?, ?)", (name, len(named)))
+            return Period(name, len(named), None, None)
+
+        return self._write(work)
+
+    def keep_counts(self, name: str, users: int, rows: int) -> None:
+        """Write noisy counts down; those that are there already stay."""
+        sql = "UPDATE period SET users = ?, rows = ? WHERE name = ? AND users IS NULL"
+        self._write(lambda: self._db.execute(sql, (users, rows, name)))
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        sql = "INSERT OR IGNORE INTO stream VALUES (1, ?, ?)"
+        self._db.execute(sql, (str(self.by), secrets.token_hex(16)))
+
+    def _of(self, blocks: Iterable[int], sql: str) -> list[str]:
+        return [file for (file,) in self._read(sql, (_listed(blocks),))]
+
+    def _read(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    def _write(self, work: Callable[[], T]) -> T:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                result = work()
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+            return result
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return json.dumps([int(number) for number in numbers])
+
+
+def _listed_texts(texts: Iterable[str]) -> str:
+    return json.dumps(list(texts))
