@@ -159,6 +159,19 @@ def test_another_ask_for_a_part_that_was_answered_is_refused(office: Office) -> 
     assert spent(office) == 1
 
 
+def test_a_part_that_failed_over_the_rows_is_not_asked_anything_else(home: Home, office: Office) -> None:
+    """How a question fails may say something of the rows, and a part is paid for once."""
+    failing = relay(trouble="after", rounds=2)
+    assert office.answer(ask(failing))["code"] == "failed"
+    shut(office)
+    again = Office(home, "north")
+    assert again.answer(ask(failing, payload={"weights": [1.0]}))["reason"].endswith("with another question")
+    assert again.answer(ask(failing))["code"] == "failed"
+    assert again.answer(ask(failing, phase=1, payload={"weights": [1.0]}))["code"] == "failed"
+    assert spent(again) == Decimal(1)
+    shut(again)
+
+
 def test_a_task_that_was_closed_is_not_answered_any_more_and_gives_back_what_it_held(office: Office) -> None:
     document = relay(rounds=4)
     office.answer(ask(document))
@@ -451,7 +464,7 @@ class Reaper:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.moments, self.at = 0, -1
         for owner, names in (
-            (Outbox, ("begin", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
+            (Outbox, ("begin", "first", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
             (Audit, ("note",)),
             (Ledger, ("reserve", "_consume", "_release")),
             (desk_module, ("carried",)),

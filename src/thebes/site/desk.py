@@ -296,6 +296,8 @@ class Desk:
             log.error("the rows of %s cannot be reached: %s", dataset.name, error)
             raise Declined(Code.DATASET, _UNREACHABLE) from None
         charge = self._set_aside(turn.request, turn.rule, matter, dataset, ask.part)
+        if self._outbox.first(turn.request.task, ask.part, question.digest) != question.digest:
+            raise Declined(Code.DOCUMENT, "this part of the task was asked before, with another question")
         owner = registry.site_owner(document)
         layout = owner.layout(document, ask, dataset.schema)
         try:

@@ -1,7 +1,8 @@
 """What a site has been asked and what it answers: HOME/outbox.db.
 
-What must stay true: an answer is on disk before a byte of it leaves; one part of a task is answered once, and the same
-ask again gets the same answer; what was said is forgotten once nobody can ask for it again, that it was said is not.
+What must stay true: an answer is on disk before a byte of it leaves; one part of a task is answered once, to the first
+question that rows were read for, and the same ask again gets the same answer; what was said is forgotten once nobody
+can ask for it again, that it was said is not.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ CREATE TABLE IF NOT EXISTS request (
 CREATE TABLE IF NOT EXISTS answer (
     task TEXT NOT NULL REFERENCES request (task), part TEXT NOT NULL, ask_id TEXT NOT NULL, question TEXT NOT NULL,
     body BLOB, file TEXT, epsilon REAL NOT NULL, delta REAL NOT NULL, answered_at REAL NOT NULL,
+    PRIMARY KEY (task, part));
+CREATE TABLE IF NOT EXISTS asked (task TEXT NOT NULL, part TEXT NOT NULL, question TEXT NOT NULL,
     PRIMARY KEY (task, part));
 """
 _COLUMNS = "task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule"
@@ -135,6 +138,20 @@ class Outbox:
         sql = "UPDATE request SET state = ?, code = ?, reason = ? WHERE task = ?"
         self._write(lambda: self._db.execute(sql, (REFUSED, code, reason, task)))
 
+    def first(self, task: str, part: str, question: str) -> str:
+        """The first question that rows were read for in a part: this one, and it is written down, if there was none.
+        One that failed may be asked again, but not another: how a question fails may say something of the rows. It
+        outlives the process, which is all that a question could end, and so is not waited for until it is on disk."""
+        with self._lock:
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                sql = "INSERT OR IGNORE INTO asked VALUES (?, ?, ?)"
+                self._write(lambda: self._db.execute(sql, (task, part, question)))
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
+            sql = "SELECT question FROM asked WHERE task = ? AND part = ?"
+            return str(self._db.execute(sql, (task, part)).fetchone()[0])
+
     def answer(self, task: str, part: str) -> Answer | None:
         sql = "SELECT part, ask_id, question, body, epsilon, delta, answered_at, file FROM answer "
         with self._lock:
@@ -158,6 +175,7 @@ class Outbox:
         def work() -> None:
             self._forget(task, "AND rowid < (SELECT max(rowid) FROM answer WHERE task = ?)", task)
             self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self._db.execute("DELETE FROM asked WHERE task = ? AND part = ?", (task, a.part))
             sql = "UPDATE request SET state = ?, code = '', reason = '', rule = ? WHERE task = ?"
             self._db.execute(sql, (OPEN, rule, task))
 
