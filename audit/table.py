@@ -6,16 +6,17 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from audit import broken, central, draw_discard, ensemble, learning, local, query, sites
+from audit import broken, central, draw_discard, ensemble, learning, local, query, sites, validating
 from thebes.testing.audit import LEVEL, Case, Finding, examine
 
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
-    honest = (central, local, learning, ensemble, draw_discard, sites, query)
+    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating)
     made = [case for room in honest for case in room.cases()]
-    return (*made, *broken.cases(), *ensemble.broken(), *draw_discard.broken(), *sites.broken(), *query.broken())
+    failing = (ensemble, draw_discard, sites, query, validating)
+    return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 
 def everything(*, effort: float = 1.0) -> list[Finding]:

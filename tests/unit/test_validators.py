@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from thebes.curator.validators import METRICS, Best, Validation, Verdict, absolute, is_met, together, validate
-from thebes.privacy import quality
 from thebes.privacy.events import LaplaceEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
@@ -208,11 +207,6 @@ def test_accept_and_reject_are_both_charged() -> None:
     assert found.epsilon == Decimal("0.25")
     ratios = [event.ratio for event in found.events if isinstance(event, LaplaceEvent)]
     assert ratios == pytest.approx([8.0, 8.0])
-
-
-def test_the_chances_of_all_attempts_add_up_to_eta() -> None:
-    assert sum(quality.share(0.05, attempt) for attempt in range(1, 100_000)) == pytest.approx(0.05, rel=1e-4)
-    assert quality.share(0.05, 1) == pytest.approx(0.05 * 6 / math.pi**2)
 
 
 def test_a_validation_is_told_without_what_does_not_apply() -> None:

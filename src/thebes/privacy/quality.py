@@ -97,22 +97,12 @@ def hoeffding(rows: float, failing: float) -> float:
     return math.sqrt(math.log(2 / failing) / (2 * rows)) if rows > 0 else math.inf
 
 
-def share(eta: float, attempt: int) -> float:
-    """The part of `eta` that the test of the `attempt`-th attempt (1, 2, ...) may fail with: eta 6 / (pi^2 attempt^2).
-
-    They add up to eta over however many attempts. What is tested at attempt i may depend on data that no test has read
-    and on the public fact that the attempts before it were tried again; it may not depend on more of their outcomes.
-    Then what attempt i would test is the same whatever the tests before it saw, and the chances of error add up.
-    """
-    return eta * 6 / (math.pi * attempt) ** 2
-
-
 def _farthest(lost: float, kept: float, far: float, end: float) -> float:
     """The u between the mean and `end` where rows times KL(mean, u) reaches `far`, rounded towards `end`."""
     rows = lost + kept
     mean = lost / rows
     near, end_ = mean, end
-    for _ in range(80):
+    for _ in range(60):
         middle = (near + end_) / 2
         if rows * _divergence(mean, middle) > far:
             end_ = middle
