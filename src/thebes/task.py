@@ -3,7 +3,7 @@
 One function for each statistic, model and kind. Each returns a plain dictionary with every field explicit, checked
 at once: what cannot work raises a `Mistake` that names the field. Nothing is sent and nothing is spent.
 
-Every function takes, besides its own arguments, `epsilon` (one contributor's total) and these:
+Every function takes `epsilon` (one contributor's total). Those that people answer take, besides their own arguments:
 
     bounds      {column: range_(low, high) or values(...)}; (low, high) is short for a range
     delta       0 (the default): pure mechanisms only; else at most this much
@@ -14,6 +14,14 @@ Every function takes, besides its own arguments, `epsilon` (one contributor's to
     diagnostics a share of epsilon for counting which featurizers failed
     group, anonymity  whose members may answer, and whether with tokens
     missing     trusted kinds: "refuse" (default) or "count"
+
+Those that institutions answer (`query`, `train`, `algorithm`) take these:
+
+    sites       "all" (the default: every site that has the data set), one name, or several
+    where       a condition in SQL that says which rows count
+    noise       "site" (the default), or "coordinator": exact totals leave the sites, whose policy must allow that
+    min_sites   how many must answer; patience  seconds that each may take for a phase
+    delta, expires_at, name, purpose     as above
 """
 
 from __future__ import annotations
@@ -24,6 +32,7 @@ from typing import Any
 from thebes.privacy.faults import Mistake
 
 __all__ = [
+    "algorithm",
     "bounded",
     "count",
     "draw_discard",
@@ -37,15 +46,18 @@ __all__ = [
     "mean",
     "median",
     "quantile",
+    "query",
     "random_forest",
     "range_",
     "sum",
+    "train",
     "values",
     "variance",
 ]
 
 Bound = Mapping[str, Any] | tuple[float, float]
 Bounds = Mapping[str, Bound]
+Sites = str | Sequence[str]
 Task = dict[str, Any]
 
 # --- bounds -----------------------------------------------------------------------------------------------
@@ -326,6 +338,113 @@ def gradient(
         "rounds_per_owner": rounds_per_owner,
     }
     return _written(fields, epsilon, bounds, options)
+
+
+# --- institutions: over rows that sites keep ----------------------------------------------------------------------
+
+
+def query(
+    dataset: str,
+    statistic: str,
+    *,
+    epsilon: float | None = None,
+    column: str | None = None,
+    columns: Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    sites: Sites = "all",
+    **options: Any,
+) -> Task:
+    """One `statistic` over the rows of sites: count, sum, mean, variance, histogram, quantile, or of two `columns`
+    their correlation; `by` gives one for each value of up to four columns. Options besides: bins, quantile, privacy.
+
+    Example: query("patients", "mean", column="age", where="sex = 'female'", by="ward", epsilon=0.5)
+    """
+    fields = {"type": "query", "dataset": dataset, "statistic": statistic, "sites": _sites(sites)}
+    told = {"column": column, "columns": columns and _names("columns", columns), "by": by}
+    return _written(fields, epsilon, None, {**told, **options})
+
+
+def train(
+    dataset: str,
+    *,
+    inputs: Sequence[str],
+    output: str,
+    epsilon: float,
+    delta: float,
+    model: Any = "LogisticRegression",
+    loss: Any = None,
+    shape: int | Sequence[int] | None = None,
+    targets: str | None = None,
+    rounds: int = 20,
+    sites: Sites = "all",
+    **options: Any,
+) -> Task:
+    """A model of `output` over the rows of all sites together: "LogisticRegression", "LinearRegression", or a torch
+    module with its `loss`.
+
+    A network and its loss may also be the two strings that `thebes.torch.encode` gives; `shape` and `targets` are told
+    to it. Options besides: local_steps, learning_rate, momentum, clip, reduce, batch, average, tolerance, size_share,
+    loss_share, loss_bound.
+
+    Example: train("patients", inputs=["age", "bmi"], output="diabetes", rounds=30, learning_rate=3.0, epsilon=2,
+        delta=1e-6)
+    """
+    model, loss = _network(model, loss, shape, targets)
+    fields = {
+        "type": "train",
+        "dataset": dataset,
+        "model": model,
+        "inputs": _names("inputs", inputs),
+        "output": output,
+        "rounds": rounds,
+        "sites": _sites(sites),
+    }
+    return _written(fields, epsilon, None, {"loss": loss, "delta": delta, **options})
+
+
+def algorithm(
+    dataset: str,
+    *,
+    map: Mapping[str, Any],
+    reduce: str,
+    epsilon: float,
+    update: Mapping[str, Any] | None = None,
+    stop: Mapping[str, Any] | None = None,
+    features: Mapping[str, Any] | None = None,
+    sites: Sites = "all",
+    **options: Any,
+) -> Task:
+    """Blocks instead of a program: what each site makes of its rows (`map`: a gradient or a statistic), what becomes
+    of everybody's (`reduce`: sum, mean, histogram), and of gradients how their mean moves the model (`update`) and
+    when it is enough (`stop`). `features` makes new columns of declared ones, by operations that are data.
+
+    Example: algorithm("clinics", features={"bmi": {"clamp": [{"divide": ["kilos", {"square": "height"}]}, 12, 45]}},
+        map={"gradient": {"model": "LogisticRegression", "inputs": ["bmi"], "output": "ill"}}, reduce="mean",
+        update={"rule": "newton"}, stop={"rounds": 6}, epsilon=2, delta=1e-6)
+    """
+    fields = {"type": "algorithm", "dataset": dataset, "map": map, "reduce": reduce, "sites": _sites(sites)}
+    return _written(fields, epsilon, None, {"update": update, "stop": stop, "features": features, **options})
+
+
+def _sites(sites: Sites) -> str | list[str]:
+    if isinstance(sites, str):
+        return sites if sites == "all" else [sites]
+    return _names("sites", sites)
+
+
+def _network(model: Any, loss: Any, shape: int | Sequence[int] | None, targets: str | None) -> tuple[str, str | None]:
+    """A model as documents have it: the names of families and what is encoded already stay as they are."""
+    if isinstance(model, str):
+        if loss is not None and not isinstance(loss, str):
+            raise Mistake("loss", "and model are either both torch modules or both strings from thebes.torch.encode")
+        if shape is not None or targets is not None:
+            raise Mistake("shape", "and targets belong to encoding, and this model is no torch module")
+        return model, loss
+    if loss is None or isinstance(loss, str):
+        raise Mistake("loss", "of a torch module must be a torch module or function, too")
+    from thebes.torch import encode
+
+    return encode(model, loss, inputs=shape, targets=targets)  # type: ignore[arg-type]
 
 
 def _basic(aggregator: str, featurizer: str, epsilon: float, bounds: Bounds | None, options: Mapping[str, Any]) -> Task:

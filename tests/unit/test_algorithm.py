@@ -183,6 +183,9 @@ def test_a_condition_is_over_the_data_sets_own_columns() -> None:
 # --- what does not fit -----------------------------------------------------------------------------------------
 
 
+NETWORK = {"model": "x", "loss": "y"}  # that nobody can read
+
+
 @pytest.mark.parametrize(
     ("base", "change", "field"),
     [
@@ -196,7 +199,7 @@ def test_a_condition_is_over_the_data_sets_own_columns() -> None:
         (GRADIENT, {"delta": 0}, "delta"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "output": "age"}}}, "map"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "model": "x"}}}, "map"),
-        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "model": "x", "loss": "y"}}}, "map.gradient"),
+        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], **NETWORK}}}, "map.gradient.model"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "clip": "1"}}}, "map.gradient.clip"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "clip": 5e-324}}}, "map.gradient.clip"),
         (GRADIENT, {"features": {"1x": "age"}}, "features"),
@@ -207,7 +210,7 @@ def test_a_condition_is_over_the_data_sets_own_columns() -> None:
         (STATISTIC, {"stop": {"rounds": 3}}, "stop"),
         (STATISTIC, {"loss_share": 0.1}, "loss_share"),
         (STATISTIC, {"reduce": "median"}, "reduce"),
-        (STATISTIC, {"map": {"statistic": {"column": "tall", "bins": 4}}}, "map.statistic"),
+        (STATISTIC, {"map": {"statistic": {"column": "tall", "bins": 4}}}, "map.statistic.bins"),
         (STATISTIC, {"epsilon": 0}, "epsilon"),
     ],
 )  # fmt: skip
@@ -223,9 +226,9 @@ def test_blocks_that_do_not_fit_together_are_refused_naming_the_field(base, chan
         (GRADIENT, {"features": {**FEATURES, "tall": {"abs": "shoe"}}}, "features.tall"),
         (GRADIENT, {"features": {**FEATURES, "tall": {"log": "age"}}}, "features.tall"),
         (GRADIENT, {"features": {**FEATURES, "Age": {"abs": "height"}}}, "features"),
-        (GRADIENT, {"features": {"tall": FEATURES["tall"]}}, "map.gradient"),
-        (STATISTIC, {"map": {"statistic": {"column": "sex"}}}, "map.statistic"),
-        (STATISTIC, {"map": {"statistic": {"column": "tall", "by": ["age"]}}}, "map.statistic"),
+        (GRADIENT, {"features": {"tall": FEATURES["tall"]}}, "map.gradient.inputs"),
+        (STATISTIC, {"map": {"statistic": {"column": "sex"}}}, "map.statistic.column"),
+        (STATISTIC, {"map": {"statistic": {"column": "tall", "by": ["age"]}}}, "map.statistic.by"),
     ],
 )  # fmt: skip
 def test_a_schema_from_which_it_cannot_be_made_is_refused_naming_the_field(base, change, field) -> None:

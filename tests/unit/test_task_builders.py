@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import thebes
 import thebes.task as task
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
@@ -52,6 +53,47 @@ WRITTEN: dict[str, dict[str, Any]] = {
     ),
     "bounded": task.bounded(PAIR, epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, mechanism="auto"),
 }
+
+GRADIENT = {"gradient": {"model": "LinearRegression", "inputs": ["bmi"], "output": "age", "clip": 1.5}}
+OF_SITES: dict[str, dict[str, Any]] = {
+    "query": task.query("patients", "mean", column="age", where="sex = 'female'", by=["ward"], epsilon=0.5),
+    "query of groups": task.query("patients", "count", by="ward", epsilon=1, sites="north", patience=5),
+    "query of two": task.query("patients", "correlation", columns=("age", "bmi"), epsilon=1, noise="coordinator"),
+    "query of a public one": task.query("patients", "histogram", column="age", bins=5, privacy="none"),
+    "train": task.train("patients", inputs=("age", "bmi"), output="ill", epsilon=2, delta=1e-6, sites=("a", "b")),
+    "algorithm": task.algorithm(
+        "patients", map=GRADIENT, reduce="mean", update={"rule": "adam"}, stop={"rounds": 5}, epsilon=2, delta=1e-6
+    ),
+    "algorithm of a statistic": task.algorithm(
+        "patients",
+        features={"old": {"square": "age"}},
+        map={"statistic": {"column": "old", "bins": [0, 10, 20.5]}},
+        reduce="histogram",
+        epsilon=2,
+        where="age > 3",
+        min_sites=2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_SITES)
+def test_a_document_for_sites_is_plain_explicit_and_accepted(name: str) -> None:
+    document = OF_SITES[name]
+    assert type(document) is dict
+    assert json.loads(json.dumps(document)) == document
+    assert registry.check(document).as_json() == document
+    assert {"type", "version", "epsilon", "delta", "dataset", "sites", "noise", "patience"} <= set(document)
+
+
+def test_a_written_question_is_the_one_written_by_hand_and_answered() -> None:
+    import numpy as np
+
+    by_hand = {"type": "query", "sites": ["north"], "dataset": "patients", "statistic": "mean", "column": "age"}
+    written = task.query("patients", "mean", column="age", epsilon=2, sites="north")
+    assert registry.check(written).digest == registry.check({**by_hand, "epsilon": 2.0}).digest
+    schema = {"unit": "person", "columns": {"age": {"type": "integer", "low": 0, "high": 100}}}
+    release = thebes.simulate(written, {"north": {"age": np.full(2000, 40)}}, schema=schema, seed=1)
+    assert abs(release.value - 40) < 1
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -121,6 +163,19 @@ def test_every_public_name_is_listed() -> None:
         (lambda: task.gradient("{}", object(), PAIR, inputs=["x0"], outputs=["y"], epsilon=1), "loss"),
         (lambda: task.gradient("{}", "{}", PAIR, inputs=["x0"], outputs=["y"], epsilon=1, shape=2), "shape"),
         (lambda: task.gradient("{}", "{}", PAIR, inputs=["x0"], outputs=["y"], epsilon=1), "model"),
+        (lambda: task.query("patients", "mean", column="age"), "epsilon"),
+        (lambda: task.query("patients", "mode", column="age", epsilon=1), "statistic"),
+        (lambda: task.query("patients", "mean", epsilon=1), "column"),
+        (lambda: task.query("patients", "correlation", columns="age", epsilon=1), "columns"),
+        (lambda: task.query("patients", "count", where="age >", epsilon=1), "where"),
+        (lambda: task.query("patients", "count", sites=[], epsilon=1), "sites"),
+        (lambda: task.train("patients", inputs="age", output="ill", epsilon=1, delta=1e-6), "inputs"),
+        (lambda: task.train("patients", inputs=["age"], output="ill", epsilon=1, delta=0), "delta"),
+        (lambda: task.train("patients", inputs=["a"], output="b", epsilon=1, delta=1e-6, loss=object()), "loss"),
+        (lambda: task.train("patients", inputs=["a"], output="b", epsilon=1, delta=1e-6, model=object()), "loss"),
+        (lambda: task.train("patients", inputs=["a"], output="b", epsilon=1, delta=1e-6, shape=2), "shape"),
+        (lambda: task.algorithm("patients", map={}, reduce="sum", epsilon=1), "map"),
+        (lambda: task.algorithm("patients", map=GRADIENT, reduce="mean", epsilon=1, delta=1e-6), "update"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once_naming_the_field(write: Any, field: str) -> None:
@@ -128,6 +183,19 @@ def test_what_cannot_work_is_refused_at_once_naming_the_field(write: Any, field:
         write()
     named = [f for f, _ in refused.value.problems] if isinstance(refused.value, InvalidDocument) else []
     assert field in (refused.value.argument, *named)
+
+
+def test_a_torch_module_becomes_a_document_for_sites() -> None:
+    import torch
+
+    import thebes.torch
+
+    module, loss = torch.nn.Linear(2, 1), torch.nn.MSELoss()
+    told: dict[str, Any] = {"inputs": ["x0", "x1"], "output": "y", "epsilon": 2, "delta": 1e-6}
+    written = task.train("patients", model=module, loss=loss, **told)
+    model, text = thebes.torch.encode(module, loss)
+    assert (written["model"], written["loss"]) == (model, text)
+    assert task.train("patients", model=model, loss=text, **told) == written
 
 
 def test_a_torch_module_becomes_a_gradient_document_that_trains() -> None:

@@ -302,8 +302,8 @@ def _asks(document: AlgorithmDocument) -> str:
 
 #: where the fields of the kinds that do the work stand in this document
 _PLACES = {
-    **dict.fromkeys(("model", "loss", "inputs", "output", "clip", "batch"), "map.gradient"),
-    **dict.fromkeys(("column", "by", "bins"), "map.statistic"),
+    **{field: f"map.gradient.{field}" for field in ("model", "loss", "inputs", "output", "clip", "batch")},
+    **{field: f"map.statistic.{field}" for field in ("column", "by", "bins")},
     "statistic": "reduce",
 }
 
