@@ -137,6 +137,32 @@ def test_a_row_is_computed_where_its_own_numbers_say_because_its_place_does_chan
                                             [-1, -1, -1, 2, -1, -1, -1, -1]]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["narrow", "normed", "picture"])
+def test_kernels_that_are_noted_once_give_what_torch_gives_through_all_its_layers_bit_for_bit(name, draw) -> None:
+    model, loss = _network(name)
+    import torch
+    from torch.func import grad_and_value, vmap
+
+    from thebes.learning.graph.interpret import evaluate
+    from thebes.learning.graph.steps import Steps
+    from thebes.learning.graph.weights import named
+
+    def loss_of(trained, row, truth):
+        said = evaluate(model.graph, {**trained, model.input.name: row})
+        return evaluate(loss.graph, {loss.outputs.name: said, loss.targets.name: truth}).reshape(())
+
+    steps = Steps(model, loss, 16)
+    for far in (0.1, 1.0):  # other weights and other rows than those the kernels were found with
+        flat = (model.initial + draw.normal(0, far, model.initial.shape)).astype(np.float32)
+        trained = {key: torch.from_numpy(value) for key, value in named(model.graph, flat).items()}
+        rows = torch.from_numpy(draw.normal(size=(16, *model.input.shape)).astype(np.float32))
+        truths = torch.eye(3)[torch.from_numpy(draw.integers(0, 3, 16))].reshape(16, *loss.targets.shape)
+        slopes, losses = vmap(grad_and_value(loss_of), in_dims=(None, 0, 0))(trained, rows, truths)
+        with torch.no_grad():
+            found = steps(*trained.values(), rows, truths)
+        assert all(torch.equal(one, other) for one, other in zip(found, [*slopes.values(), losses], strict=True))
+
+
 def test_the_child_gives_gradients_and_losses_apart(draw) -> None:
     texts = _texts("narrow")
     from thebes.learning.graph import GradientWorker

@@ -8,17 +8,20 @@ of that row and the weights, as far as a kernel's work at one place does not dep
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections import OrderedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.graph.document import Loss, Model
-from thebes.learning.graph.interpret import Floats, evaluate, shaped, spread, tensors
+from thebes.learning.graph.interpret import Floats, shaped, spread
+from thebes.learning.graph.steps import Steps
 from thebes.learning.graph.weights import named
 
 _MOST_LANES = 64
 _FLOATS_OF_A_BATCH = 2**20
+_KEPT = 8  #: documents whose steps are kept
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -37,23 +40,15 @@ def gradients_and_losses(
     Entries can be NaN or infinite; a row whose class is not one of the declared ones has zeros. Not clipped.
     """
     import torch
-    from torch.func import grad_and_value, vmap
 
     parameters = model.graph.parameter_count
     result = np.zeros((len(inputs), parameters + 1), dtype=np.float32)
     if not len(inputs):
         return result
-    fixed = tensors(model, weights)
-    trained = {name: torch.from_numpy(values) for name, values in named(model.graph, weights).items()}
-
-    def loss_of(some: dict[str, Any], row: Any, truth: Any) -> Any:
-        said = evaluate(model.graph, {**fixed, **some, model.input.name: row})
-        value = evaluate(loss.graph, {loss.outputs.name: said, loss.targets.name: truth})
-        return value.reshape(())
-
-    one_by_one = vmap(grad_and_value(loss_of), in_dims=(None, 0, 0))
+    trained = [torch.from_numpy(values) for values in named(model.graph, weights).values()]
     rows, (truths, usable) = shaped(inputs, model.input), spread(targets, loss.targets)
     width = lanes(model, loss)
+    steps = _steps_of(model, loss, width)
     distinct, first, which = _distinct(rows, truths)
     found = np.zeros((len(first), parameters + 1), dtype=np.float32)
     for places in _batches(distinct, width):
@@ -62,12 +57,31 @@ def gradients_and_losses(
         # A copy of each batch lies where the allocator aligns it, not where the rows happened to lie.
         given = torch.from_numpy(rows[chosen] * _as(there, rows)).clone()
         truth = torch.from_numpy(truths[chosen] * _as(there, truths)).clone()
-        slopes, losses = one_by_one(trained, given, truth)
-        parts = [slopes[weight.name].reshape(width, -1) for weight in model.graph.trained]
-        found[places[there]] = torch.cat([*parts, losses.reshape(width, 1)], dim=1).numpy()[there]
+        with torch.no_grad():
+            told = steps(*trained, given, truth)
+        found[places[there]] = torch.cat([each.reshape(width, -1) for each in told], dim=1).numpy()[there]
     result[:] = found[which]
     result[~usable] = 0.0
     return result
+
+
+_kept: OrderedDict[tuple[int, int], tuple[Model, Loss, Steps]] = OrderedDict()
+_turn = threading.Lock()
+
+
+def _steps_of(model: Model, loss: Loss, width: int) -> Steps:
+    """The steps for a batch of these very documents; those of the last few are kept."""
+    key = (id(model), id(loss))
+    with _turn:
+        kept = _kept.get(key)
+        if kept is not None:
+            return kept[2]
+    made = Steps(model, loss, width)
+    with _turn:
+        _kept[key] = model, loss, made
+        while len(_kept) > _KEPT:
+            _kept.popitem(last=False)
+    return made
 
 
 def _as(there: NDArray[np.bool_], like: Floats) -> Floats:
