@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 from thebes.privacy import exact
@@ -50,10 +51,11 @@ class Budget:
     epsilon: Amount
     delta: Amount
 
-    @classmethod
-    def of_steps(cls, epsilon: int, delta: int) -> Budget:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def of_steps(epsilon: int, delta: int) -> Budget:
         """From whole steps: epsilon in units of 1e-12, delta in units of 1e-18."""
-        return cls(Amount(Decimal(epsilon).scaleb(-12)), Amount(Decimal(delta).scaleb(-18)))
+        return Budget(Amount(Decimal(epsilon).scaleb(-12)), Amount(Decimal(delta).scaleb(-18)))
 
     def __str__(self) -> str:
         return f"epsilon {plain(self.epsilon)} and delta {plain(self.delta)}"

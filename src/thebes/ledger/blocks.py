@@ -103,11 +103,11 @@ def retired(t: Transaction, now: str, name: str) -> Block:
     return shown(t, block)
 
 
-def every(t: Transaction) -> list[Block]:
-    """All blocks, by name."""
-    names = t.block_names()
-    known = t.blocks(names, ITSELF)
-    return [shown(t, known[name]) for name in names]
+def every(t: Transaction, within: str = "") -> list[Block]:
+    """All blocks whose names begin so, by name."""
+    names = [name for name in t.block_names() if name.startswith(within)]
+    known, frozen = t.blocks(names, ITSELF), spending.is_frozen(t)
+    return [shown(t, known[name], frozen) for name in names]
 
 
 def found(t: Transaction, name: str, spender: str | None = None) -> BlockRow:
@@ -118,8 +118,9 @@ def found(t: Transaction, name: str, spender: str | None = None) -> BlockRow:
     return block
 
 
-def shown(t: Transaction, row: BlockRow) -> Block:
+def shown(t: Transaction, row: BlockRow, frozen: bool | None = None) -> Block:
     """A block as it stands, for whoever asks."""
+    held = spending.is_frozen(t) if frozen is None else frozen
     return Block(
         name=row.name,
         unit=Unit(row.unit),
@@ -127,7 +128,7 @@ def shown(t: Transaction, row: BlockRow) -> Block:
         filter=row.filter,
         budget=Budget.of_steps(row.epsilon, row.delta),
         state=row.state,
-        remaining=spending.remaining(t, row, spending.is_frozen(t), None),
+        remaining=spending.remaining(t, row, held, None),
         meters=row.meters,
     )
 

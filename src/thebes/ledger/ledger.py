@@ -82,17 +82,43 @@ class Ledger:
         )
         return self._write(lambda t: blocks.opened(t, self._now(), row))
 
+    def open_blocks(
+        self,
+        names: Iterable[str],
+        *,
+        epsilon: exact.Number,
+        delta: exact.Number = 0,
+        unit: str | Unit = Unit.EVENT,
+        adjacency: str | Adjacency = Adjacency.ADD_REMOVE_ONE,
+        filter: str = "basic",
+    ) -> None:
+        """Many blocks on the same terms, all of them or none."""
+        rows = [
+            blocks.row_of(
+                name, epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency, filter=filter, orders=None
+            )
+            for name in names
+        ]
+        if rows:
+            self._write(lambda t: [blocks.opened(t, self._now(), row) for row in rows])
+
     def retire_block(self, name: str) -> Block:
         """Take no new claims on the block, for good. Claims made before may finish."""
         return self._write(lambda t: blocks.retired(t, self._now(), name))
+
+    def retire_blocks(self, names: Iterable[str]) -> None:
+        """Take no new claims on any of these blocks."""
+        wanted = list(names)
+        if wanted:
+            self._write(lambda t: [blocks.retired(t, self._now(), name) for name in wanted])
 
     def block(self, name: str) -> Block:
         """One block as it stands."""
         return self._store.read(lambda t: blocks.shown(t, blocks.found(t, name)))
 
-    def blocks(self) -> list[Block]:
-        """All blocks, by name."""
-        return self._store.read(blocks.every)
+    def blocks(self, within: str = "") -> list[Block]:
+        """All blocks, by name, or those whose names begin with `within`."""
+        return self._store.read(lambda t: blocks.every(t, within))
 
     def remaining(self, block: str, spender: str | None = None) -> Budget:
         """What a new claim could still get of a block, and under the cap of `spender` if one is named.
