@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import typer
@@ -29,6 +30,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
+@functools.cache  # once in a process: typer keeps what it is told, and would look at all of it again and again
 def _wire() -> None:
     from thebes.apps import (
         ca,

@@ -277,9 +277,16 @@ def _refused(_: Request, error: Exception) -> JSONResponse:
 
 def _documented(app: FastAPI) -> None:
     """Every error is a problem, also in the description; FastAPI's own form of a 422 is not used here."""
-    described = app.openapi()
-    schemas = described["components"]["schemas"]
-    schemas["Problem"] = m.Problem.model_json_schema()
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    app.openapi_schema = described
+    plainly = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = plainly()
+            schemas = found["components"]["schemas"]
+            schemas["Problem"] = m.Problem.model_json_schema()
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+            app.openapi_schema = found
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]  # made when it is first asked for: it takes a while

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Mapping
@@ -143,12 +145,24 @@ class Talking:
         return dict(self.client.get(f"/api/task/{task_id}").json())
 
 
+@functools.cache
+def _empty() -> bytes:
+    """A database with its tables and nothing in them: making them takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "coordinator.db"
+        Database(f"sqlite:///{file}").close()
+        return file.read_bytes()
+
+
 class Front(Talking):
     """A coordinator in this process; its worker works when it is told to (`closing.step()`)."""
 
     def __init__(self, folder: Path, *, store: str | None = None, clock: HandClock | None = None) -> None:
         self.clock = clock or HandClock()
         self.home = Home(folder)
+        file = folder / "coordinator.db"
+        if store is None and not file.exists():
+            file.write_bytes(_empty())
         self.database = Database(store or self.home.store)
         self.looks = 0
         self.reception = Reception(self.home, self.database, self.clock, look=self._look)
