@@ -71,6 +71,7 @@ class Purse:
         self.ledger = ledger
         self._lock = threading.RLock()
         self._counted: dict[str, _Sums] = {}  # by block
+        self._blocks: dict[str, tuple[DataSet, Block]] = {}
         subjects = outbox.subjects()
         claims = {claim.id: claim for claim in ledger.claims()}
         for block in ledger.blocks():
@@ -82,8 +83,13 @@ class Purse:
                 )
 
     def block(self, dataset: DataSet) -> Block:
-        """The data set's block."""
-        return block_of(self.ledger, dataset)
+        """The data set's block, for its terms, which never change: how it stands may be from before, as reckoning what
+        it still has takes longer than many an answer."""
+        with self._lock:
+            known = self._blocks.get(dataset.name)
+            if known is None or known[0] is not dataset:
+                known = self._blocks[dataset.name] = dataset, block_of(self.ledger, dataset)
+            return known[1]
 
     def reserve(self, request: Request, document: SiteDocument, dataset: DataSet, cost: Cost, rule: Rule) -> Claim:
         """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim."""
