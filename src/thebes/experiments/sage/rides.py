@@ -16,13 +16,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.experiments import datasets
+from thebes.learning.features import Bins, Categories, Features, Piece, Range
 from thebes.privacy.faults import Mistake
 
 SAMPLE = "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet"
 #: miles: between which the fifteen bins of the way lie
 EDGES = (0.0, 0.5, 0.8, 1.1, 1.4, 1.7, 2.1, 2.6, 3.2, 4.0, 5.2, 7.0, 9.5, 12.5, 17.0, 100.0)
 FLAGS = ("vendor2", "several", "jfk", "other_rate", "stored", "cash", "from_jfk", "from_lga", "to_jfk", "to_lga")
-LONGEST = 7200.0  #: seconds; what takes longer counts as this
+LONGEST = 7200.0  #: seconds, in which a duration is measured; what takes longer counts as this
 _HOURS, _DAYS, _WEEKS = tuple(range(24)), tuple(range(7)), tuple(range(5))
 _JFK, _LAGUARDIA = 132, 138
 _NAMES = {
@@ -43,7 +44,7 @@ SCHEMA: dict[str, Any] = {
     "time": "pickup",
     "columns": {
         "pickup": {"type": "timestamp"},
-        "duration": {"type": "float", "low": 0.0, "high": LONGEST, "description": "seconds"},
+        "duration": {"type": "float", "low": 0.0, "high": 1.0, "description": "of two hours; what takes longer is 1"},
         "speed": {"type": "float", "low": 0.0, "high": 100.0, "description": "kilometres an hour"},
         "distance": {"type": "float", "low": 0.0, "high": 100.0, "description": "miles"},
         "near": {"type": "float", "low": 0.0, "high": 20.0, "description": "miles, up to twenty"},
@@ -53,6 +54,20 @@ SCHEMA: dict[str, Any] = {
         **{flag: {"type": "integer", "values": [0, 1]} for flag in FLAGS},
     },
 }
+
+
+def features(*, ways: bool = False) -> Features:
+    """The 61 columns of 0 and 1 that a duration is predicted from; `ways`: and the way itself, as two numbers."""
+    pieces: list[Piece] = [
+        Bins("distance", EDGES),
+        Categories("hour", _HOURS),
+        Categories("weekday", _DAYS),
+        Categories("week", _WEEKS),
+        *(Categories(flag, (0, 1)) for flag in FLAGS),
+    ]
+    if ways:
+        pieces += [Range("near", 0.0, 20.0), Range("distance", 0.0, 100.0)]
+    return Features(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +151,7 @@ def _tidied(raw: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "pickup": began.to_numpy(dtype="datetime64[ms]"),
-            "duration": np.minimum(took, LONGEST),
+            "duration": np.minimum(took, LONGEST) / LONGEST,
             "speed": np.clip(way * 1.609344 / took * 3600, 0, 100),
             "distance": way,
             "near": np.minimum(way, 20.0),
