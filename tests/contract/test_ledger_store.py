@@ -227,37 +227,6 @@ def test_a_part_named_again_is_charged_once(ledger: Ledger, reopen: Reopen) -> N
         again.consume(epsilon=0.3, part="round 1")
 
 
-def test_a_part_may_be_taken_in_some_blocks_only_and_the_rest_goes_back(ledger: Ledger, reopen: Reopen) -> None:
-    claim = ask(ledger, "monday", "tuesday", epsilon=0.5, delta=1e-7)
-    claim.consume(epsilon=0.1, delta=1e-8, part="attempt 1", blocks=["monday"])
-    claim.consume(epsilon=0.2, delta=2e-8, part="attempt 2", blocks=["monday", "tuesday"])
-    assert claim.remaining.epsilon == Decimal("0.2")
-    again = reopen().claim(claim.id).consume(epsilon=0.1, delta=1e-8, part="attempt 1", blocks=["monday"])
-    assert again.remaining.epsilon == Decimal("0.2")
-    with pytest.raises(Mistake, match="part"):  # the same name in other blocks would go uncharged
-        again.consume(epsilon=0.1, delta=1e-8, part="attempt 1", blocks=["tuesday"])
-    with pytest.raises(ClaimEnded):
-        again.consume(epsilon=0.3, part="attempt 3", blocks=["tuesday"])
-    for wrong in (["wednesday"], [], "monday"):
-        with pytest.raises(Mistake, match="blocks"):
-            again.consume(epsilon=0.1, part="attempt 4", blocks=wrong)
-    assert ledger.remaining("tuesday").epsilon == Decimal("0.5")  # all of the claim is held until it ends
-    again.release()
-    assert (ledger.remaining("monday").epsilon, ledger.remaining("monday").delta) == (Decimal("0.7"), Decimal("9.7e-7"))
-    assert (ledger.remaining("tuesday").epsilon, ledger.remaining("tuesday").delta) == (
-        Decimal("0.8"),
-        Decimal("9.8e-7"),
-    )
-    ledger.verify()
-
-
-def test_the_rest_taken_in_some_blocks_only_ends_the_claim(ledger: Ledger) -> None:
-    claim = ask(ledger, "monday", "tuesday", epsilon=0.5).consume(blocks=["tuesday"])
-    assert claim.state == "closed"
-    assert (ledger.remaining("monday").epsilon, ledger.remaining("tuesday").epsilon) == (1, Decimal("0.5"))
-    ledger.verify()
-
-
 def test_a_request_repeated_under_its_key_is_the_same_claim(ledger: Ledger, reopen: Reopen) -> None:
     claim = ask(ledger, "tuesday", "monday", epsilon=0.4, key="task 1")
     again = ask(reopen(), "monday", "tuesday", epsilon=0.40, delta=0, key="task 1")

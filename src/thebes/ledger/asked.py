@@ -5,9 +5,7 @@ What must stay true: the parts of a claim, summed exactly, never pass what was a
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
@@ -69,23 +67,6 @@ def text_of(loss: Loss) -> str:
     else:
         value = {"renyi": [plain(e) if e.is_finite() else "Infinity" for e in loss.epsilons]}
     return canonical(value)
-
-
-def some(blocks: Iterable[str]) -> frozenset[str]:
-    """Some of a claim's blocks."""
-    if isinstance(blocks, (str, bytes)):
-        raise Mistake("blocks", "must be a list of block names")
-    names = frozenset(text("blocks", name) for name in blocks)
-    if not names:
-        raise Mistake("blocks", "must name at least one block")
-    return names
-
-
-def only_in(blocks: frozenset[str] | None) -> str:
-    """What a part's spelling says besides where it is taken in some blocks of its claim only."""
-    if blocks is None:
-        return ""
-    return f" in {hashlib.sha256(canonical(sorted(blocks)).encode()).hexdigest()[:32]}"
 
 
 @lru_cache(maxsize=256)

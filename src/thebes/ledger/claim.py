@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from thebes.ledger import asked
@@ -83,17 +82,13 @@ class Claim:
         delta: exact.Number | None = None,
         loss: Loss | None = None,
         part: str | None = None,
-        blocks: Iterable[str] | None = None,
     ) -> Claim:
-        """Charge a part for good, durably, before its noise leaves; by default all that is left, in every block.
+        """Charge a part for good, durably, before its noise leaves; by default all that is left.
 
-        `blocks`: some of the claim's, where only their rows are read; the part is as spent as if it were in all.
         `part` names the part: charging the same name again changes nothing, so a retry after a crash is safe.
         Raises ClaimEnded, and charges nothing, when the part is more than what is left.
         """
-        self._row = self._ledger._consume(
-            self.id, asked.part_asked(epsilon, delta, loss), part, None if blocks is None else asked.some(blocks)
-        )
+        self._row = self._ledger._consume(self.id, asked.part_asked(epsilon, delta, loss), part)
         return self
 
     def release(self) -> Claim:

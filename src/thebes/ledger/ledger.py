@@ -248,10 +248,10 @@ class Ledger:
     def _acquire(self, number: int) -> ClaimRow:
         return self._write(lambda t: spending.acquire(t, self._now(), number))
 
-    def _consume(self, number: int, loss: Loss | None, part: str | None, only: frozenset[str] | None) -> ClaimRow:
+    def _consume(self, number: int, loss: Loss | None, part: str | None) -> ClaimRow:
         if part is not None:
             asked.text("part", part)
-        return self._write(lambda t: spending.consume(t, self._now(), number, loss, part, only))
+        return self._write(lambda t: spending.consume(t, self._now(), number, loss, part))
 
     def _release(self, number: int) -> ClaimRow:
         return self._write(lambda t: spending.release(t, self._now(), number))

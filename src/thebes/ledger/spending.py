@@ -102,26 +102,16 @@ def acquire(t: Transaction, now: str, number: int) -> ClaimRow:
     return row
 
 
-def consume(
-    t: Transaction,
-    now: str,
-    number: int,
-    loss: Loss | None,
-    part: str | None,
-    only: frozenset[str] | None = None,
-) -> ClaimRow:
-    """Take a part of the claim, or all that is left, for good: in each of its blocks, or in those of `only`. A part
-    taken before under its name costs nothing. What one part took, others cannot take again, in whichever blocks."""
+def consume(t: Transaction, now: str, number: int, loss: Loss | None, part: str | None) -> ClaimRow:
+    """Take a part of the claim, or all that is left, for good. A part taken before under its name costs nothing."""
     row = t.claim(number)
-    text = ("rest" if loss is None else asked.text_of(loss)) + asked.only_in(only)
+    text = "rest" if loss is None else asked.text_of(loss)
     if part is not None and (earlier := t.part(number, part)) is not None:
         if earlier != text:
             raise Mistake("part", f"{part!r} was taken before with another amount")
         return row or _open_claim(t, number)
     row = _open_claim(t, number, row)
     charges = t.charges(number)
-    if only is not None and not only <= {c.block for c in charges}:
-        raise Mistake("blocks", "must be among those of the claim")
     left = asked.loss_of_text(row.left)
     taken = left if loss is None else loss
     rest = asked.after(left, taken)
@@ -129,7 +119,7 @@ def consume(
         raise ClaimEnded(number, f"has {row.left} left and cannot pay {text}")
     blocks = t.blocks(sorted({c.block for c in charges}), row.spender)
     standing = _thawed(t, charges)
-    whole = loss is None and row.left == row.loss and only is None
+    whole = loss is None and row.left == row.loss
     done = loss is None or asked.exhausted(rest)
     prices: dict[tuple[str, tuple[str, ...]], Steps] = {}
     consumed: list[tuple[str, str, int]] = []
@@ -137,9 +127,7 @@ def consume(
     moves: list[tuple[str, str, str, int, int]] = []
     for charge in charges:
         amount = charge.reserved
-        if only is not None and charge.block not in only:
-            amount = 0
-        elif not whole:
+        if not whole:
             block = blocks[charge.block]
             kind = (block.filter, tuple(block.meters))
             if kind not in prices:
