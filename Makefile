@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
+# Tests start hundreds of processes; each would compile the whole house anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-heavy check bench audit docs clean
 
 help:  ## list the verbs
