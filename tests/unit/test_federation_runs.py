@@ -20,10 +20,12 @@ from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.run import longest
 from thebes.coordinator.federation.store import NoLongerOurs
 from thebes.coordinator.schema import FAREWELL, RELEASE, RUN, TASK
+from thebes.data.schema import read_shown
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Slot
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.shape import TaskClosed
+from thebes.tasks.sites import declared
 from thebes.testing.federation import CENSUS, PATIENTS, Gathering, Near, Steward, contribution, counting, refusal
 from thebes.wire.link import Word, write_envelope
 from thebes.wire.refusals import Conflict, NotAllowed
@@ -61,6 +63,7 @@ def test_every_site_is_asked_and_the_sum_is_released_with_its_cost_and_its_way(t
             (ask,) = north.asks
             assert ask["requestor"] == "the operator"
             assert ask["document"]["dataset"] == "patients"
+            assert ask["declared"] == declared(read_shown(PATIENTS), ("age",))
             assert ask["ask"] | {"ask_id": ""} == {"ask_id": "", "part": "phase-0", "phase": 0, "partition": 0}
             told = (await world.reception.progress(done["task_id"]))["sites"]
             assert told["answers"]["south"] == {"cost": {"epsilon": 0.5, "delta": 0.0}, "source": "fresh"}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.site import desk as desk_module
 from thebes.site.algorithm import Office
@@ -18,7 +19,7 @@ from thebes.site.audit import Audit
 from thebes.site.home import Home, written
 from thebes.site.outbox import Outbox
 from thebes.tasks import registry
-from thebes.testing.siting import ask, site_home
+from thebes.testing.siting import AGES, ask, site_home
 from thebes.wire.link import write_envelope
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
@@ -38,6 +39,14 @@ datasets = ["patients"]
 kinds = ["relay", "query"]
 epsilon = 3
 """
+
+
+ONCE = schema_of({**AGES, "columns": {**AGES["columns"], "sex": {"type": "string"}}})
+#: of one person as many rows more, and another range: neither is what the data set's rows are summed by
+TWICE = schema_of(
+    {**AGES, "max_rows_per_unit": 2, "columns": {**AGES["columns"], "who": {"type": "string", "key": True}}}
+)
+OLDER = schema_of({**AGES, "columns": {"age": {"type": "integer", "low": 0, "high": 110}}})
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +98,13 @@ def held(office: Office, block: str = "patients") -> Decimal:
         (relay(), {}, "allow everything", "policy"),
         (relay(), {}, ALLOW.replace("relay", "train"), "policy"),
         (relay(noise="coordinator"), {}, ALLOW, "policy"),
-        (relay(noise="coordinator"), {}, ALLOW + 'noise = ["site", "coordinator"]', None),
+        (relay(noise="coordinator"), {}, ALLOW + 'noise = ["site", "coordinator"]', "schema"),
+        (relay(noise="coordinator"), {"schema": TWICE}, ALLOW + 'noise = ["site", "coordinator"]', "schema"),
+        (relay(noise="coordinator"), {"schema": ONCE}, ALLOW + 'noise = ["site", "coordinator"]', None),
+        (relay(), {"schema": ONCE}, ALLOW, None),
+        (relay(), {"schema": TWICE}, ALLOW, "schema"),
+        (relay(), {"schema": OLDER}, ALLOW, "schema"),
+        (relay(), {"declared": 7}, ALLOW, "document"),
         (relay(dataset="visits"), {}, ALLOW, "policy"),
         (relay(dataset="visits"), {}, ALLOW.replace('["patients"]', '"*"'), "dataset"),
         (relay(column="weight"), {}, ALLOW, "schema"),

@@ -34,7 +34,7 @@ from thebes.site.questions import Declined, Question, read, task_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.packets import part_of
-from thebes.tasks.sites import SiteDocument
+from thebes.tasks.sites import SiteDocument, declared
 from thebes.wire import frames
 from thebes.wire.link import MOST_BYTES, Code, Word
 
@@ -290,6 +290,7 @@ class Desk:
         """The answer, and what was paid for it."""
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         document, ask = matter.document, question.ask
+        _as_declared(question, document, dataset)
         try:
             table = self._tables(dataset, turn.request.task)
         except ThebesError as error:
@@ -342,6 +343,17 @@ class Desk:
         if turn.request is not None and turn.request.state != CLOSED:
             self._outbox.refuse(turn.request.task, code=code, reason=reason)
         return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
+
+
+def _as_declared(question: Question, document: SiteDocument, dataset: DataSet) -> None:
+    """Refuse where the task goes by another schema than the data set has now: what is summed would not fit what others
+    sum, and where somebody else adds the noise it would hide too little."""
+    if question.declared is None and document.noise == "site":
+        return  # the noise is this site's own
+    if question.declared != declared(dataset.schema, document.reads):
+        raise Declined(
+            Code.SCHEMA, "the task goes by another declaration of this data set than there is now; put it up anew"
+        )
 
 
 def carried(layout: Layout, made: Contributions) -> dict[str, Any]:

@@ -31,13 +31,14 @@ class Declined(Exception):
 @dataclass(frozen=True, slots=True)
 class Question:
     """One ask: who wants what of which task. `digest` is the SHA-256 of all that was asked for, so that another
-    question under the same part is known for one."""
+    question under the same part is known for one. `declared` is the digest of the schema by which the task goes."""
 
     task: str
     requestor: str
     document: Mapping[str, Any]
     ask: Ask
     digest: str
+    declared: str | None = None
 
 
 def read(message: Mapping[str, Any]) -> Question:
@@ -57,7 +58,10 @@ def read(message: Mapping[str, Any]) -> Question:
     names = [_text(told, name) for name in ("ask_id", "part")]
     counts = [_count(told, name) for name in ("phase", "partition")]
     ask = Ask(names[0], names[1], counts[0], payload or {}, None, counts[1])
-    return Question(task, requestor, document, ask, _digest(ask))
+    declared = message.get("declared")
+    if declared is not None and not (isinstance(declared, str) and len(declared) == 64):
+        raise Mistake("declared", "must be the SHA-256 of a schema, in hex")
+    return Question(task, requestor, document, ask, _digest(ask), declared)
 
 
 def task_of(message: Mapping[str, Any]) -> str:

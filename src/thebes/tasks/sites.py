@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from thebes.data.schema import Schema
+from thebes.data.schema import Column, Schema
 from thebes.privacy.events import Event
 from thebes.tasks.document import Document, rule
 from thebes.tasks.shape import Kind
@@ -110,9 +112,23 @@ def explained(document: SiteDocument, *, does: str) -> str:
 def differing(one: Schema, other: Schema, columns: tuple[str, ...]) -> str | None:
     """What keeps two sites' answers from being added up, in words; None where nothing does."""
     for name in columns:
-        if one.columns.get(name) != other.columns.get(name):
+        if _column(one, name) != _column(other, name):
             return f"its column {name!r} is declared differently from that of the other sites"
     return None
+
+
+def declared(schema: Schema, columns: tuple[str, ...]) -> str:
+    """A digest of all of a schema that totals over these columns, and the noise on them, depend on. An ask says by
+    which of them its task goes: so nobody adds noise for another schema than the one that the totals came from."""
+    found = [(name, _column(schema, name)) for name in sorted(columns)]
+    said = {name: None if c is None else c.model_dump(mode="json", exclude={"description"}) for name, c in found}
+    body = {"unit": schema.unit, "rows": schema.max_rows_per_unit, "columns": said}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _column(schema: Schema, name: str) -> Column | None:
+    """A column by its name, as a condition may spell it."""
+    return schema.columns.get(name) or next((c for n, c in schema.columns.items() if n.lower() == name.lower()), None)
 
 
 def schemas_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:

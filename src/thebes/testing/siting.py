@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from thebes.data.schema import schema_of
+from thebes.data.schema import Schema, schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.site.dataset import Budget, DataSet, DataSets
 from thebes.site.home import Home, written
+from thebes.tasks import registry
+from thebes.tasks.sites import SiteDocument, declared
 
 AGES = {"unit": "person", "columns": {"age": {"type": "integer", "low": 0, "high": 100}}}
 EVERYBODY = """
@@ -56,10 +58,20 @@ def site_home(folder: Path, *, rows: int = 100, policy: str | None = EVERYBODY, 
 
 
 def ask(
-    document: Mapping[str, Any], *, task: str = "t1", phase: int = 0, requestor: str = "ana", **more: Any
+    document: Mapping[str, Any],
+    *,
+    task: str = "t1",
+    phase: int = 0,
+    requestor: str = "ana",
+    schema: Schema | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
-    """A message that asks a site for a phase of a task."""
+    """A message that asks a site for a phase of a task; with `schema` it says by which declaration that goes."""
     part = f"phase-{phase}"
     place = {"ask_id": f"{task}.{phase}", "part": part, "phase": phase, "partition": 0}
     told = {"kind": "ask", "id": f"m-{task}-{phase}", "task": task, "requestor": requestor}
+    if schema is not None:
+        checked = registry.check(document)
+        assert isinstance(checked, SiteDocument)
+        told["declared"] = declared(schema, checked.reads)
     return {**told, "document": dict(document), "ask": place, "payload": {}, **more}

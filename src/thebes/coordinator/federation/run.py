@@ -32,7 +32,7 @@ from thebes.tasks import registry
 from thebes.tasks.contributions import Layout, read_payloads
 from thebes.tasks.shape import Ask, Setting, State, TaskClosed
 from thebes.tasks.shape import Convened as Aggregator
-from thebes.tasks.sites import SiteDocument, schemas_of
+from thebes.tasks.sites import SiteDocument, declared, schemas_of
 from thebes.wire.link import Code, Word
 from thebes.wire.refusals import Malformed, TooLarge
 
@@ -66,6 +66,7 @@ class Run:
         self._place = place
         self._document: SiteDocument
         self._aggregator: Aggregator
+        self._declared: dict[str, str]
         self._bench = ThreadPoolExecutor(1, thread_name_prefix="thebes-run")
         self._watch = Stopwatch((task.progress or {}).get("seconds"))
         self._answers: dict[str, dict[str, Any]] = dict((task.progress or {}).get("answers", {}))
@@ -110,6 +111,7 @@ class Run:
         if self._task.snapshot is not None:
             made.restore(self._opened(self._task.snapshot))
         self._document, self._aggregator = document, made
+        self._declared = {site: declared(schema, document.reads) for site, schema in setting.sites.items()}
         self._tell()
 
     async def _phase(self) -> None:
@@ -205,6 +207,7 @@ class Run:
             "task": self.id,
             "requestor": self._task.requestor,
             "document": self._task.document,
+            "declared": self._declared[site],
             "ask": asked,
             "payload": ask.payload,
         }
