@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import thebes
 from thebes.apps.simulate import simulate
@@ -205,6 +206,27 @@ def test_a_certificate_says_where_noise_was_added_and_whom_to_trust() -> None:
     assert (with_delta.guarantee, with_delta.delta) == ("approximate", 0.1)
     assert "least expected error" in with_delta.text
     assert simulated(query(), schema={**SCHEMA, "unit": "event"}).certificate.unit is Unit.EVENT
+
+
+def test_with_one_noise_for_all_sites_several_of_them_cost_more_than_as_many_deltas() -> None:
+    """Somebody at two sites moves the one noisy total twice as far: more than two deltas, as the certificate says."""
+    asked = query("quantile", column="age", quantile=0.5, epsilon=2.0, delta=1e-2, noise="coordinator")
+    certificate = simulated(asked).certificate
+    (noise,) = certificate.parameters["noise"].values()
+    assert noise["kind"] == "gaussian"
+    levels = len(certificate.parameters["levels"])
+
+    def delta(sites: int) -> float:
+        far = sites * levels**0.5 / noise["scale"]  # in standard deviations
+        epsilon = 2.0 * sites
+        ends = norm.cdf([far / 2 - epsilon / far, -far / 2 - epsilon / far])
+        return float(ends[0] - np.exp(epsilon) * ends[1])
+
+    assert delta(1) <= 1e-2
+    assert 4e-2 < delta(2) <= 1e-2 * (np.exp(4) - 1) / (np.exp(2) - 1)
+    assert "which is more than m times" in certificate.text
+    assert "more than m times" not in simulated({**asked, "noise": "site"}).certificate.text
+    assert "more than m times" not in simulated(query(noise="coordinator")).certificate.text
 
 
 def test_a_release_says_what_it_covers_and_what_it_cost() -> None:

@@ -117,6 +117,11 @@ class Convening(ABC):
         said = ["Each site's promise stands by itself: somebody whose rows lie at m sites pays m times."]
         if self.document.noise == "coordinator":
             said.append("The coordinator saw each site's exact totals and added the noise once.")
+            if self.document.delta:  # one noise hides what several sites' rows move together: group privacy
+                said.append(
+                    "As there is one noise for all sites, m times epsilon comes with delta "
+                    "(e^(m epsilon) - 1) / (e^epsilon - 1) times as large, which is more than m times."
+                )
         return tuple(said)
 
     @property
