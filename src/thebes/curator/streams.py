@@ -8,17 +8,18 @@ made in all of its blocks or in none.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_FLOOR, Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thebes.data.growing.blocking import ATTRIBUTE, TIME, BlockBy
-from thebes.data.growing.manifest import Kept, Manifest, State
+from thebes.curator.stream_terms import DEVELOPER, StreamBlock, Terms
+from thebes.curator.user_counts import EVERYONE, UserCounts
+from thebes.data.growing.blocking import ATTRIBUTE, TIME, USER, BlockBy
+from thebes.data.growing.manifest import Kept, Manifest, Period, State
 from thebes.data.growing.reading import GrownTable
 from thebes.data.growing.writing import Ingested, Writer
 from thebes.data.schema import Schema
@@ -27,45 +28,18 @@ from thebes.ledger.asked import loss_asked
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.states import BlockState
 from thebes.privacy import exact
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Loss, Pure
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.stability import Count
 
+__all__ = ["Ingested", "State", "Stream", "StreamBlock", "Terms"]
+
 SPENDER = "thebes"  #: who buys sizes, in the ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Of every block: what everything ever charged to it stays within, how that is counted, which share of epsilon
-    buys its size, and below which share that is left it retires."""
-
-    epsilon: Decimal
-    delta: Decimal = Decimal(0)
-    filter: str = "basic"
-    size_share: Decimal = Decimal("0.05")
-    retire_below: Decimal = Decimal("0.01")
-
-    @property
-    def size_epsilon(self) -> Decimal:
-        """What a size costs."""
-        return (self.epsilon * self.size_share).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamBlock:
-    """A block as it is shown. `name` is that of its block in the ledger; `value` is what its rows have in common where
-    they are not of one time. `size` is its noisy number of rows: public, and None before it is bought."""
-
-    name: str
-    state: State
-    remaining: Budget
-    size: int | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    value: str | None = None
+_MOST_RANGES = 100  # of users in one condition
+_NOTHING = Budget.of_steps(0, 0)
 
 
 class Stream:
@@ -84,6 +58,8 @@ class Stream:
         randomness: Callable[[], Randomness] = system,
     ) -> None:
         self.name, self.schema, self.by, self.terms, self.ledger = name, schema, by, terms, ledger
+        if terms.separate not in ("", DEVELOPER) and not self._contexts:
+            raise Mistake("blocks.separate_by", f"must be {DEVELOPER} or a column with declared values")
         self._folder, self._clock, self._randomness = folder, clock, randomness
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
@@ -91,6 +67,7 @@ class Stream:
         if by.kind == ATTRIBUTE:
             self._manifest.begin_with(range(len(by.values)))
         self._writer = Writer(folder, schema, by, self._manifest)
+        self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
         self._open()
 
     def close(self) -> None:
@@ -98,10 +75,10 @@ class Stream:
 
     # --- what is there ------------------------------------------------------------------------------------
 
-    def blocks(self) -> list[StreamBlock]:
-        """All blocks that there are, by time or value."""
-        held = self._held()
-        return [self._shown(kept, held.get(self._name(kept))) for kept in self._manifest.blocks()]
+    def blocks(self, *, context: str | None = None) -> list[StreamBlock]:
+        """All blocks that there are, by time, id or value; of users only those below the private maximum."""
+        held = self._held(context)
+        return [self._shown(kept, held.get(self._payer(kept, context))) for kept in self._listed()]
 
     def offered(
         self,
@@ -110,26 +87,30 @@ class Stream:
         until: datetime | None = None,
         complete: bool = True,
         loss: Loss | None = None,
+        context: str | None = None,
     ) -> list[StreamBlock]:
         """The blocks that may still be charged, and `loss` if one is named, oldest first; `since` and `until` bound
         their windows. `complete`: only windows that are over."""
-        held, now = self._held(), self._clock()
+        held, now = self._held(context), self._clock()
         found = []
-        for kept in self._manifest.blocks():
-            block = held.get(self._name(kept))
-            shown = self._shown(kept, block)
-            if kept.state not in (State.OPEN, State.SEALED) or block is None or not self._pays(kept, block, loss):
+        for kept in self._listed():
+            block = held.get(self._payer(kept, context))
+            if kept.state not in (State.OPEN, State.SEALED) or block is None:
                 continue
-            if shown.since is not None and shown.until is not None:
-                early, late = since is not None and shown.since < since, until is not None and shown.until > until
-                if early or late or (complete and shown.until > now):
+            if self.by.kind == TIME:
+                first, last = self.by.since(kept.place), self.by.until(kept.place)
+                early, late = since is not None and first < since, until is not None and last > until
+                if early or late or (complete and last > now):
                     continue
-            found.append(shown)
+            if self._pays(kept, block, loss):
+                found.append(self._shown(kept, block))
         return found
 
     def size(self, names: Iterable[str]) -> float:
-        """About how many rows these blocks have together: the sum of their public noisy sizes, at least 1."""
-        found = [self._known(name) for name in names]
+        """About how many rows these blocks have together, as everybody may know: at least 1."""
+        found = self._known(names)
+        if self.by.kind == USER:
+            return max(1.0, self._users.rows(len(found) * self.by.users))
         unsized = next((kept for kept in found if kept.size is None), None)
         if unsized is not None:
             raise Mistake("blocks", f"{self._name(unsized)} has no size yet; seal it first")
@@ -137,27 +118,83 @@ class Stream:
 
     def rows(self, names: Iterable[str], *, memory: str | None = None) -> GrownTable:
         """Exactly the rows of these blocks."""
-        numbers = [self._known(name).number for name in names]
-        paths = [self._folder / "rows" / file for file in self._manifest.files(numbers)]
+        found = self._known(names)
+        dropped = next((kept for kept in found if kept.state is State.DROPPED), None)
+        if dropped is not None:
+            raise Refusal(f"the rows of {self._name(dropped)} were deleted")
         more: dict[str, Any] = {} if memory is None else {"memory": memory}
-        return GrownTable(self.schema, paths, scratch=self._folder / "scratch", **more)
+        if self.by.kind == USER:
+            more["condition"] = self._of_places([kept.place for kept in found])
+            return self._table(None, **more)
+        return self._table([kept.number for kept in found], **more)
 
-    # --- rows come in -------------------------------------------------------------------------------------
+    def named(self, claim: Claim) -> list[str]:
+        """The blocks that a claim is on."""
+        return [name.partition("@")[0] for name in claim.blocks]
+
+    @property
+    def assumption(self) -> str:
+        """What a certificate must say beside its epsilon; mostly nothing."""
+        return self.terms.assumption
+
+    # --- rows come in and go ------------------------------------------------------------------------------
 
     def ingest(self, batch: Any, *, key: str | None = None) -> Ingested:
         """Keep more rows: a file, a data frame, rows as dictionaries, something of Arrow. All of them or none."""
         came = self._writer.take(batch, key=key, now=self._clock())
         self._open()
+        self.retire()
         return came
+
+    def retire(self, names: Iterable[str] = ()) -> list[str]:
+        """Take no more charges on these blocks, nor on those that are spent; those that retired now."""
+        asked = {self._name(kept) for kept in self._known(names)}
+        held = self._held()
+        alive = [kept for kept in self._listed() if kept.state in (State.OPEN, State.SEALED)]
+        gone = [kept for kept in alive if self._name(kept) in asked or self._spent(kept, held)]
+        if gone:
+            payers = {self._name(kept) for kept in gone}
+            self.ledger.retire_blocks(name for name in held if name.partition("@")[0] in payers)
+            if self.by.kind == USER:
+                self._manifest.begin_with(kept.place for kept in gone)
+            fresh = {kept.place: kept.number for kept in self._manifest.blocks()} if self.by.kind == USER else {}
+            self._manifest.move([fresh.get(kept.place, kept.number) for kept in gone], State.RETIRED)
+        return [self._name(kept) for kept in gone]
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Delete the rows of blocks that are retired."""
+        found = self._known(names)
+        for kept in found:
+            if kept.state not in (State.RETIRED, State.DROPPED):
+                raise Refusal(f"{self._name(kept)} is {kept.state}; only rows of retired blocks are deleted")
+        wanted = {self._name(kept) for kept in found}
+        working = [c for c in self.ledger.claims() if c.state.open and wanted & set(self.named(c))]
+        if working:
+            raise Refusal(f"claim {working[0].id} still works with these rows; wait for it, or release it")
+        if self.by.kind == USER and (files := self._manifest.files()):
+            self._writer.without(files, self._of_places([kept.place for kept in found]), self._clock())
+        self._manifest.drop(kept.number for kept in found)
+        self._writer.sweep()
+
+    def count_users(self, period: str) -> Period:
+        """Count users and their rows once for a named period, privately: from then on the blocks up to that many users
+        are offered. The same period again gives the same counts."""
+        if self.by.kind != USER:
+            raise Mistake("period", "is for blocks of users; others buy their sizes when they are sealed")
+        counted = self._users.count(period, self._randomness())
+        self._open()
+        return counted
 
     # --- budget -------------------------------------------------------------------------------------------
 
     def seal(self, names: Iterable[str]) -> None:
         """Close these blocks to more rows, and buy their noisy sizes. Again changes nothing."""
-        fresh = [kept.number for kept in map(self._known, names) if kept.state is State.OPEN]
-        if fresh:
-            self._manifest.seal(fresh)
-        self._buy_sizes()
+        found = self._known(names)
+        if self.by.sealed:
+            fresh = [kept.number for kept in found if kept.state is State.OPEN]
+            if fresh:
+                self._manifest.seal(fresh)
+            self._buy_sizes()
 
     def reserve(
         self,
@@ -169,20 +206,22 @@ class Stream:
         purpose: str,
         spender: str,
         key: str | None = None,
+        context: str | None = None,
     ) -> Claim:
         """Set a loss aside in all of these blocks, sealed first, or raise BudgetExceeded and charge none of them."""
         wanted = list(names)
         price = loss_asked(epsilon, delta, loss)
-        held = self._held()
-        for kept in map(self._known, wanted):
-            block = held[self._name(kept)]
-            if kept.state is State.OPEN and not self._pays(kept, block, price):
+        whose = self._context(context if context is not None else spender)
+        held = self._held(whose)
+        for kept in self._known(wanted):
+            block = held[self._payer(kept, whose)]
+            if kept.state is State.OPEN and block.state is BlockState.OPEN and not self._pays(kept, block, price):
                 counting = FILTERS[block.filter]
                 asked = counting.reading(counting.price(price, block.meters), 0)
                 raise BudgetExceeded(block.name, asked, block.remaining)
         self.seal(wanted)
         return self.ledger.reserve(
-            wanted,
+            [self._payer(kept, whose) for kept in self._known(wanted)],
             loss=price,
             purpose=purpose,
             spender=spender,
@@ -191,38 +230,88 @@ class Stream:
             adjacency=Adjacency.ADD_REMOVE_ONE,
         )
 
-    # --- inside -------------------------------------------------------------------------------------------
+    # --- which blocks -------------------------------------------------------------------------------------
 
-    @property
-    def _prefix(self) -> str:
-        return f"{self.name}/"
+    def _listed(self) -> list[Kept]:
+        if self.by.kind != USER:
+            return self._manifest.blocks()
+        known = {kept.place: kept for kept in self._manifest.blocks()}
+        count = self._users.most() // self.by.users
+        return [known.get(place) or Kept(-1, place, 1, State.OPEN) for place in range(count)]
 
     def _name(self, kept: Kept) -> str:
-        return f"{self._prefix}{kept.label(self.by)}"
+        return f"{self.name}/{kept.label(self.by)}"
 
-    def _known(self, name: str) -> Kept:
-        found = {self._name(kept): kept for kept in self._manifest.blocks()}.get(name)
-        if found is None:
-            raise Mistake("blocks", f"there is no block {name!r}")
-        return found
+    def _known(self, names: Iterable[str]) -> list[Kept]:
+        wanted = list(names)
+        found = {self._name(kept): kept for kept in self._listed()} if wanted else {}
+        for name in wanted:
+            if name not in found:
+                raise Mistake("blocks", f"there is no block {name!r}")
+        return [found[name] for name in wanted]
 
-    def _held(self) -> dict[str, Block]:
-        """This data set's blocks in the ledger."""
-        return {block.name: block for block in self.ledger.blocks() if block.name.startswith(self._prefix)}
+    def _of_places(self, places: Sequence[int]) -> str:
+        """That a row is of one of these blocks of users, in SQL."""
+        if not places:
+            return "false"
+        at, wanted = self.by.place_sql(), sorted(places)
+        breaks = [place for place, (one, other) in enumerate(pairwise(wanted), 1) if other != one + 1]
+        if len(breaks) < _MOST_RANGES:
+            ends = pairwise([0, *breaks, len(wanted)])
+            return " OR ".join(f"{at} BETWEEN {wanted[low]} AND {wanted[high - 1]}" for low, high in ends)
+        return f"{at} IN ({', '.join(map(str, wanted))})"
 
-    def _open(self) -> None:
-        """Every block has one in the ledger, on these terms."""
-        held = self._held()
-        for kept in self._manifest.blocks():
-            if self._name(kept) not in held:
-                self.ledger.open_block(
-                    self._name(kept),
-                    epsilon=self.terms.epsilon,
-                    delta=self.terms.delta,
-                    filter=self.terms.filter,
-                    unit=Unit(self.schema.unit),
-                    adjacency=Adjacency.ADD_REMOVE_ONE,
-                )
+    def _table(self, numbers: Iterable[int] | None, **more: Any) -> GrownTable:
+        paths = [self._folder / "rows" / file for file in self._manifest.files(numbers)]
+        return GrownTable(self.schema, paths, scratch=self._folder / "scratch", **more)
+
+    def _all_rows(self) -> GrownTable:
+        return self._table(None)
+
+    # --- who pays -----------------------------------------------------------------------------------------
+
+    @property
+    def _contexts(self) -> tuple[str, ...]:
+        """The names of contexts where a column's values are these."""
+        column = self.schema.columns.get(self.terms.separate)
+        return tuple(str(value) for value in column.values or ()) if column is not None else ()
+
+    def _context(self, said: str | None) -> str | None:
+        """In which context something is asked; None where all share one budget."""
+        if not self.terms.separate:
+            return None
+        if not said or "@" in said:
+            raise Mistake("context", "must say for whom, because budgets of this data set are separate")
+        if self.terms.separate != DEVELOPER and said not in self._contexts:
+            raise Mistake("context", f"must be one of the declared values of {self.terms.separate}")
+        return said
+
+    def _payer(self, kept: Kept, context: str | None) -> str:
+        """The block in the ledger that pays."""
+        return self._name(kept) + (f"@{context}" if context else "")
+
+    def _held(self, context: str | None = None) -> dict[str, Block]:
+        """This data set's blocks in the ledger, also those of a context."""
+        if context is not None and self.terms.separate:
+            self._open(self._context(context))
+        return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
+
+    def _open(self, context: str | None = None) -> None:
+        """Every block has one in the ledger; with separate budgets that one pays for sizes only."""
+        held = {block.name for block in self.ledger.blocks(f"{self.name}/")}
+        listed = self._listed()
+        unit = self.schema.unit
+        wanted = [self._payer(kept, context) for kept in listed]
+        if context is not None:
+            share = "rest"
+        elif self.by.kind == USER:
+            share, wanted = "rest", wanted if not self.terms.separate else []
+            if (everyone := f"{self.name}/{EVERYONE}") not in held:
+                self.ledger.open_block(everyone, **self.terms.of_ledger(unit, share="sizes"))
+        else:
+            share = "sizes" if self.terms.separate else "whole"
+        missing = [name for name in wanted if name not in held]
+        self.ledger.open_blocks(missing, **self.terms.of_ledger(unit, share=share))
 
     def _pays(self, kept: Kept, block: Block, loss: Loss | None) -> bool:
         """Whether a block could be charged this, beside its size if that is still to be bought."""
@@ -230,10 +319,10 @@ class Stream:
             return False
         counting = FILTERS[block.filter]
         meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
-        price: dict[str, int] = {}
         losses = [loss] if loss is not None else []
-        if kept.size is None:
+        if self.by.sealed and not self.terms.separate and kept.size is None:
             losses.append(Pure(self.terms.size_epsilon))
+        price: dict[str, int] = {}
         for one in losses:
             for place, amount in counting.price(one, meters).items():
                 price[place] = price.get(place, 0) + amount
@@ -241,21 +330,28 @@ class Stream:
             return any(meter.left > 0 for meter in meters.values())
         return counting.fits(price, {place: m.left for place, m in meters.items()})
 
+    def _spent(self, kept: Kept, held: dict[str, Block]) -> bool:
+        """Whether less than the stated share of a block is left, in every context that has asked."""
+        name = self._name(kept)
+        if self.terms.separate:
+            return False  # another context may still come
+        block = held.get(name)
+        return block is not None and left_of(block, reserved=False) < float(self.terms.retire_below)
+
     def _shown(self, kept: Kept, block: Block | None) -> StreamBlock:
-        name, remaining = self._name(kept), block.remaining if block is not None else Budget.of_steps(0, 0)
-        if self.by.kind == TIME:
-            return StreamBlock(
-                name, kept.state, remaining, kept.size, self.by.since(kept.place), self.by.until(kept.place)
-            )
-        return StreamBlock(name, kept.state, remaining, kept.size, value=self.by.label(kept.place))
+        remaining, left = (_NOTHING, 0.0) if block is None else (block.remaining, left_of(block))
+        if self.by.kind != TIME:
+            value = self.by.label(kept.place)
+            return StreamBlock(self._name(kept), kept.state, remaining, left, kept.size, value=value)
+        since, until = self.by.since(kept.place), self.by.until(kept.place)
+        return StreamBlock(self._name(kept), kept.state, remaining, left, kept.size, since, until)
 
     def _buy_sizes(self) -> None:
         """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever."""
         for purchase, blocks in self._manifest.unsized().items():
-            names = [self._name(kept) for kept in blocks]
             epsilon = self.terms.size_epsilon
             claim = self.ledger.reserve(
-                names,
+                [self._name(kept) for kept in blocks],
                 epsilon=epsilon,
                 purpose="sizes of blocks",
                 spender=SPENDER,
@@ -263,11 +359,20 @@ class Stream:
                 unit=Unit(self.schema.unit),
                 adjacency=Adjacency.ADD_REMOVE_ONE,
             )
-            claim.consume(part="size")
+            claim.consume(epsilon=epsilon, part="size")
             true = self._manifest.true_rows(kept.number for kept in blocks)
             totals = np.array([true[kept.number] for kept in blocks], dtype=np.int64)
             noise = Laplace(epsilon).noise(Count().sensitivity(self.schema.change))
             noisy = noise.add(totals, self._randomness())
-            self._manifest.keep_sizes(
-                {kept.number: round(float(size)) for kept, size in zip(blocks, noisy, strict=True)}
-            )
+            sizes = {kept.number: round(float(size)) for kept, size in zip(blocks, noisy, strict=True)}
+            self._manifest.keep_sizes(sizes)
+
+
+def left_of(block: Block, *, reserved: bool = True) -> float:
+    """The share of a block's budget that is neither spent nor, unless told otherwise, set aside."""
+    shares = [
+        max(0, meter.capacity - meter.spent - (meter.reserved if reserved else 0)) / meter.capacity
+        for place, meter in block.meters.items()
+        if meter.capacity and place != "delta"
+    ]
+    return (min if FILTERS[block.filter].firm else max)(shares, default=0.0)

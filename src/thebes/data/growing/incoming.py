@@ -126,7 +126,7 @@ def _frame(frame: pd.DataFrame, schema: Schema) -> Incoming:
     digest = hashlib.sha256()
     for name, column in schema.columns.items():
         raw = frame[name].reset_index(drop=True)
-        if not frames.could_be(raw, column.type):
+        if len(raw) and not frames.could_be(raw, column.type):
             raise Mistake(f"columns.{name}.type", f"the schema says {column.type}, the rows hold {raw.dtype}")
         typed = frames.typed(raw, column.type)
         wrong = (typed.isna() & ~raw.isna()).to_numpy(dtype=bool)

@@ -34,6 +34,7 @@ CREATE INDEX IF NOT EXISTS of_digest ON ingest (digest);
 CREATE TABLE IF NOT EXISTS part (
     file TEXT PRIMARY KEY, block INTEGER REFERENCES block (number), rows INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS of_block ON part (block);
+CREATE TABLE IF NOT EXISTS gone (file TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS period (
     name TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, users INTEGER, rows INTEGER);
 """
@@ -223,31 +224,40 @@ class Manifest:
         sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
         self._write(lambda: self._db.execute(sql, values))
 
-    def drop(self, numbers: Iterable[int]) -> list[str]:
-        """Forget the rows of these blocks; the files that may be deleted now."""
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget the rows of these blocks; their files are gone from now on."""
         wanted = _listed(numbers)
+        inside = "block IN (SELECT value FROM json_each(?))"
 
-        def work() -> list[str]:
-            inside = "block IN (SELECT value FROM json_each(?))"
-            files = [file for (file,) in self._read(f"SELECT file FROM part WHERE {inside}", (wanted,))]
+        def work() -> None:
+            self._db.execute(f"INSERT OR IGNORE INTO gone SELECT file FROM part WHERE {inside}", (wanted,))
             self._db.execute(f"DELETE FROM part WHERE {inside}", (wanted,))
             sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
             self._db.execute(sql, (State.DROPPED, wanted))
-            return files
 
-        return self._write(work)
+        self._write(work)
 
     def replace(self, files: Iterable[str], folder: str, made: Sequence[tuple[str, int]], at: str) -> None:
         """Name other files instead of these: the same rows without some that are dropped."""
-        gone = _listed_texts(files)
+        old = _listed_texts(files)
 
         def work() -> None:
-            self._db.execute("DELETE FROM part WHERE file IN (SELECT value FROM json_each(?))", (gone,))
+            self._db.execute("INSERT OR IGNORE INTO gone SELECT value FROM json_each(?)", (old,))
+            self._db.execute("DELETE FROM part WHERE file IN (SELECT value FROM json_each(?))", (old,))
             self._db.executemany("INSERT INTO part VALUES (?, NULL, ?)", made)
             sql = "INSERT INTO ingest (folder, digest, key, rows, at) VALUES (?, ?, NULL, 0, ?)"
             self._db.execute(sql, (folder, folder, at))
 
         self._write(work)
+
+    def gone(self) -> list[str]:
+        """Files that nobody needs any more and that may still lie there."""
+        return [file for (file,) in self._read("SELECT file FROM gone")]
+
+    def forget(self, files: Iterable[str]) -> None:
+        """They are deleted."""
+        sql = "DELETE FROM gone WHERE file IN (SELECT value FROM json_each(?))"
+        self._write(lambda: self._db.execute(sql, (_listed_texts(files),)))
 
     # --- users, counted now and then ----------------------------------------------------------------------
 

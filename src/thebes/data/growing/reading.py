@@ -90,6 +90,19 @@ class GrownTable:
         condition = f"({self._condition}) AND {'' if which == 'test' else 'NOT '}({coin})"
         return GrownTable(self.schema, self._paths, scratch=self._scratch, memory=self._memory, condition=condition)
 
+    def people(self, most: int) -> tuple[int, int]:
+        """How many persons there are, and how many rows if at most so many of each count."""
+        if not self._paths:
+            return 0, 0
+        key = quoted(self.schema.key or "")
+        with connection(memory_limit=self._memory, threads="2") as opened:
+            try:
+                each = f"SELECT least(count(*), {int(most)}) AS n FROM {self._source().attach(opened)} GROUP BY {key}"
+                ((people, rows),) = opened.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({each})").fetchall()
+            except duckdb.Error:
+                raise SourceUnavailable("the data set's files cannot be read: one is gone or broken") from None
+        return int(people), int(rows)
+
     def forget(self) -> None:
         """Nothing changes in blocks that are sealed: there is nothing to read anew."""
         if self._table is not None:

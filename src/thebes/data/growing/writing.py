@@ -92,17 +92,26 @@ class Writer:
 
     def sweep(self) -> None:
         """Remove what nobody is writing and the manifest does not name."""
+        known = self._manifest.folders()
         with _door(self._folder):
             for left in self._folder.iterdir():
-                held = os.open(left, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if left.name not in self._manifest.folders():
-                        shutil.rmtree(left, ignore_errors=True)
-                except BlockingIOError:
-                    pass
-                finally:
-                    os.close(held)
+                if left.name not in known:
+                    self._swept(left)
+        if gone := self._manifest.gone():
+            for file in gone:
+                (self._folder / file).unlink(missing_ok=True)
+            self._manifest.forget(gone)
+
+    def _swept(self, left: Path) -> None:
+        held = os.open(left, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if left.name not in self._manifest.folders():  # looked again, now that nobody writes it
+                shutil.rmtree(left, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(held)
 
     # --- inside -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,89 @@
+"""How many users there are, and how many rows they have: counted now and then, for all of them at once.
+
+What must stay true: whoever has an id is known to nobody; a period is paid once, by a block of its own in which
+everybody's budget for this lies, before noise is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from thebes.curator.stream_terms import Terms
+from thebes.data.growing.blocking import BlockBy
+from thebes.data.growing.manifest import Manifest, Period
+from thebes.data.growing.reading import GrownTable
+from thebes.data.schema import Schema
+from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake
+from thebes.privacy.mechanisms.additive import Laplace
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.randomness import Randomness
+from thebes.privacy.stability import Change, Count
+
+EVERYONE = "everyone"
+_SPENDER = "thebes"
+
+
+class UserCounts:
+    """The counts of one growing data set."""
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        by: BlockBy,
+        terms: Terms,
+        ledger: Ledger,
+        manifest: Manifest,
+        rows: Callable[[], GrownTable],
+    ) -> None:
+        self._name, self._schema, self._by, self._terms = name, schema, by, terms
+        self._ledger, self._manifest, self._rows = ledger, manifest, rows
+
+    def most(self) -> int:
+        """The private maximum: so many users there are, as far as was counted. Ids count up and users stay, so it
+        never shrinks."""
+        return max((period.users or 0 for period in self._manifest.periods()), default=0)
+
+    def rows(self, users: int) -> float:
+        """About how many rows so many users have, by the latest period."""
+        counted = [period for period in self._manifest.periods() if period.users is not None]
+        if not counted:
+            raise Mistake("blocks", "users were never counted here; name a period first")
+        return max(0, counted[-1].rows or 0) * users / max(1, counted[-1].users or 0)
+
+    def count(self, name: str, randomness: Randomness) -> Period:
+        """The counts of a period, bought the first time it is named."""
+        if not name or len(name) > 100 or not name.isprintable():
+            raise Mistake("period", "must be a name of 1 to 100 printable characters")
+        period = self._manifest.name_period(name, most=self._terms.periods)
+        if period.users is None:
+            epsilon = self._terms.count_epsilon
+            claim = self._ledger.reserve(
+                [f"{self._name}/{EVERYONE}"],
+                epsilon=epsilon,
+                purpose="counts of users",
+                spender=_SPENDER,
+                key=f"count {self._name} {period.number}",
+                unit=Unit.PERSON,
+                adjacency=Adjacency.ADD_REMOVE_ONE,
+            )
+            claim.consume(epsilon=epsilon, part="count")
+            users, rows = self._true()
+            one = Change(Adjacency.ADD_REMOVE_ONE, 1, Unit.PERSON)
+            noisy = [
+                Laplace(epsilon / 2).noise(Count().sensitivity(change)).add(np.array([total]), randomness)
+                for total, change in ((users, one), (rows, self._schema.change))
+            ]
+            self._manifest.keep_counts(name, *(max(0, round(float(value[0]))) for value in noisy))
+        return next(kept for kept in self._manifest.periods() if kept.name == name)
+
+    def _true(self) -> tuple[int, int]:
+        """How many users and rows there really are, of each user at most as many rows as count."""
+        table = self._rows()
+        try:
+            return table.people(self._schema.max_rows_per_unit)
+        finally:
+            table.close()

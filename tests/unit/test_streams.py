@@ -1,0 +1,493 @@
+"""Growing data sets: which block a row goes to, what is offered, what sizes and users cost, what retires and goes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thebes.curator.streams import State, Stream, Terms
+from thebes.data.growing.blocking import block_by
+from thebes.data.schema import schema_of
+from thebes.data.table import Sums, Term
+from thebes.ledger import BudgetExceeded, Ledger
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.losses import Pure
+from thebes.privacy.randomness import seeded_for_simulation
+
+RIDES = schema_of({
+    "unit": "event",
+    "time": "at",
+    "columns": {
+        "at": {"type": "timestamp"},
+        "km": {"type": "float", "low": 0, "high": 100},
+        "zone": {"type": "string", "values": ["eu", "us"]},
+    },
+})  # fmt: skip
+VISITS = schema_of({
+    "unit": "person",
+    "max_rows_per_unit": 2,
+    "columns": {"who": {"type": "integer", "key": True}, "km": {"type": "float", "low": 0, "high": 100}},
+})  # fmt: skip
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def rides(*days: str, zone: str = "eu") -> pd.DataFrame:
+    return pd.DataFrame(
+        {"at": pd.to_datetime(list(days), format="ISO8601"), "km": [7.0] * len(days), "zone": [zone] * len(days)}
+    )
+
+
+def stream(
+    folder: Path, by: str = "time:1d", schema: Any = RIDES, ledger: Ledger | None = None, **terms: Any
+) -> Stream:
+    return Stream(
+        "s",
+        schema=schema,
+        by=block_by(by, schema),
+        terms=Terms(**{"epsilon": Decimal(1), **terms}),
+        ledger=ledger or Ledger("memory://"),
+        folder=folder / "s",
+        clock=lambda: NOW,
+        randomness=lambda: seeded_for_simulation(1),
+    )
+
+
+def count(made: Stream, *names: str) -> int:
+    return int(made.rows(names).sums(Sums((Term(),)))[0, 0])
+
+
+def names(made: Stream) -> list[str]:
+    return [block.name for block in made.blocks()]
+
+
+# --- where rows go ------------------------------------------------------------------------------------------------
+
+
+def test_rows_go_to_the_block_of_their_own_time_and_windows_between_are_there_too(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01 10:00", "2026-01-04 23:59:59", "2026-01-01"))
+    assert names(made) == ["s/2026-01-01", "s/2026-01-02", "s/2026-01-03", "s/2026-01-04"]
+    assert [count(made, name) for name in names(made)] == [2, 0, 0, 1]
+
+
+def test_hours_and_weeks_are_windows_too(tmp_path: Path) -> None:
+    hours = stream(tmp_path / "a", "time:6h")
+    hours.ingest(rides("2026-01-01 05:59", "2026-01-01 06:00"))
+    assert names(hours) == ["s/2026-01-01T00", "s/2026-01-01T06"]
+    weeks = stream(tmp_path / "b", "time:1w")
+    weeks.ingest(rides("2026-01-04", "2026-01-05"))  # a Sunday, a Monday
+    assert names(weeks) == ["s/2025-12-29", "s/2026-01-05"]
+
+
+def test_a_late_row_goes_to_the_oldest_open_block_and_never_into_a_sealed_one(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01", "2026-01-02", "2026-01-03"))
+    made.seal(["s/2026-01-01"])
+    made.ingest(rides("2026-01-01 03:00"))
+    assert count(made, "s/2026-01-01") == 1
+    assert count(made, "s/2026-01-02") == 2
+
+
+def test_where_every_block_is_sealed_a_late_row_opens_another(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01", "2026-01-02"))
+    made.seal(names(made))
+    made.ingest(rides("2026-01-01 03:00"))
+    assert names(made)[-1] == "s/2026-01-02+2"
+    assert count(made, "s/2026-01-02+2") == 1
+
+
+def test_blocks_of_an_attribute_are_all_there_from_the_start(tmp_path: Path) -> None:
+    made = stream(tmp_path, "attribute:zone")
+    assert names(made) == ["s/eu", "s/us"]
+    made.ingest(rides("2026-01-01"))
+    made.seal(["s/eu"])
+    made.ingest(rides("2026-01-02", zone="us"))
+    assert names(made) == ["s/eu", "s/eu+2", "s/us"], "which blocks there are does not follow from the rows"
+    made.ingest(rides("2026-01-02"))
+    assert [count(made, name) for name in names(made)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("by", "schema", "says"),
+    [
+        ("time:1d", VISITS, "type timestamp"),
+        ("user", RIDES, "protect persons"),
+        ("attribute:km", RIDES, "declared values"),
+        ("time:5h", RIDES, "divide a day"),
+        ("month", RIDES, "must be time:1d"),
+        ("user:0", VISITS, "how many users"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_a_sentence(by: str, schema: Any, says: str) -> None:
+    with pytest.raises(Mistake, match=says):
+        block_by(by, schema)
+
+
+def test_a_person_has_rows_in_many_windows(tmp_path: Path) -> None:
+    columns = {"who": {"type": "integer", "key": True}, "at": {"type": "timestamp"}}
+    with pytest.raises(Mistake, match="single rows"):
+        block_by("time:1d", schema_of({"unit": "person", "time": "at", "columns": columns}))
+
+
+# --- what comes in ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_rows_again_change_nothing(tmp_path: Path) -> None:
+    made, rows = stream(tmp_path), rides("2026-01-01", "2026-01-01")
+    assert not made.ingest(rows).again
+    assert made.ingest(rows).again
+    assert count(made, "s/2026-01-01") == 2, "rows are never compared with each other"
+
+
+def test_a_key_says_which_batch_it_is(tmp_path: Path) -> None:
+    made, rows = stream(tmp_path), rides("2026-01-01")
+    made.ingest(rows, key="monday")
+    assert made.ingest(rows, key="monday").again
+    assert not made.ingest(rows, key="tuesday").again
+    with pytest.raises(Mistake, match="used before"):
+        made.ingest(rides("2026-01-02"), key="monday")
+    assert count(made, "s/2026-01-01") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"at": [pd.Timestamp("2026-01-01"), None]}, r"columns\.at: row 2 says no time"),
+        ({"km": [1.0, "SECRET"]}, r"columns\.km: row 2 holds something that is not of type float"),
+        ({"at": [pd.Timestamp("2026-03-01"), pd.Timestamp("2026-01-01")]}, "row 1 lies in the future"),
+        ({"km": None}, "no column km"),
+    ],
+)
+def test_one_wrong_row_refuses_all_of_them(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    made, rows = stream(tmp_path), rides("2026-01-01", "2026-01-01")
+    for name, values in change.items():
+        rows = rows.drop(columns=name) if values is None else rows.assign(**{name: pd.Series(values, dtype=object)})
+    with pytest.raises(Mistake, match=says) as refused:
+        made.ingest(rows)
+    assert "SECRET" not in str(refused.value)
+    assert names(made) == []
+    assert list((tmp_path / "s" / "rows").iterdir()) == []
+
+
+def test_a_column_that_is_not_declared_is_left_out_and_said(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    assert made.ingest(rides("2026-01-01").assign(note="x")).left_out == ("note",)
+    with pytest.raises(Mistake, match="row 1 has 'note'"):
+        made.ingest([{"at": "2026-01-01", "km": 1.0, "zone": "eu", "note": "x"}])
+
+
+def test_rows_come_from_csv_parquet_arrow_and_dictionaries(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.feather as feather
+
+    made, rows = stream(tmp_path), rides("2026-01-01", "2026-01-02")
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    rows.to_csv(tmp_path / "b.csv.gz", index=False)
+    rows.to_parquet(tmp_path / "a.parquet")
+    table = pa.Table.from_pandas(rows)
+    feather.write_feather(table, str(tmp_path / "a.arrow"), compression="uncompressed")
+    for place, batch in enumerate([
+        tmp_path / "a.csv", tmp_path / "b.csv.gz", tmp_path / "a.parquet", tmp_path / "a.arrow", table,
+        table.to_reader(), rows, rows.to_dict("list"), [{"at": "2026-01-01T00:00:00Z", "km": 1, "zone": None}],
+    ], 1):  # fmt: skip
+        came = made.ingest(batch, key=str(place))
+        assert (came.rows, came.again) == (1 if place == 9 else 2, False)
+    assert count(made, *names(made)) == 17
+    assert count(made, "s/2026-01-01") == 9
+
+
+def test_two_slices_of_one_arrow_table_are_two_batches(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    made, table = stream(tmp_path), pa.Table.from_pandas(rides("2026-01-01", "2026-01-02"))
+    assert not made.ingest(table.slice(0, 1)).again
+    assert not made.ingest(table.slice(1, 1)).again
+    assert made.ingest(table.slice(1, 1)).again
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("at,km,zone\n2026-01-01,1,eu\n2026-01-01,SECRET,eu\n", r"columns\.km: row 2"),
+        ("at,km,zone\n2026-01-01,1,eu\n2026-01-01,1,eu,SECRET\n", "line 3 cannot be read"),
+        ("at,km\n2026-01-01,1\n", "no column zone"),
+        ("at,km,zone\n,1,eu\n", r"columns\.at: row 1"),
+    ],
+)
+def test_a_file_that_is_not_as_declared_is_refused_whole(tmp_path: Path, text: str, says: str) -> None:
+    made, path = stream(tmp_path), tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(Mistake, match=says) as refused:
+        made.ingest(path)
+    assert "SECRET" not in str(refused.value)
+    assert names(made) == []
+
+
+def test_what_is_out_of_bounds_comes_in_and_counts_as_the_bound(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01").assign(km=1e9, zone="mars"))
+    (only,) = made.rows(["s/2026-01-01"]).arrays(["km"])
+    assert only.tolist() == [[100.0]]
+    assert not list(made.rows(["s/2026-01-01"]).arrays(["zone"])), "what is not declared is missing"
+
+
+def test_an_empty_batch_is_a_batch(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    assert made.ingest(rides()).rows == 0
+    assert names(made) == []
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+def test_arrays_are_what_batches_are(tmp_path: Path) -> None:
+    random, n = np.random.default_rng(3), 5000
+    made = stream(tmp_path)
+    made.ingest(
+        pd.DataFrame({
+            "at": pd.Timestamp("2026-01-01") + pd.to_timedelta(random.uniform(0, 3 * 86400, n), unit="s"),
+            "km": np.where(random.random(n) < 0.1, np.nan, random.uniform(-10, 120, n)),
+            "zone": random.choice(np.array(["eu", "us", "mars"]), n),
+        })
+    )  # fmt: skip
+    table = made.rows(names(made))
+    fast = np.concatenate(list(table.arrays(["zone", "km"])))
+    slow = np.concatenate([batch.numbers for batch in table.batches(["zone", "km"])])
+    assert np.array_equal(fast[np.lexsort(fast.T)], slow[np.lexsort(slow.T)])
+    assert 2000 < len(fast) < n
+
+
+def test_every_row_is_for_training_or_for_testing_by_a_coin_of_its_own(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(pd.DataFrame({"at": pd.Timestamp("2026-01-01"), "km": np.arange(20_000) / 1e3, "zone": "eu"}))
+    table = made.rows(names(made))
+    train, test = (np.concatenate(list(table.part(which).arrays(["km"]))) for which in ("train", "test"))  # type: ignore[arg-type]
+    assert 1700 < len(test) < 2300
+    assert sorted(np.concatenate([train, test])[:, 0]) == sorted(np.concatenate(list(table.arrays(["km"])))[:, 0])
+
+
+def test_all_rows_of_one_person_are_in_the_same_part(tmp_path: Path) -> None:
+    made = stream(tmp_path, "user:100", VISITS)
+    for _ in range(2):
+        made.ingest(pd.DataFrame({"who": np.arange(1, 201), "km": 1.0}), key=str(_))
+    made.count_users("first")
+    table = made.rows(names(made))
+    people = table.part("train").people(10)[0] + table.part("test").people(10)[0]
+    assert people == table.people(10)[0]
+
+
+# --- budget -------------------------------------------------------------------------------------------------------
+
+
+def test_only_windows_that_are_over_are_offered(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-29", "2026-01-31 11:00"))
+    assert [block.name for block in made.offered()] == ["s/2026-01-29", "s/2026-01-30"]
+    assert len(made.offered(complete=False)) == 3
+    since = datetime(2026, 1, 30, tzinfo=UTC)
+    assert [block.name for block in made.offered(since=since)] == ["s/2026-01-30"]
+    assert [block.name for block in made.offered(until=since)] == ["s/2026-01-29"]
+
+
+def test_a_block_buys_its_size_once_when_it_is_sealed(tmp_path: Path) -> None:
+    ledger = Ledger("memory://")
+    made = stream(tmp_path, ledger=ledger)
+    made.ingest(rides(*["2026-01-01"] * 300, *["2026-01-02"] * 300))
+    made.reserve(names(made), epsilon=0.5, purpose="p", spender="ana", key="k")
+    sizes = [block.size for block in made.blocks()]
+    assert all(size is not None and abs(size - 300) < 300 for size in sizes)
+    assert float(ledger.remaining("s/2026-01-01").epsilon) == pytest.approx(0.45)
+    made.seal(names(made))
+    made.reserve(names(made), epsilon=0.5, purpose="p", spender="ana", key="k")
+    assert [block.size for block in made.blocks()] == sizes
+    assert float(ledger.remaining("s/2026-01-01").epsilon) == pytest.approx(0.45)
+    assert made.size(names(made)) == sum(sizes)  # type: ignore[arg-type]
+
+
+def test_a_size_is_charged_before_it_is_drawn(tmp_path: Path) -> None:
+    ledger = Ledger("memory://")
+
+    def killed() -> Any:
+        raise KeyboardInterrupt
+
+    made = stream(tmp_path, ledger=ledger)
+    made.ingest(rides("2026-01-01"))
+    made._randomness = killed
+    with pytest.raises(KeyboardInterrupt):
+        made.seal(names(made))
+    assert float(ledger.remaining("s/2026-01-01").epsilon) == pytest.approx(0.95)
+    again = stream(tmp_path, ledger=ledger)
+    again.seal(names(again))
+    assert again.blocks()[0].size is not None
+    assert float(ledger.remaining("s/2026-01-01").epsilon) == pytest.approx(0.95)
+
+
+def test_a_claim_is_made_in_all_of_its_blocks_or_in_none(tmp_path: Path) -> None:
+    ledger = Ledger("memory://")
+    made = stream(tmp_path, ledger=ledger)
+    made.ingest(rides("2026-01-01", "2026-01-02"))
+    made.reserve(["s/2026-01-01"], epsilon=0.5, purpose="p", spender="ana")
+    with pytest.raises(BudgetExceeded):
+        made.reserve(names(made), epsilon=0.6, purpose="p", spender="ana")
+    assert made.blocks()[1].state is State.OPEN or float(ledger.remaining("s/2026-01-02").epsilon) >= 0.95
+    assert [block.name for block in made.offered(loss=Pure(Decimal("0.6")))] == ["s/2026-01-02"]
+    with pytest.raises(BudgetExceeded):
+        made.reserve(["s/2026-01-02"], epsilon=0.97, purpose="p", spender="ana")
+    assert made.blocks()[1].size is None or float(ledger.remaining("s/2026-01-02").epsilon) == pytest.approx(0.95)
+
+
+def test_new_blocks_keep_coming_while_old_ones_run_dry(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    for day in range(1, 25):
+        made.ingest(rides(f"2026-01-{day:02}"))
+        names = [block.name for block in made.offered(loss=Pure(Decimal("0.3")))]
+        assert names, "a stream never runs dry while it grows"
+        made.reserve(names, epsilon=0.3, purpose="daily", spender="ana").consume()
+    assert {block.state for block in made.blocks()[:10]} == {State.SEALED}
+
+
+def test_spent_blocks_retire_and_only_their_rows_can_be_deleted(tmp_path: Path) -> None:
+    ledger = Ledger("memory://")
+    made = stream(tmp_path, ledger=ledger, retire_below=Decimal("0.1"))
+    made.ingest(rides("2026-01-01", "2026-01-02"))
+    with pytest.raises(Refusal, match="only rows of retired blocks"):
+        made.drop(["s/2026-01-01"])
+    claim = made.reserve(["s/2026-01-01"], epsilon=0.9, purpose="p", spender="ana")
+    assert made.retire() == [], "what is only set aside may come back"
+    claim.consume(epsilon=0.88)
+    assert made.retire() == ["s/2026-01-01"]
+    with pytest.raises(Refusal, match="still works"):
+        made.drop(["s/2026-01-01"])
+    claim.release()
+    files = len(list((tmp_path / "s").rglob("*.parquet")))
+    made.drop(["s/2026-01-01"])
+    assert len(list((tmp_path / "s").rglob("*.parquet"))) == files - 1
+    assert [block.state for block in made.blocks()] == [State.DROPPED, State.OPEN]
+    assert [block.name for block in made.offered()] == ["s/2026-01-02"]
+    with pytest.raises(Refusal, match="were deleted"):
+        made.rows(["s/2026-01-01"])
+    assert count(made, "s/2026-01-02") == 1
+    ledger.verify()
+
+
+def test_a_steward_retires_a_block_by_hand(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01"))
+    assert made.retire(["s/2026-01-01"]) == ["s/2026-01-01"]
+    assert made.offered() == []
+
+
+# --- users --------------------------------------------------------------------------------------------------------
+
+
+def people(first: int, last: int, rows: int = 1) -> pd.DataFrame:
+    return pd.DataFrame({"who": np.repeat(np.arange(first, last + 1), rows), "km": 1.0})
+
+
+def test_users_are_offered_up_to_the_private_maximum_only(tmp_path: Path) -> None:
+    made = stream(tmp_path, "user:100", VISITS, epsilon=Decimal(100))
+    made.ingest(people(1, 1000, rows=3))
+    assert made.offered() == [], "nobody has counted yet"
+    counted = made.count_users("january")
+    assert counted.users is not None
+    assert counted.rows is not None
+    assert abs(counted.users - 1000) < 100
+    assert abs(counted.rows - 2000) < 200, "of one person two rows count"
+    assert len(made.offered()) == counted.users // 100
+    assert made.offered()[0].name == "s/users-1-100"
+    assert abs(made.size(names(made)[:2]) - 400) < 60
+
+
+def test_a_period_is_paid_once_by_everyone(tmp_path: Path) -> None:
+    ledger = Ledger("memory://")
+    made = stream(tmp_path, "user:10", VISITS, ledger=ledger, periods=2)
+    made.ingest(people(1, 500))
+    first = made.count_users("a")
+    assert made.count_users("a") == first
+    assert float(ledger.remaining("s/everyone").epsilon) == pytest.approx(0.025)
+    made.count_users("b")
+    with pytest.raises(Refusal, match="2 periods were counted"):
+        made.count_users("c")
+    assert float(ledger.block(names(made)[0]).budget.epsilon) == pytest.approx(0.95)
+
+
+def test_a_users_later_rows_stay_in_the_users_block(tmp_path: Path) -> None:
+    made = stream(tmp_path, "user", VISITS, epsilon=Decimal(200))
+    made.ingest(people(1, 50))
+    made.count_users("a")
+    made.reserve(["s/user-7"], epsilon=1, purpose="p", spender="ana").consume()
+    made.ingest(people(7, 7), key="later")
+    assert count(made, "s/user-7") == 2
+    assert made.blocks()[6].state is State.OPEN
+
+
+def test_ids_that_do_not_count_up_from_one_are_refused(tmp_path: Path) -> None:
+    made = stream(tmp_path, "user", VISITS)
+    with pytest.raises(Mistake, match="row 1 is no id"):
+        made.ingest(people(0, 3))
+
+
+def test_rows_of_dropped_users_are_gone_from_the_files(tmp_path: Path) -> None:
+    made = stream(tmp_path, "user:10", VISITS, epsilon=Decimal(200))
+    made.ingest(people(1, 100))
+    made.count_users("a")
+    made.retire(["s/users-11-20"])
+    made.drop(["s/users-11-20"])
+    kept = pd.concat(pd.read_parquet(path) for path in (tmp_path / "s").rglob("*.parquet"))
+    assert len(kept) == 90
+    assert not kept["who"].between(11, 20).any()
+    assert count(made, "s/users-21-30") == 10
+
+
+# --- contexts -----------------------------------------------------------------------------------------------------
+
+
+def test_separate_ledgers_are_spent_apart_and_say_so(tmp_path: Path) -> None:
+    made = stream(tmp_path, separate="developer")
+    made.ingest(rides("2026-01-01"))
+    for who in ("ana", "ben"):
+        made.reserve(["s/2026-01-01"], epsilon=0.9, purpose="p", spender=who).consume()
+    with pytest.raises(BudgetExceeded):
+        made.reserve(["s/2026-01-01"], epsilon=0.1, purpose="p", spender="ana")
+    assert made.offered(context="ana", loss=Pure(Decimal("0.1"))) == []
+    assert len(made.offered(context="cem", loss=Pure(Decimal("0.1")))) == 1
+    assert "by itself" in made.assumption
+    assert made.blocks(context="ana")[0].left < 0.1
+
+
+def test_a_context_by_column_is_one_of_its_values(tmp_path: Path) -> None:
+    made = stream(tmp_path, separate="zone")
+    made.ingest(rides("2026-01-01"))
+    claim = made.reserve(["s/2026-01-01"], epsilon=0.9, purpose="p", spender="ana", context="eu")
+    assert made.named(claim) == ["s/2026-01-01"]
+    with pytest.raises(Mistake, match="declared values of zone"):
+        made.reserve(["s/2026-01-01"], epsilon=0.9, purpose="p", spender="ana")
+    with pytest.raises(Mistake, match="separate_by"):
+        stream(tmp_path / "x", separate="km")
+
+
+# --- what stays after a crash -------------------------------------------------------------------------------------
+
+
+def test_what_the_manifest_does_not_name_is_swept_away(tmp_path: Path) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01"))
+    left = tmp_path / "s" / "rows" / "0123456789abcdef"
+    left.mkdir()
+    (left / "data_0.parquet").write_bytes(b"half")
+    again = stream(tmp_path, ledger=made.ledger)
+    assert not left.exists()
+    assert count(again, "s/2026-01-01") == 1
+
+
+def test_how_it_is_cut_cannot_change(tmp_path: Path) -> None:
+    stream(tmp_path).close()
+    with pytest.raises(Refusal, match="cut into blocks by time:1d"):
+        stream(tmp_path, "time:1h")
