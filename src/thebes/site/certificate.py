@@ -16,7 +16,7 @@ from thebes.site.home import AUTHORITY, CERTIFICATE, KEY
 from thebes.tasks.sites import SITE_NAME
 
 URI = "thebes://site/"
-_ISSUE = "the coordinator's operator makes one: thebes ca issue NAME --home COORDINATOR_HOME --out SITE_HOME"
+ISSUE = "the coordinator's operator makes one: thebes ca issue NAME --home COORDINATOR_HOME --out SITE_HOME"
 _MOST_BYTES = 65_536
 
 
@@ -41,14 +41,14 @@ def read(folder: int, *, now: datetime | None = None) -> Identity:
         names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     except (ValueError, x509.ExtensionNotFound):
-        raise Refusal(f"link/{CERTIFICATE} is not a site's certificate; {_ISSUE}") from None
+        raise Refusal(f"link/{CERTIFICATE} is not a site's certificate; {ISSUE}") from None
     name = uris[0].removeprefix(URI) if len(uris) == 1 and uris[0].startswith(URI) else ""
     if not re.fullmatch(SITE_NAME, name):
-        raise Refusal(f"link/{CERTIFICATE} is not a site's certificate; {_ISSUE}")
+        raise Refusal(f"link/{CERTIFICATE} is not a site's certificate; {ISSUE}")
     if (now or datetime.now(UTC)) >= read.not_valid_after_utc:
         raise Refusal(
             f"the certificate of the site {name} ended on {read.not_valid_after_utc:%Y-%m-%d}; "
-            f"{_ISSUE.replace('NAME', name, 1)}"
+            f"{ISSUE.replace('NAME', name, 1)}"
         )
     return Identity(name, read.not_valid_after_utc, authority, certificate, key)
 
@@ -69,9 +69,9 @@ def _file(folder: int, name: str, *, secret: bool) -> bytes:
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
     except OSError:
-        raise Refusal(f"there is no certificate for this site (no link/{name}); {_ISSUE}") from None
+        raise Refusal(f"there is no certificate for this site (no link/{name}); {ISSUE}") from None
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(file.fileno())
         if secret and (facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077):
-            raise Refusal(f"link/{name} can be read by others or belongs to somebody else; {_ISSUE}")
+            raise Refusal(f"link/{name} can be read by others or belongs to somebody else; {ISSUE}")
         return file.read(_MOST_BYTES)

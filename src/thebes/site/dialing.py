@@ -20,6 +20,7 @@ import grpc
 from thebes.privacy.faults import Refusal, ThebesError
 from thebes.site import certificate
 from thebes.site.passing import PASSED_ON, Algorithm
+from thebes.site.probing import trouble
 from thebes.wire.link import (
     FLOW,
     PATH,
@@ -107,6 +108,10 @@ class Link:
                 if error.code() is grpc.StatusCode.PERMISSION_DENIED:
                     why = self._last_word or _printable(error.details())
                     raise Refusal(f"the coordinator refuses this site: {why}") from None
+                if error.code() is grpc.StatusCode.UNAVAILABLE and self._call is None:
+                    found = await asyncio.to_thread(trouble, self.coordinator, identity, self._folder)
+                    if found is not None:
+                        raise Refusal(found) from None
                 raise
             finally:
                 self._call = None

@@ -1,0 +1,92 @@
+"""A site and a coordinator that do not take each other's certificates: the site is told why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from thebes.coordinator.authority import Authority
+from thebes.coordinator.clock import SystemClock
+from thebes.coordinator.federation.hub import Hub
+from thebes.coordinator.federation.links import Links
+from thebes.coordinator.federation.pace import Pace
+from thebes.site import certificate, dialing
+from thebes.site.probing import trouble
+from thebes.testing.coordinator import HandClock
+
+
+def _issued(folder: Path, at: Path, *, ago: int = 0) -> Path:
+    """The folder `link` of the site north, from the authority in `folder`."""
+    Authority(folder, HandClock(datetime.now(UTC) - timedelta(days=ago))).issue("north", at, days=30)
+    return at / "link"
+
+
+def _told(home: Path, link: Path) -> str | None:
+    """What a site with this link is told by a coordinator with this home."""
+
+    async def scenario() -> str | None:
+        hub = Hub(Authority(home, SystemClock()), Links(), Pace())
+        port = await hub.start("127.0.0.1", 0)
+        folder = os.open(link, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            identity = certificate.read(folder, now=datetime.min.replace(tzinfo=UTC))
+            return await asyncio.to_thread(trouble, f"127.0.0.1:{port}", identity, folder)
+        finally:
+            os.close(folder)
+            await hub.stop()
+
+    return asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_nothing_is_said_of_a_certificate_that_counts(tmp_path: Path) -> None:
+    assert _told(tmp_path / "home", _issued(tmp_path / "home", tmp_path / "site")) is None
+
+
+def test_a_certificate_that_has_ended_by_the_coordinators_clock_is_told_to_have(tmp_path: Path) -> None:
+    told = _told(tmp_path / "home", _issued(tmp_path / "home", tmp_path / "site", ago=40))
+    assert told is not None
+    assert "does not take the certificate of the site north, which ends on" in told
+    assert "thebes ca issue north" in told
+
+
+def test_a_certificate_of_another_authority_is_told_to_be(tmp_path: Path) -> None:
+    link = _issued(tmp_path / "elsewhere", tmp_path / "site")
+    told = _told(tmp_path / "home", link)
+    assert told is not None
+    assert "not certified by the authority in link/ca.pem" in told
+    (link / "ca.pem").write_bytes((tmp_path / "home" / "ca" / "authority.pem").read_bytes())
+    told = _told(tmp_path / "home", link)
+    assert told is not None
+    assert "does not take the certificate of the site north, which is not from the authority in link/ca.pem" in told
+
+
+def test_nobody_there_is_not_a_matter_of_certificates(tmp_path: Path) -> None:
+    folder = os.open(_issued(tmp_path / "home", tmp_path / "site"), os.O_RDONLY | os.O_DIRECTORY)
+    assert trouble("127.0.0.1:1", certificate.read(folder), folder) is None
+    os.close(folder)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_link_says_why_it_is_refused_before_anything_was_said(tmp_path: Path, ours: bool) -> None:
+    async def scenario() -> tuple[str, str]:
+        hub = Hub(Authority(tmp_path / "home", SystemClock()), Links(), Pace())
+        port = await hub.start("127.0.0.1", 0)
+        folder = os.open(_issued(tmp_path / ("home" if ours else "other"), tmp_path / "site"), os.O_RDONLY)
+        hub.open = True
+        link = dialing.Link(f"127.0.0.1:{port}", "north", folder)
+        running = asyncio.create_task(link.run())
+        while link.state not in ("connected", "refused"):
+            await asyncio.sleep(0.05)
+        found = link.state, link.reason
+        running.cancel()
+        await hub.stop()
+        os.close(folder)
+        return found
+
+    state, reason = asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert state == ("connected" if ours else "refused")
+    assert ("not certified by the authority" in reason) is not ours
