@@ -18,6 +18,7 @@ from thebes.wire.link import (
     LARGEST_PIECE,
     MOST_BYTES,
     MOST_OPEN,
+    MOST_TEXT,
     PIECE_BYTES,
     Assembly,
     BlockingPipe,
@@ -46,6 +47,23 @@ def test_a_body_of_any_length_arrives_as_it_left(length: int) -> None:
     assert max(map(len, sent)) <= LARGEST_PIECE
     assert len(sent) == max(1, -(-length // PIECE_BYTES))
     assert whole(Assembly(), sent) == [("m", body)]
+
+
+@pytest.mark.parametrize("numbers", [3, 100_000])
+def test_a_question_about_a_large_network_travels_with_its_document(numbers: int) -> None:
+    asked = {"document": {"type": "train", "model": "x" * 20_000_000}, "payload": {"weights": np.ones(numbers)}}
+    body = write_envelope({"kind": "ask", "id": "m", **asked})
+    read = read_envelope(body)
+    assert read["document"] == asked["document"]
+    assert np.array_equal(read["payload"]["weights"], asked["payload"]["weights"])
+    assert glance(body)["document"] == asked["document"]
+
+
+def test_what_is_longer_than_any_document_is_refused() -> None:
+    body = write_envelope({"kind": "ask", "id": "m", "document": "x" * MOST_TEXT, "payload": {"weights": np.ones(100)}})
+    for reads in (read_envelope, glance):
+        with pytest.raises(Malformed, match="too long"):
+            reads(body)
 
 
 @given(st.lists(st.integers(0, PIECE_BYTES + 5), max_size=6))

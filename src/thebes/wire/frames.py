@@ -146,7 +146,9 @@ def write_blocks(frame: Frame, *, public: bool = False, digests: bool = True) ->
     return [_HEAD.pack(MAGIC, version, 0, len(header)) + header, *blocks]
 
 
-def read(content: bytes, *, most_bytes: int = MOST_BYTES, digests: bool = True) -> Frame:
+def read(
+    content: bytes, *, most_bytes: int = MOST_BYTES, most_header: int = MOST_HEADER, digests: bool = True
+) -> Frame:
     """Read a frame from anybody; whatever is not exactly one raises `Malformed`. `digests`: whether its arrays must
     come with their SHA-256."""
     if len(content) > most_bytes:
@@ -159,7 +161,7 @@ def read(content: bytes, *, most_bytes: int = MOST_BYTES, digests: bool = True) 
     if version not in (VERSION, DEFLATED):
         _refuse(f"has another version than {VERSION} and {DEFLATED}")
     start = _HEAD.size + length
-    if length > MOST_HEADER or start > len(content):
+    if length > most_header or start > len(content):
         _refuse("has a header that is too long")
     body, fields = _header(content[_HEAD.size : start])
     payload = body.get("payload")
@@ -208,13 +210,15 @@ def _parsed(raw: bytes) -> object:
         _refuse("holds what is not JSON")
 
 
-def glance(content: bytes) -> dict[str, Any]:
+def glance(content: bytes, *, most_header: int = MOST_HEADER) -> dict[str, Any]:
     """The message in a frame without its arrays, which are not looked at: for who passes it on."""
     if len(content) < _HEAD.size:
         _refuse("is too short")
     magic, _, _, length = _HEAD.unpack_from(content)
-    if magic != MAGIC or length > MOST_HEADER:
+    if magic != MAGIC:
         _refuse("does not start like a frame")
+    if length > most_header:
+        _refuse("has a header that is too long")
     return _header(content[_HEAD.size : _HEAD.size + length])[0]
 
 

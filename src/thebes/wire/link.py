@@ -30,7 +30,7 @@ PATH = f"/{SERVICE}/{METHOD}"
 SERVER_NAME = "coordinator.thebes.internal"
 PIECE_BYTES = 2**20
 MOST_BYTES = 2**29  #: of one envelope
-MOST_TEXT = 2**24  #: of one that has no arrays
+MOST_TEXT = 2**26 + 2**20  #: of one beside its arrays: a document as large as a coordinator takes, and what is about it
 MOST_OPEN = 16  #: messages of one reader that are not whole yet
 _LONGEST_ID = 200
 _HEAD = struct.Struct(">4sHQQ32s")  # magic, length of the id, offset, total, SHA-256 of everything up to here
@@ -109,7 +109,7 @@ def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
     """The message in an envelope from anybody; whatever is not exactly one raises `Malformed`. Long fields of its
     payload are arrays, or as JSON writes them."""
     if body.startswith(frames.MAGIC):
-        message = frames.read(body, most_bytes=MOST_BYTES, digests=False).message(arrays=arrays)
+        message = frames.read(body, most_bytes=MOST_BYTES, most_header=MOST_TEXT, digests=False).message(arrays=arrays)
     elif len(body) > MOST_TEXT:
         _refuse(f"is larger than {MOST_TEXT} bytes and has no arrays")
     else:
@@ -120,7 +120,7 @@ def read_envelope(body: bytes, *, arrays: bool = True) -> dict[str, Any]:
 def glance(body: bytes) -> dict[str, Any]:
     """The message in an envelope without its arrays, of which nothing is looked at: for who passes it on."""
     if body.startswith(frames.MAGIC):
-        return _named(frames.glance(body))
+        return _named(frames.glance(body, most_header=MOST_TEXT))
     if len(body) > MOST_TEXT:
         _refuse(f"is larger than {MOST_TEXT} bytes and has no arrays")
     return _named(frames.read_object(body))

@@ -122,7 +122,10 @@ class Outbox:
 
 
 def _heavy(message: Mapping[str, Any]) -> bool:
-    payload = message.get("payload")
-    return isinstance(payload, Mapping) and any(
-        hasattr(value, "__len__") and len(value) >= _HEAVY for value in payload.values()
+    parts = [message.get("payload"), message.get("document")]  # which may hold a network
+    return any(
+        hasattr(value, "__len__") and len(value) >= _HEAVY
+        for part in parts
+        if isinstance(part, Mapping)
+        for value in part.values()
     )

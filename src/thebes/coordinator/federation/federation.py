@@ -29,7 +29,7 @@ from thebes.coordinator.home import Home
 from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.sites import DATASET_NAME
-from thebes.wire.link import MOST_TEXT, Code, Word
+from thebes.wire.link import Code, Word
 
 if TYPE_CHECKING:
     from thebes.coordinator.federation.hub import Hub
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MOST_RUNS = 256  #: tasks that are run at the same time; the others wait for their turn
 _MOST_DATASETS = 1000
+_MOST_DESCRIBED = 2**24  #: bytes of what a site says it has
 _ANSWER_SECONDS = 30.0  #: in which a site says what it has
 _FAREWELL_SECONDS = 5.0  #: in which it notes that a task is over
 _RETRY_SECONDS = 1.0
@@ -242,7 +243,7 @@ class Federation:
         while True:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
-                    answer = await conversation.ask(Word.DESCRIBE, {}, most=MOST_TEXT)
+                    answer = await conversation.ask(Word.DESCRIBE, {}, most=_MOST_DESCRIBED)
                 if _down(answer):
                     raise Mistake("describe", "is not answered: its process with the data is down")
                 datasets = described(site, answer)
