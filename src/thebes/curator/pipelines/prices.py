@@ -1,0 +1,120 @@
+"""What an attempt costs each of its blocks, in the terms in which they count, and what each of its steps may spend.
+
+What must stay true: the loss that is charged covers preparing, and on top of it the dearer of training and validating.
+A row is trained or validated on by a coin of its own, never both: whichever it is, the other step is independent of it
+or a function of what the first released. So for either outcome of the coin the loss is that of one of the two, and for
+the mixture no more than the larger (Renyi divergences are quasi-convex, hockey-stick divergences convex).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+
+from thebes.curator.pipelines.pipeline import Pipeline
+from thebes.privacy import exact
+from thebes.privacy.accounting import concentrated, renyi
+from thebes.privacy.faults import Mistake
+from thebes.privacy.losses import (
+    ORDERS,
+    Approximate,
+    Concentrated,
+    Loss,
+    Pure,
+    Renyi,
+    compose,
+    concentrated_to_approximate,
+    pure_to_concentrated,
+    pure_to_renyi,
+    renyi_to_approximate,
+)
+from thebes.privacy.promise import Adjacency
+
+_DOWN = Context(prec=60, rounding=ROUND_FLOOR)
+_RELATION = Adjacency.ADD_REMOVE_ONE
+_Amounts = tuple[Decimal, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """`loss` is charged to every block; the others are the (epsilon, delta) that each step is handed."""
+
+    loss: Loss
+    preprocess: _Amounts
+    train: _Amounts
+    validate: _Amounts
+
+
+def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> Price:
+    """The price of an attempt with (epsilon, delta) on blocks that count with `filter`.
+
+    A basic block is charged (epsilon, delta). Another is charged the event of training; validating then gets as much
+    pure epsilon as costs no more than that, and preparing pure epsilon alone.
+    """
+    shares = pipeline.shares
+    before = (_part(epsilon, shares.preprocess, exact.EPSILON_STEP), _part(delta, shares.preprocess, exact.DELTA_STEP))
+    rest = (epsilon - before[0], delta - before[1])
+    if filter == "basic":
+        loss: Loss = Approximate(epsilon, delta) if delta else Pure(epsilon)
+        return Price(loss, before, rest, rest)
+    event = pipeline.event(*rest)
+    if event is None:
+        raise Mistake(
+            "event",
+            f"of {pipeline.name!r} is not said, and its stream counts with the {filter} filter, which charges it",
+        )
+    preparing = Pure(before[0])
+    if filter == "zcdp":
+        rho = concentrated.price(event, adjacency=_RELATION)
+        test = min(rest[0], _largest_pure_under(rho))
+        loss = compose([rho, pure_to_concentrated(preparing)]) if before[0] else rho
+    else:
+        curve = renyi.price(event, adjacency=_RELATION)
+        test = _largest_pure_below(curve, rest[0])
+        loss = compose([curve, pure_to_renyi(preparing)]) if before[0] else curve
+    nothing = Decimal(0)
+    return Price(loss, (before[0], nothing), rest, (test, nothing))
+
+
+def together(losses: Sequence[Loss], delta: Decimal) -> _Amounts:
+    """What several attempts cost a block as (epsilon, delta), each chosen after seeing what came of those before."""
+    if isinstance(losses[0], (Pure, Approximate)):
+        whole = compose([one if isinstance(one, Approximate) else Approximate(one.epsilon, 0) for one in losses])  # type: ignore[union-attr]
+        return whole.epsilon, whole.delta
+    total = compose(list(losses))
+    if isinstance(total, Concentrated):
+        return concentrated_to_approximate(total, delta).epsilon, delta
+    assert isinstance(total, Renyi)  # noqa: S101
+    return renyi_to_approximate(total, delta).epsilon, delta
+
+
+def dearest(paid: Mapping[str, Sequence[Loss]], delta: Decimal) -> _Amounts:
+    """The most that any block has paid, by its name."""
+    return max(together(losses, delta) for losses in {tuple(one) for one in paid.values()})
+
+
+def _part(amount: Decimal, share: float, step: Decimal) -> Decimal:
+    return _DOWN.multiply(amount, exact.declared("share", share)).quantize(step, ROUND_FLOOR)
+
+
+def _largest_pure_under(rho: Concentrated) -> Decimal:
+    """The largest epsilon with epsilon^2 / 2 <= rho."""
+    return _DOWN.sqrt(_DOWN.multiply(rho.rho, Decimal(2))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+
+
+def _largest_pure_below(curve: Renyi, most: Decimal) -> Decimal:
+    """The largest epsilon, up to `most`, whose own curve lies nowhere above this one."""
+
+    def holds(epsilon: Decimal) -> bool:
+        return all(a <= b for a, b in zip(pure_to_renyi(Pure(epsilon)).epsilons, curve.epsilons, strict=True))
+
+    if holds(most):
+        return most
+    low, high = Decimal(0), most
+    for _ in range(40):
+        middle = ((low + high) / 2).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    if not low:
+        raise Mistake("event", f"leaves validation nothing at the orders {ORDERS[0]:g} to {ORDERS[-1]:g}")
+    return low

@@ -1,0 +1,359 @@
+"""A run: attempts with more data or more budget until there is a verdict: reserve, train, validate, publish.
+
+What must stay true: an attempt is charged to every one of its blocks, or to none, before a row is read; a process that
+is killed at any point leaves nothing charged for nothing but the attempt it was in, and no half of a model; whatever
+happens a run comes to an end.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from thebes.curator.pipelines.adaptive import Next, Offered, Past, eta_of, next_attempt
+from thebes.curator.pipelines.allowance import Allowance
+from thebes.curator.pipelines.attempts import Attempt, AttemptState, Run, RunState
+from thebes.curator.pipelines.bundles import written
+from thebes.curator.pipelines.data import Data, Rows
+from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
+from thebes.curator.pipelines.prices import Price, dearest, price
+from thebes.curator.pipelines.workshop import Workshop
+from thebes.curator.validators import Validation, Verdict, together
+from thebes.data.schema import Schema
+from thebes.ledger import BudgetExceeded, Claim, Ledger
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.faults import Mistake, Refusal, ThebesError
+from thebes.privacy.losses import Loss
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.randomness import Randomness, system
+
+_GUARANTEES = {"zcdp": "zcdp", "renyi": "renyi"}
+_HOUSE = Path(__file__).parents[2]
+
+
+class Offer(Protocol):
+    """A block of a stream."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Counting(Protocol):
+    """How blocks count."""
+
+    @property
+    def filter(self) -> str:
+        """basic, zcdp or renyi"""
+        ...
+
+    @property
+    def delta(self) -> Decimal: ...
+
+
+class Stream(Protocol):
+    """What a run needs of a growing data set and its ledger."""
+
+    name: str
+    schema: Schema
+    ledger: Ledger
+
+    @property
+    def terms(self) -> Counting: ...
+    def offered(self, *, since: datetime | None = None, loss: Loss | None = None) -> Sequence[Offer]:
+        """The blocks of time that is over which can still be charged this, oldest first."""
+        ...
+
+    def size(self, names: Iterable[str]) -> float: ...
+    def reserve(self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str) -> Claim: ...
+    def rows(self, names: Iterable[str]) -> Rows: ...
+
+
+class Rights(Protocol):
+    """Whether a developer may spend this on each of these blocks: a Refusal where not."""
+
+    def __call__(self, blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None: ...
+
+
+@dataclass
+class Runner:
+    """Runs pipelines of one developer over one stream. `rights` is asked before every attempt; `told` hears of each
+    that has ended."""
+
+    stream: Stream
+    workshop: Workshop
+    developer: str
+    rights: Rights
+    randomness: Randomness | None = None
+    told: Callable[[Attempt], None] | None = None
+
+    def run(self, pipeline: Pipeline, *, source: str = "", wait: Callable[[], None] | None = None) -> Run:
+        """One run, or the rest of one that was begun on the same terms: until it has ended or, without `wait`, until
+        it would have to wait for data or budget (then its verdict so far is RETRY). `wait` is called, and should take
+        its time, before every new look. `source` names the code that is run; other code is another run."""
+        pipeline.check()
+        if pipeline.stream != self.stream.name:
+            raise Mistake("stream", f"of {pipeline.name!r} is {pipeline.stream!r}, this is {self.stream.name!r}")
+        limits = pipeline.limits
+        price(pipeline, limits.start, limits.delta_for(limits.start), self.stream.terms.filter)  # whether there is one
+        with self.workshop.alone(pipeline.name):
+            run = self._begun(pipeline, source)
+            while run.state is RunState.OPEN:
+                if not self._further(run, pipeline) and self.workshop.attempts.run(run.id).state is RunState.OPEN:
+                    if wait is None:
+                        break
+                    wait()
+                run = self.workshop.attempts.run(run.id)
+            return self.workshop.attempts.run(run.id)
+
+    # --- the beginning -----------------------------------------------------------------------------------
+
+    def _begun(self, pipeline: Pipeline, source: str) -> Run:
+        """The run that is open, once what a process left undone is settled, or a new one."""
+        journal, bundles = self.workshop.attempts, self.workshop.bundles
+        left = journal.open_run(pipeline.name)
+        if left is not None:
+            self._settle(left)
+            left = journal.open_run(pipeline.name)
+        if left is not None and self._too_late(left):
+            left = None
+        newest = bundles.newest(pipeline.name)
+        reached = {one["metric"]: one.get("bound") for one in newest["validation"]} if newest else None
+        terms = {**pipeline.terms(pipeline.aims(reached)), "filter": self.stream.terms.filter, "source": source}
+        if left is not None:
+            if (left.terms, left.stream, left.spender) == (terms, self.stream.name, self.developer):
+                return left
+            journal.end(left.id, state=RunState.ENDED, verdict=Verdict.RETRY, reason="begun anew on other terms")
+        return journal.begin(pipeline.name, stream=self.stream.name, spender=self.developer, terms=terms)
+
+    def _settle(self, run: Run) -> None:
+        """What a process that ended left undone: a claim that was only reserved goes back, what was charged and has no
+        verdict is lost, what was accepted is published."""
+        journal = self.workshop.attempts
+        for attempt in journal.attempts(run.id):
+            if attempt.state is AttemptState.PLANNED:
+                claim = self._claim(run, attempt)
+                if claim is not None and claim.state.open:
+                    claim.release()
+                paid = claim is not None and claim.state == "closed"
+                state = AttemptState.LOST if paid else AttemptState.GIVEN_BACK
+                journal.ended(attempt, state, claim=claim.id if claim is not None else None)
+            elif attempt.state is AttemptState.CHARGED:
+                journal.ended(attempt, AttemptState.LOST)
+            elif attempt.state is AttemptState.JUDGED:
+                self._conclude(run, attempt)
+
+    def _too_late(self, run: Run) -> bool:
+        """Whether its time is over; it has ended then."""
+        timeout = run.terms["timeout"]
+        over = self.workshop.clock() >= run.started_at + seconds(timeout, "timeout")
+        if over:
+            reason = f"not good enough within {timeout}"
+            self.workshop.attempts.end(run.id, state=RunState.ENDED, verdict=Verdict.TIMEOUT, reason=reason)
+        return over
+
+    def _claim(self, run: Run, attempt: Attempt) -> Claim | None:
+        try:
+            return self.stream.ledger.claim(key=_key(run, attempt))
+        except Mistake:
+            return None
+
+    # --- one attempt ---------------------------------------------------------------------------------------
+
+    def _further(self, run: Run, pipeline: Pipeline) -> bool:
+        """One attempt more; False where it has to wait for data or budget, or has come to its end."""
+        journal = self.workshop.attempts
+        if self._too_late(run):
+            return False
+        past = [_past(one) for one in journal.attempts(run.id) if one.state.paid]
+        found = next_attempt(pipeline.limits, past, self._offered(pipeline))
+        if found is None:
+            journal.said(run.id, verdict=Verdict.RETRY, reason="waits until more blocks can pay")
+            return False
+        attempt = journal.plan(run.id, epsilon=found.epsilon, delta=found.delta, blocks=found.blocks)
+        try:
+            return self._attempted(run, pipeline, attempt, found)
+        finally:
+            if self.told is not None:
+                self.told(next(one for one in journal.attempts(run.id) if one.number == attempt.number))
+
+    def _offered(self, pipeline: Pipeline) -> Offered:
+        since = None
+        if pipeline.window is not None:
+            moment = self.workshop.clock() - seconds(pipeline.window, "window")
+            since = datetime.fromtimestamp(moment, tz=UTC)
+        limits, filter = pipeline.limits, self.stream.terms.filter
+
+        @cache
+        def offered(epsilon: Decimal) -> tuple[str, ...]:
+            loss = price(pipeline, epsilon, limits.delta_for(epsilon), filter).loss
+            return tuple(block.name for block in self.stream.offered(since=since, loss=loss))
+
+        return offered
+
+    def _attempted(self, run: Run, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
+        journal = self.workshop.attempts
+        cost = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter)
+        try:
+            self.rights(found.blocks, found.epsilon, found.delta)
+            claim = self.stream.reserve(
+                found.blocks,
+                loss=cost.loss,
+                purpose=f"pipeline {pipeline.name}",
+                spender=self.developer,
+                key=_key(run, attempt),
+            )
+        except Refusal as refusal:
+            journal.ended(attempt, AttemptState.GIVEN_BACK)
+            journal.said(run.id, verdict=Verdict.RETRY, reason=str(refusal))
+            if isinstance(refusal, BudgetExceeded):  # others were quicker, or a rule has too little left
+                return False
+            raise
+        claim.consume()
+        size = self.stream.size(found.blocks)
+        journal.charged(attempt, claim=claim.id, rows=size)
+        try:
+            with closing(self.stream.rows(found.blocks)) as rows:
+                data = Data(rows, size, randomness=self.randomness or system())
+                said, kept = self._made(run, pipeline, attempt, cost, data, claim)
+        except Exception as error:
+            reason = _told(error)
+            journal.ended(attempt, AttemptState.FAILED)
+            journal.end(run.id, state=RunState.FAILED, verdict=None, reason=reason)
+            return False
+        except BaseException:
+            journal.ended(attempt, AttemptState.LOST)
+            raise
+        verdict = together(said)
+        validation = {"metrics": [one.as_json() for one in said]}
+        bundle = kept() if verdict is Verdict.ACCEPT else None
+        journal.judged(attempt, verdict=str(verdict), validation=validation, bundle=bundle)
+        judged = next(one for one in journal.attempts(run.id) if one.number == attempt.number)
+        self._conclude(run, judged)
+        return True
+
+    def _made(
+        self, run: Run, pipeline: Pipeline, attempt: Attempt, cost: Price, data: Data, claim: Claim
+    ) -> tuple[list[Validation], Callable[[], str]]:
+        """The developer's three steps; a way to write the bundle down if what they made is good enough."""
+        ready = pipeline.preprocess(data, Allowance(*cost.preprocess))
+        if not isinstance(ready, Data):
+            raise Mistake("preprocess", "must give the data back, with features or without")
+        model = pipeline.train(ready.part("train", pipeline.train_share), Allowance(*cost.train))
+        document = model.as_json()
+        written(document)  # a model with numbers that are none is found out before more is paid for
+        trial = Trial(*cost.validate, run.terms["targets"], eta_of(attempt.number, pipeline.eta))
+        found = pipeline.validate(model, ready.part("test", pipeline.train_share), trial)
+        said = [found] if isinstance(found, Validation) else list(found)
+        if not said or not all(isinstance(one, Validation) for one in said):
+            raise Mistake("validate", "must give a validation, or one for each target")
+        if missing := set(trial.targets) - {one.metric for one in said}:
+            raise Mistake("validate", f"says nothing about {', '.join(sorted(missing))}")
+
+        def kept() -> str:
+            return written(self._bundle(run, pipeline, attempt, document, ready, said, claim))
+
+        return said, kept
+
+    def _bundle(
+        self,
+        run: Run,
+        pipeline: Pipeline,
+        attempt: Attempt,
+        document: Any,
+        data: Data,
+        said: list[Validation],
+        claim: Claim,
+    ) -> dict[str, Any]:
+        paid = [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
+        return {
+            "model": document,
+            "features": [dict(one.as_json()) for one in data.features],
+            "inputs": list(pipeline.inputs),
+            "output": pipeline.output,
+            "validation": [one.as_json() for one in said],
+            "confidence": pipeline.confidence,
+            "certificate": self._certificate(pipeline, attempt, paid).as_json(),
+            "lineage": {
+                "stream": self.stream.name,
+                "blocks": list(attempt.blocks),
+                "claims": [one.claim for one in paid if one.claim is not None],
+                "claim": claim.id,
+                "ledger": self.stream.ledger.id,
+                "run": run.id,
+                "attempts": len(paid),
+                "developer": self.developer,
+                "source": run.terms["source"],
+            },
+            "published_at": datetime.fromtimestamp(self.workshop.clock(), tz=UTC).isoformat(timespec="seconds"),
+        }
+
+    def _certificate(self, pipeline: Pipeline, attempt: Attempt, paid: list[Attempt]) -> Certificate:
+        """What the run cost whoever is in the block that paid most, over all its attempts: each told something."""
+        filter = self.stream.terms.filter
+        whole = pipeline.limits.delta or self.stream.terms.delta  # at which other losses are converted
+        losses: dict[str, list[Loss]] = {}
+        for one in paid:
+            for block in one.blocks:
+                losses.setdefault(block, []).append(price(pipeline, one.epsilon, one.delta, filter).loss)
+        epsilon, delta = dearest(losses, whole)
+        guarantee = _GUARANTEES.get(filter, "approximate" if delta else "pure")
+        return Certificate(
+            unit=Unit(self.stream.schema.unit),
+            adjacency=Adjacency.ADD_REMOVE_ONE,
+            epsilon=float(epsilon),
+            delta=float(delta),
+            guarantee=guarantee,
+            mechanism=f"pipeline {type(pipeline).__name__}",
+            parameters={
+                "attempts": len(paid),
+                "blocks": len(attempt.blocks),
+                "attempt": {"epsilon": float(attempt.epsilon), "delta": float(attempt.delta)},
+                "filter": filter,
+            },
+            trust="site",
+            simulated=self.randomness is not None and self.randomness.simulated,
+            notes=(
+                "It is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
+                "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
+                *getattr(self.stream, "notes", ()),
+            ),
+        )
+
+    def _conclude(self, run: Run, attempt: Attempt) -> None:
+        """What follows from a verdict."""
+        journal = self.workshop.attempts
+        if attempt.verdict == Verdict.ACCEPT and attempt.kept:
+            body = journal.bundle(attempt)
+            version = self.workshop.bundles.publish(run.pipeline, body, origin=f"{run.key}/{attempt.number}")
+            journal.end(run.id, state=RunState.ENDED, verdict=Verdict.ACCEPT, version=version)
+        elif attempt.verdict == Verdict.REJECT:
+            reason = "no model of this kind meets the targets"
+            journal.end(run.id, state=RunState.ENDED, verdict=Verdict.REJECT, reason=reason)
+
+
+def _key(run: Run, attempt: Attempt) -> str:
+    return f"pipeline {run.pipeline} {run.key}/{attempt.number}"
+
+
+def _past(attempt: Attempt) -> Past:
+    return Past(attempt.epsilon, attempt.blocks, failed=attempt.verdict is not None)
+
+
+def _ours(path: Path) -> bool:
+    return path.is_relative_to(_HOUSE) or "site-packages" in path.parts
+
+
+def _told(error: Exception) -> str:
+    """What went wrong in a developer's code, and where: never what it said, which may hold rows."""
+    if isinstance(error, ThebesError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    where = next((f for f in reversed(frames) if not _ours(Path(f.filename))), frames[-1])
+    return f"{type(error).__name__} in line {where.lineno} of {Path(where.filename).name} ({where.name})"

@@ -1,0 +1,43 @@
+"""Where the pipelines of a home keep what they do: the journal of attempts, the store of models, who runs what."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from thebes.curator.pipelines.attempts import Attempts
+from thebes.curator.pipelines.bundles import Bundles, checked
+from thebes.privacy.faults import Refusal
+
+JOURNAL, MODELS, _LOCKS = "pipelines.db", "models", "pipelines"
+
+
+class Workshop:
+    """Of one home, whose folder is its owner's alone."""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.folder, self.clock = folder, clock
+        self.attempts = Attempts(folder / JOURNAL, clock=clock)
+        self.bundles = Bundles(folder / MODELS)
+
+    def close(self) -> None:
+        self.attempts.close()
+
+    @contextmanager
+    def alone(self, pipeline: str) -> Iterator[None]:
+        """The right to run a pipeline, until this or its process ends; a Refusal where another has it."""
+        locks = self.folder / _LOCKS
+        locks.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(locks / f"{checked(pipeline)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refusal(f"the pipeline {pipeline!r} is being run already; wait until that has ended") from None
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,524 @@
+"""Runs of pipelines over a stream: what they cost, how they end, and what is published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thebes.curator.pipelines.allowance import Allowance
+from thebes.curator.pipelines.attempts import AttemptState, RunState
+from thebes.curator.pipelines.bundles import Bundles
+from thebes.curator.pipelines.data import Data
+from thebes.curator.pipelines.pipeline import Pipeline, Trial
+from thebes.curator.validators import Validation, Verdict
+from thebes.ledger import BudgetExceeded
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.randomness import seeded_for_simulation
+from thebes.testing.pipelines import Home, Line, Lines
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    made.close()
+
+
+# --- a run ------------------------------------------------------------------------------------------------
+
+
+def test_a_good_model_is_accepted_and_published_with_its_lineage(home: Home) -> None:
+    home.grow(8)
+    run = home.run(Lines())
+    assert (run.state, run.verdict, run.version) == (RunState.ENDED, Verdict.ACCEPT, 1)
+    bundle = home.workshop.bundles.get("lines")
+    assert bundle["model"]["slope"] == pytest.approx(0.8, abs=0.1)
+    assert bundle["validation"][0]["bound"] <= 0.1
+    attempts = home.workshop.attempts.attempts(run.id)
+    assert [one.verdict for one in attempts] == ["RETRY"] * (len(attempts) - 1) + ["ACCEPT"]
+    assert len(attempts) > 1
+    assert bundle["lineage"]["blocks"] == list(attempts[-1].blocks)
+    claims = [home.ledger.claim(number) for number in bundle["lineage"]["claims"]]
+    assert [claim.blocks for claim in claims] == [one.blocks for one in attempts]
+    assert all(claim.state == "closed" and claim.spender == "ana" for claim in claims)
+
+
+def test_what_was_paid_is_what_the_certificate_says(home: Home) -> None:
+    home.grow(8)
+    run = home.run(Lines())
+    attempts = home.workshop.attempts.attempts(run.id)
+    paid: dict[str, Decimal] = {}
+    for one in attempts:
+        for block in one.blocks:
+            paid[block] = paid.get(block, Decimal(0)) + one.epsilon
+    spent = home.spent()
+    assert all(spent[block] == amount for block, amount in paid.items())
+    assert all(amount == 0 for block, amount in spent.items() if block not in paid)
+    certificate = home.workshop.bundles.get("lines")["certificate"]
+    assert certificate["epsilon"] == float(max(paid.values()))
+    assert (certificate["unit"], certificate["delta"], certificate["guarantee"]) == ("event", 0, "pure")
+    assert certificate["parameters"]["attempts"] == len(attempts)
+
+
+def test_every_attempt_asks_for_the_rights_to_just_what_it_charges(home: Home) -> None:
+    home.grow(8)
+    run = home.run(Lines())
+    attempts = home.workshop.attempts.attempts(run.id)
+    assert home.asked == [(one.blocks, one.epsilon, one.delta) for one in attempts]
+
+
+def test_without_rights_nothing_is_charged(home: Home) -> None:
+    home.grow(2)
+
+    def never(blocks: Any, epsilon: Any, delta: Any) -> None:
+        raise Refusal("the policy does not allow this")
+
+    runner = home.runner()
+    runner.rights = never
+    with pytest.raises(Refusal):
+        runner.run(Lines())
+    assert set(home.spent().values()) == {0}
+    assert home.ledger.claims(spender="ana") == []
+
+
+def test_a_run_waits_for_data_and_goes_on_where_it_was(home: Home) -> None:
+    home.grow(1, rows=60)
+    first = home.run(Lines())
+    assert (first.state, first.verdict) == (RunState.OPEN, Verdict.RETRY)
+    tried = home.workshop.attempts.attempts(first.id)
+    home.grow(6)
+    second = home.run(Lines())
+    assert second.id == first.id
+    assert second.verdict == Verdict.ACCEPT
+    attempts = home.workshop.attempts.attempts(first.id)
+    assert attempts[: len(tried)] == tried
+    assert len(attempts) > len(tried)
+    etas = [one.validation["metrics"][0]["eta"] for one in attempts if one.validation]
+    assert etas == sorted(etas, reverse=True)
+    assert sum(etas) < 0.05
+
+
+def test_only_time_that_is_over_is_trained_on_and_only_within_the_window(home: Home) -> None:
+    class Lately(Lines):
+        window = "3d"
+        least_blocks = 2
+
+    home.grow(10)
+    home.now -= timedelta(hours=1)  # the tenth day is not over yet
+    run = home.run(Lately())
+    for one in home.workshop.attempts.attempts(run.id):
+        assert set(one.blocks) <= {"rides/2026-11-08", "rides/2026-11-09"}
+
+
+def test_what_cannot_be_met_comes_to_an_end_within_its_budget(home: Home) -> None:
+    class Never(Lines):
+        targets = {"mse": 1e-9}  # noqa: RUF012
+
+    home.grow(8)
+    run = home.run(Never())
+    assert (run.state, run.verdict) == (RunState.OPEN, Verdict.RETRY)
+    assert max(home.spent().values()) <= 1
+    home.now += timedelta(days=8)
+    run = home.run(Never())
+    assert run.verdict == Verdict.RETRY  # a new run: the one before timed out
+    ended = home.workshop.attempts.runs()[1]
+    assert (ended.state, ended.verdict) == (RunState.ENDED, Verdict.TIMEOUT)
+    assert home.workshop.bundles.names() == []
+
+
+def test_waiting_ends_with_the_timeout(home: Home) -> None:
+    class Never(Lines):
+        targets = {"mse": 1e-9}  # noqa: RUF012
+        timeout = "2d"
+
+    home.grow(2)
+    looks = []
+
+    def wait() -> None:
+        looks.append(home.now)
+        home.now += timedelta(hours=12)
+
+    run = home.run(Never(), wait=wait)
+    assert run.verdict == Verdict.TIMEOUT
+    assert len(looks) <= 4
+
+
+def test_an_aggressive_run_takes_everything_at_once(home: Home) -> None:
+    class Bold(Lines):
+        strategy = "aggressive"
+
+    home.grow(8)
+    run = home.run(Bold())
+    (only,) = home.workshop.attempts.attempts(run.id)
+    assert (only.epsilon, len(only.blocks), run.verdict) == (Decimal(1), 8, Verdict.ACCEPT)
+
+
+def test_a_spent_stream_makes_a_run_wait_and_charges_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path, epsilon="1")
+    home.grow(3)
+    names = [block.name for block in home.stream.offered()]
+    home.stream.reserve(names, epsilon="0.9", purpose="others", spender="bob").consume()
+    before = home.spent()
+    run = home.run(Lines())
+    assert (run.state, run.verdict) == (RunState.OPEN, Verdict.RETRY)
+    assert home.spent() == before
+    home.grow(4)
+    assert home.run(Lines()).verdict == Verdict.ACCEPT
+    assert {name: amount for name, amount in home.spent().items() if name in names} == before
+    home.close()
+
+
+def test_a_rule_with_too_little_left_makes_a_run_wait(home: Home) -> None:
+    home.grow(4)
+
+    def little(blocks: Any, epsilon: Decimal, delta: Decimal) -> None:
+        left = home.ledger.remaining(blocks[0])
+        raise BudgetExceeded(blocks[0], left, left, "rule 1 of policy.toml")
+
+    runner = home.runner()
+    runner.rights = little
+    run = runner.run(Lines())
+    assert (run.state, run.verdict) == (RunState.OPEN, Verdict.RETRY)
+    assert "rule 1" in run.reason
+    assert [one.state for one in home.workshop.attempts.attempts(run.id)] == [AttemptState.GIVEN_BACK]
+    assert set(home.spent().values()) == {0}
+
+
+def test_other_terms_or_other_code_begin_anew(home: Home) -> None:
+    class Hard(Lines):
+        targets = {"mse": 1e-9}  # noqa: RUF012
+
+    home.grow(1)
+    first = home.run(Hard(), source="a")
+    assert home.run(Hard(), source="a").id == first.id
+    second = home.run(Hard(), source="b")
+    assert second.id != first.id
+    assert home.workshop.attempts.run(first.id).state is RunState.ENDED
+    assert home.run(Lines(), source="b").id != second.id
+
+
+def test_a_pipeline_is_run_once_at_a_time(home: Home) -> None:
+    home.grow(2)
+    with home.workshop.alone("lines"), pytest.raises(Refusal, match="already"):
+        home.run(Lines())
+    assert home.run(Lines()).state in RunState
+
+
+# --- parts, steps and budgets -------------------------------------------------------------------------------
+
+
+def test_train_and_test_share_no_row_and_attempts_split_alike(home: Home) -> None:
+    seen: dict[str, list[set[float]]] = {"train": [], "test": []}
+
+    class Watching(Lines):
+        def train(self, data: Data, budget: Allowance) -> Line:
+            seen["train"].append(set(data.columns(("x",))[:, 0].tolist()))
+            return super().train(data, budget)
+
+        def validate(self, model: Any, data: Data, budget: Trial) -> Any:
+            seen["test"].append(set(data.columns(("x",))[:, 0].tolist()))
+            return super().validate(model, data, budget)
+
+    home.grow(4, rows=300)
+    home.run(Watching())
+    for train, test in zip(seen["train"], seen["test"], strict=True):
+        assert not train & test
+    assert not set().union(*seen["train"]) & set().union(*seen["test"])
+    assert len(seen["test"][-1]) / len(seen["train"][-1]) == pytest.approx(1 / 9, rel=0.5)
+
+
+def test_steps_are_allowed_what_was_charged(home: Home) -> None:
+    handed: list[tuple[float, float, float]] = []
+
+    class Shared(Lines):
+        preprocess_share = 0.25
+
+        def preprocess(self, data: Data, budget: Allowance) -> Data:
+            handed.append((float(budget.epsilon), 0, 0))
+            return data
+
+        def train(self, data: Data, budget: Allowance) -> Line:
+            handed[-1] = (handed[-1][0], float(budget.epsilon), 0)
+            return super().train(data, budget)
+
+        def validate(self, model: Any, data: Data, budget: Trial) -> Any:
+            handed[-1] = (*handed[-1][:2], float(budget.epsilon))
+            return super().validate(model, data, budget)
+
+    home.grow(4)
+    run = home.run(Shared())
+    for one, (before, train, validate) in zip(home.workshop.attempts.attempts(run.id), handed, strict=True):
+        assert before == pytest.approx(float(one.epsilon) / 4)
+        assert train == validate == pytest.approx(float(one.epsilon) * 3 / 4)
+
+
+class Half:
+    """A feature: half of x, rounded by a released number."""
+
+    needs, makes = ("x",), ("half",)
+
+    def of(self, numbers: Any) -> Any:
+        return numbers / 2
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": "half", "of": "x"}
+
+
+def test_features_go_with_the_model(home: Home) -> None:
+    class Halves(Lines):
+        inputs = ("half",)
+
+        def preprocess(self, data: Data, budget: Allowance) -> Data:
+            return data.with_features(Half())
+
+        def train(self, data: Data, budget: Allowance) -> Line:
+            found = super().train(data, budget)
+            return Line(found.slope * 2)
+
+    home.grow(8)
+    assert home.run(Halves()).verdict == Verdict.ACCEPT
+    bundle = home.workshop.bundles.get("lines")
+    assert bundle["features"] == [{"kind": "half", "of": "x"}]
+    assert (bundle["inputs"], bundle["output"]) == (["half"], "y")
+    data = Data(home.stream.rows([home.stream.blocks()[0].name]), 400).with_features(Half())
+    x, half = data.columns(("x", "half")).T
+    assert (half == x / 2).all()
+    for wrong in (Half(), type("Odd", (Half,), {"needs": ("z",), "makes": ("odd",)})()):
+        with pytest.raises(Mistake, match="features"):
+            data.with_features(wrong)
+
+
+def test_several_targets_must_all_be_met(home: Home) -> None:
+    class Two(Lines):
+        targets = {"mse": 0.9, "mae": 1e-9}  # noqa: RUF012
+
+    home.grow(8)
+    run = home.run(Two())
+    assert run.verdict == Verdict.RETRY
+    last = home.workshop.attempts.attempts(run.id)[-1]
+    assert last.validation is not None
+    assert [(one["metric"], one["verdict"]) for one in last.validation["metrics"]] == [
+        ("mse", "ACCEPT"),
+        ("mae", "RETRY"),
+    ]
+
+
+def test_the_version_before_can_be_the_target(home: Home) -> None:
+    class Better(Lines):
+        targets = {"mse": "previous"}  # noqa: RUF012
+        first = {"mse": 0.2}  # noqa: RUF012
+        start_epsilon = 1
+        least_blocks = 4
+
+    home.grow(4)
+    assert home.run(Better()).version == 1
+    reached = home.workshop.bundles.get("lines", 1)["validation"][0]["bound"]
+    home.grow(4, rows=16_000)
+    run = home.run(Better())
+    assert run.terms["targets"] == {"mse": reached}
+    assert run.version == 2
+    assert home.workshop.bundles.get("lines")["validation"][0]["bound"] <= reached
+
+    class Lost(Lines):
+        name = "other"
+        targets = {"mse": "previous"}  # noqa: RUF012
+
+    with pytest.raises(Mistake, match="first"):
+        home.run(Lost())
+
+
+def test_a_simulation_says_so_on_its_certificate(tmp_path: Path) -> None:
+    home = Home(tmp_path, randomness=seeded_for_simulation(1))
+    home.grow(8)
+    assert home.run(Lines()).verdict == Verdict.ACCEPT
+    assert home.workshop.bundles.get("lines")["certificate"]["simulated"] is True
+    home.close()
+
+
+# --- other filters --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filter", ["zcdp", "renyi"])
+def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: str) -> None:
+    home = Home(tmp_path, delta="1e-6", filter=filter)
+    home.grow(8)
+    run = home.run(Lines())
+    assert run.verdict == Verdict.ACCEPT
+    certificate = home.workshop.bundles.get("lines")["certificate"]
+    assert certificate["guarantee"] == filter
+    for number in home.workshop.bundles.get("lines")["lineage"]["claims"]:
+        assert type(home.ledger.claim(number).loss).__name__ == ("Concentrated" if filter == "zcdp" else "Renyi")
+
+    class Silent(Lines):
+        name = "silent"
+
+        def event(self, epsilon: Any, delta: Any) -> Any:
+            return None
+
+    before = len(home.ledger.claims())
+    with pytest.raises(Mistake, match="event"):
+        home.run(Silent())
+    assert len(home.ledger.claims()) == before
+    assert home.workshop.attempts.runs(pipeline="silent") == []
+    home.close()
+
+
+# --- bad pipelines --------------------------------------------------------------------------------------------
+
+
+class Unwell(Lines):
+    def train(self, data: Data, budget: Allowance) -> Line:
+        x = data.columns(("x",))[0, 0]
+        raise ValueError(f"a row says {x}")
+
+
+class Nan(Lines):
+    def train(self, data: Data, budget: Allowance) -> Line:
+        return Line(float("nan"))
+
+
+class Strange(Lines):
+    def train(self, data: Data, budget: Allowance) -> Any:
+        return object()
+
+
+class Loses(Lines):
+    def preprocess(self, data: Data, budget: Allowance) -> Any:
+        return None
+
+
+class Silent(Lines):
+    def validate(self, model: Any, data: Data, budget: Trial) -> list[Validation]:
+        return []
+
+
+class Greedy(Lines):
+    def train(self, data: Data, budget: Allowance) -> Line:
+        budget.spend()
+        return super().train(data, budget)
+
+
+@pytest.mark.parametrize("bad", [Unwell, Nan, Strange, Loses, Silent, Greedy], ids=lambda one: one.__name__)
+def test_a_pipeline_that_breaks_ends_at_once_and_says_nothing_of_a_row(home: Home, bad: type[Lines]) -> None:
+    home.grow(4)
+    run = home.run(bad())
+    assert (run.state, run.verdict) == (RunState.FAILED, None)
+    (only,) = home.workshop.attempts.attempts(run.id)
+    assert only.state is AttemptState.FAILED
+    assert sum(home.spent().values()) == only.epsilon * len(only.blocks)  # rows were read: it stays paid
+    assert home.workshop.bundles.names() == []
+    assert run.reason
+    if bad is Unwell:
+        assert run.reason.startswith("ValueError in line ")
+        assert run.reason.endswith("of test_pipelines.py (train)")
+
+
+def test_blocks_without_rows_end_in_no_model(home: Home) -> None:
+    home.grow(3, rows=1)
+    run = home.run(Lines())
+    assert run.verdict == Verdict.RETRY
+    assert run.state is RunState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "Not A Name"),
+        ("stream", "elsewhere"),
+        ("epsilon", 0),
+        ("epsilon", float("nan")),
+        ("delta", 1.5),
+        ("start_epsilon", 2),
+        ("targets", {}),
+        ("targets", {"mse": float("inf")}),
+        ("targets", {"mse": "best"}),
+        ("confidence", 1.0),
+        ("strategy", "hope"),
+        ("timeout", "soon"),
+        ("window", "1y"),
+        ("train_share", 1.0),
+        ("preprocess_share", 1.0),
+        ("least_blocks", 0),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_paid(home: Home, field: str, value: Any) -> None:
+    home.grow(1)
+    pipeline = Lines()
+    setattr(pipeline, field, value)
+    with pytest.raises(Mistake):
+        home.run(pipeline)
+    assert set(home.spent().values()) == {0}
+    assert home.workshop.attempts.runs() == []
+
+
+def test_a_class_that_says_too_little_is_refused() -> None:
+    class Bare(Pipeline):
+        def train(self, data: Data, budget: Allowance) -> Any:
+            return None
+
+    with pytest.raises(Mistake, match="name"):
+        Bare().check()
+
+
+# --- the store of models --------------------------------------------------------------------------------------
+
+
+def test_versions_count_up_and_the_same_origin_is_one_version(tmp_path: Path) -> None:
+    bundles = Bundles(tmp_path / "models")
+    assert bundles.names() == []
+    assert bundles.newest("lines") is None
+    assert bundles.publish("lines", {"model": 1}, origin="a/1") == 1
+    assert bundles.publish("lines", {"model": 2}, origin="b/1") == 2
+    assert bundles.publish("lines", {"model": 3}, origin="a/1") == 1
+    assert bundles.get("lines", 1)["model"] == 1
+    assert bundles.get("lines")["model"] == 2
+    assert bundles.versions("lines") == [1, 2]
+    assert bundles.names() == ["lines"]
+    with pytest.raises(Mistake):
+        bundles.get("lines", 3)
+    with pytest.raises(Mistake):
+        bundles.get("../lines")
+    text = (tmp_path / "models" / "lines" / "1.json").read_text(encoding="utf-8")
+    assert json.loads(text)["origin"] == "a/1"
+    assert (tmp_path / "models" / "lines" / "1.json").stat().st_mode & 0o077 == 0
+
+
+def test_what_json_has_not_is_no_model(tmp_path: Path) -> None:
+    bundles = Bundles(tmp_path / "models")
+    for wrong in (float("nan"), float("inf"), np.float32(1), {1, 2}, b"x"):
+        with pytest.raises(Mistake, match="model"):
+            bundles.publish("lines", {"model": wrong}, origin="a/1")
+    assert bundles.versions("lines") == []
+
+
+# --- a stream that grows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_growing_stream_never_runs_dry(tmp_path: Path) -> None:
+    """Forty days, a model a day: were the stream one block, its budget would have been gone after some days."""
+    home = Home(tmp_path, epsilon="4", randomness=seeded_for_simulation(7))
+
+    class Daily(Lines):
+        window = "10d"
+        timeout = "1d"
+
+    accepted = []
+    for _ in range(40):
+        home.grow(1)
+        accepted.append(home.run(Daily()).verdict == Verdict.ACCEPT)
+    assert sum(accepted[8:]) >= 24
+    assert any(accepted[-4:])
+    spent = home.spent()
+    assert max(spent.values()) <= Decimal("3.8")
+    whole = sum(one.epsilon for run in home.workshop.attempts.runs() for one in home.workshop.attempts.attempts(run.id))
+    assert whole > 4 * Decimal("3.8")
+    home.ledger.verify()
+    home.close()
