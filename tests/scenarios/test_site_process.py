@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from processes import Process, free_port, stopped
 
 from thebes.confinement import landlock
+from thebes.coordinator.authority import Authority
+from thebes.coordinator.clock import SystemClock
 from thebes.ledger import Ledger
 from thebes.privacy.faults import ThebesError
 from thebes.site.audit import Audit
@@ -219,6 +221,18 @@ def test_a_revoked_site_is_told_why_and_one_with_a_new_certificate_comes_back_wi
     thebes_ca("issue", "north", "--home", str(world.folder / "c"), "--out", str(site.home.folder))
     until(lambda: site.is_("connected"))
     assert world.ask(COUNT).value > 0
+
+
+def test_a_site_with_a_strangers_certificate_says_why_it_gets_no_further(world: World) -> None:
+    site = world.site("north")
+    world.linked(site)
+    Authority(world.folder / "stranger", SystemClock()).issue("north", site.home.folder)
+    until(lambda: site.is_("refused"))
+    assert "not certified by the authority in link/ca.pem" in site.get("/api/site")["reason"]
+    (site.home.link / "ca.pem").write_bytes((world.folder / "c" / "ca" / "authority.pem").read_bytes())
+    until(lambda: "north, which is not from the authority" in site.get("/api/site")["reason"])
+    thebes_ca("issue", "north", "--home", str(world.folder / "c"), "--out", str(site.home.folder))
+    until(lambda: site.is_("connected"))
 
 
 def test_a_new_certificate_is_shown_while_the_site_is_linked(world: World) -> None:
