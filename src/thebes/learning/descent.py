@@ -33,23 +33,29 @@ class Descent:
 
 
 def descend(
-    rows: Floats, targets: Any, residual: Residual, outputs: int, *, plan: Descent, count: float, budget: Budget,
-    share: Fraction,
+    rows: Any, targets: Any, residual: Residual, outputs: int, *, plan: Descent, count: float, budget: Budget,
+    share: Fraction, seen: Callable[[Any], Floats] | None = None, start: Floats | None = None,
 ) -> Floats:  # fmt: skip
     """Weights (columns of `rows` x `outputs`) after `plan.steps` releases, each with an equal part of `share`.
+
+    `seen` makes floats of some rows where these are kept smaller, row by row; `start` is where to begin and
+    what the penalty pulls toward, else 0.
 
     Proof: a row's gradient is the outer product of residual and row, scaled down to length `clip` (L2), so a step is
     a Gaussian release with reach (clip, 2 clip); each step's loss is fixed in advance, and adaptive Gaussian releases
     compose as in `Budget`. `count` is the public or released number of rows.
     """
-    width = rows.shape[1]
+    width = rows.shape[1] if start is None else len(start)
     weights, velocity, tail = (np.zeros((width, outputs)) for _ in range(3))
+    weights += 0.0 if start is None else start
+    middle = weights
     penalty = np.full((width, 1), plan.penalty)
     penalty[-1] = 0
     first = min(int(plan.tail * plan.steps), plan.steps - 1)
     for step in range(plan.steps):
 
-        def gradients(part: Floats, target: Any, at: Floats = weights) -> Floats:
+        def gradients(kept: Any, target: Any, at: Floats = weights) -> Floats:
+            part: Floats = kept if seen is None else seen(kept)
             pull = residual(scores(part, at), target)
             pull = pull * np.minimum(1.0, plan.clip / np.maximum(lengths(pull) * lengths(part), 1e-300))
             return (pull[:, None, :] * part[:, :, None]).reshape(len(part), -1)
@@ -60,7 +66,7 @@ def descend(
             reach=Reach(plan.clip, 2 * plan.clip),
             share=share / plan.steps,
         )
-        slope = released.value.reshape(width, outputs) / count + penalty * weights
+        slope = released.value.reshape(width, outputs) / count + penalty * (weights - middle)
         velocity = plan.momentum * velocity + slope
         weights = weights - plan.rate / plan.length**2 * velocity
         if step >= first:

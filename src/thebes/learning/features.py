@@ -18,6 +18,7 @@ from thebes.privacy.faults import Mistake
 Floats = NDArray[np.float64]
 Value = bool | int | float | str
 _MOST_VALUES = 10_000
+RANGE_CELLS = 20  #: into which a range is cut where rows are told apart by it
 
 
 class Piece(Protocol):
@@ -37,8 +38,17 @@ class Piece(Protocol):
         """How long, squared, the piece of a row usually is; a guess that only accuracy depends on."""
         ...
 
+    @property
+    def cell_count(self) -> int:
+        """Into how many cells it tells rows apart."""
+        ...
+
     def write(self, numbers: Floats, into: Floats) -> None:
         """Fill `into` (zeros, one line for each row)."""
+        ...
+
+    def cell(self, numbers: Floats) -> Floats:
+        """The number of each row's cell; below 0 or NaN for none."""
         ...
 
     def number(self, values: NDArray[Any]) -> Floats:
@@ -70,11 +80,18 @@ class Categories:
     def usual(self) -> float:
         return 0.3 if len(self.values) == 2 else 1.0
 
+    @property
+    def cell_count(self) -> int:
+        return len(self.values)
+
     def write(self, numbers: Floats, into: Floats) -> None:
         if len(self.values) == 2:
             into[:, 0] = numbers == 1
         else:
             _mark(numbers, into)
+
+    def cell(self, numbers: Floats) -> Floats:
+        return np.where(numbers < len(self.values), numbers, np.nan)
 
     def number(self, values: NDArray[Any]) -> Floats:
         place = {value: float(index) for index, value in enumerate(self.values)}
@@ -106,9 +123,17 @@ class Range:
     def usual(self) -> float:
         return 0.5
 
+    @property
+    def cell_count(self) -> int:
+        return RANGE_CELLS
+
     def write(self, numbers: Floats, into: Floats) -> None:
         share = np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
         into[:, 0] = np.where(np.isnan(share), 0.5, share)
+
+    def cell(self, numbers: Floats) -> Floats:
+        share = np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+        return np.minimum(np.floor(share * RANGE_CELLS), RANGE_CELLS - 1)
 
     def number(self, values: NDArray[Any]) -> Floats:
         return _numbers(self.column, values)
@@ -139,9 +164,16 @@ class Bins:
     def usual(self) -> float:
         return 1.0
 
+    @property
+    def cell_count(self) -> int:
+        return len(self.edges) - 1
+
     def write(self, numbers: Floats, into: Floats) -> None:
+        _mark(self.cell(numbers), into)
+
+    def cell(self, numbers: Floats) -> Floats:
         place = np.searchsorted(np.array(self.edges[1:-1]), numbers, side="right").astype(np.float64)
-        _mark(np.where(np.isnan(numbers), np.nan, place), into)
+        return np.where(np.isnan(numbers), np.nan, place)
 
     def number(self, values: NDArray[Any]) -> Floats:
         return _numbers(self.column, values)
@@ -192,6 +224,14 @@ class Features:
         for piece, start, stop in zip(self.pieces, self._ends, self._ends[1:], strict=False):
             piece.write(numbers[:, self._places[piece.column]], table[:, start:stop])
         return table
+
+    def cells(self, numbers: Floats) -> NDArray[np.int16]:
+        """The cell of each row for every piece, -1 for none."""
+        found = np.empty((len(numbers), len(self.pieces)), dtype=np.int16)
+        for place, piece in enumerate(self.pieces):
+            own = piece.cell(numbers[:, self._places[piece.column]])
+            found[:, place] = np.where(np.isnan(own) | (own < 0), -1, own)
+        return found
 
     def of_columns(self, columns: Mapping[str, Any]) -> Floats:
         """One line for each row of columns as somebody writes them."""
