@@ -132,6 +132,60 @@ def test_a_training_is_composed_and_watched(ana: Visitor) -> None:
     assert trouble(ana, "sites-training") == []
 
 
+def test_an_algorithm_is_composed_of_blocks_and_learns(ana: Visitor, steward: Callable[[str], Visitor]) -> None:
+    page = ana.page
+    ana.open("/ask")
+    page.get_by_label("People needed").wait_for()
+    page.get_by_label("Kind").select_option("algorithm")
+    page.get_by_label("Sites needed").wait_for()
+    assert page.get_by_label("People needed").count() == 0
+    page.get_by_label("New columns").fill("load = bmi * glucose /")
+    page.get_by_label("New columns").blur()
+    page.get_by_role("link", name="New columns").wait_for()  # a problem, with the way to its place
+    page.get_by_label("New columns").fill("load = bmi * glucose / 100")
+    page.get_by_label("New columns").blur()
+    page.get_by_label("Predicted column").select_option("diabetes")
+    page.get_by_role("checkbox", name="age").check()
+    page.get_by_role("checkbox", name="load").check()
+    page.get_by_label("The model moves by").select_option("newton")
+    page.get_by_label("At least as steep as").wait_for()
+    page.get_by_label("Rounds").fill("5")
+    page.get_by_label("Epsilon").fill("4")
+    page.get_by_label("Delta").fill("1e-6")
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_text("It computes load from the columns of each row.").wait_for()
+    assert trouble(ana, "sites-blocks-compose") == []
+    page.get_by_label("JSON (for experts)").check()
+    page.locator("#raw").wait_for()
+    page.get_by_label("the form").check()
+    page.get_by_role("checkbox", name="load").wait_for()
+    assert page.get_by_role("checkbox", name="load").is_checked()
+    assert page.get_by_label("New columns").input_value() == "load = (bmi * glucose) / 100"
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_role("button", name="Put it up").click()
+    page.get_by_role("heading", name="How it went").wait_for(timeout=120_000)
+    page.get_by_text("5 of 5 rounds").wait_for()
+    page.get_by_role("heading", name="Weights").wait_for()
+    assert trouble(ana, "sites-blocks") == []
+    assert "load" in page.locator("main").inner_text()
+
+    ana.open("/ask")
+    page.get_by_label("Kind").select_option("algorithm")
+    page.get_by_label("What each site computes").select_option("statistic")
+    page.get_by_label("New columns").fill("load = bmi * glucose / 100")
+    page.get_by_label("New columns").blur()
+    page.locator("#column").select_option("load")
+    page.get_by_label("ward").check()
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_role("button", name="Put it up").click()
+    page.get_by_role("heading", name="By group").wait_for(timeout=60_000)
+
+    north = steward("north")
+    north.open("/requests")
+    north.page.get_by_text("algorithm").first.wait_for()
+    assert trouble(north, "steward-blocks") == []
+
+
 def test_a_steward_sees_what_was_refused_and_what_is_left(
     there: Institutions, steward: Callable[[str], Visitor]
 ) -> None:

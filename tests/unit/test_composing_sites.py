@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from thebes.apps.pages.asking import blocks
+from thebes.apps.pages.asking.composing import form_of, told_plainly
 from thebes.apps.pages.asking.inquiry import Inquiry, cautions, datasets_of
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
@@ -104,3 +106,122 @@ def test_cautions_tell_of_sites_that_are_away_and_of_exact_totals() -> None:
     assert [caution["anchor"] for caution in told] == ["sites", "noise"]
     assert "south" in told[0]["message"]
     assert cautions(registry.check(document(site="north")), SITES, written=False) == []
+
+
+BLOCKS = {"kind": "algorithm", "mode": "form", "dataset": "patients", "epsilon": "1", "noise": "site"}
+STEEP = {"mapping": "gradient", "model": "LogisticRegression", "inputs": ["age", "heavy"], "output": "sex"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (
+            {"mapping": "statistic", "reduce": "mean", "column": "heavy", "features": "heavy = bmi / 2", "by": "sex"},
+            {
+                "features": {"heavy": {"divide": ["bmi", 2]}},
+                "map": {"statistic": {"column": "heavy", "by": ["sex"]}},
+                "reduce": "mean",
+            },
+        ),
+        (
+            {"mapping": "statistic", "reduce": "histogram", "column": "age", "bins": "8", "by": "sex", "rounds": "9"},
+            {"map": {"statistic": {"column": "age", "bins": 8}}, "reduce": "histogram"},
+        ),
+        (
+            {
+                **STEEP,
+                "rule": "newton",
+                "rounds": "6",
+                "delta": "1e-6",
+                "features": "heavy = bmi ** 2\n\n",
+                "bins": "8",
+            },
+            {
+                "delta": 1e-6,
+                "features": {"heavy": {"square": "bmi"}},
+                "map": {"gradient": {"model": "LogisticRegression", "output": "sex", "inputs": ["age", "heavy"]}},
+                "reduce": "mean",
+                "update": {"rule": "newton"},
+                "stop": {"rounds": 6},
+            },
+        ),
+    ],
+)
+def test_blocks_in_the_form_mean_a_document_that_the_kind_accepts(typed: dict[str, Any], meant: dict[str, Any]) -> None:
+    made = Inquiry.read({**BLOCKS, **typed}).settled(SITES).document()
+    everywhere = {"type": "algorithm", "sites": "all", "dataset": "patients", "epsilon": 1, "noise": "site"}
+    assert {**made, **meant} == made
+    assert set(made) == {*everywhere, *meant}
+    checked = registry.check(made)
+    again = Inquiry.of(checked.as_json(), SITES)
+    assert registry.check(again.document()).digest == checked.digest
+
+
+def test_new_columns_are_offered_like_those_that_are_declared() -> None:
+    draft = Inquiry.read({**BLOCKS, **STEEP, "features": "heavy = bmi * 2\nbroken = ("}).settled(SITES)
+    assert draft.made == ("heavy", "broken")
+    assert draft.numbers == ["age", "bmi", "heavy", "broken"]
+    with pytest.raises(InvalidDocument) as refused:
+        draft.document()
+    assert list(refused.value.problems) == [("features", "have a formula for 'broken' that cannot be read")]
+    assert '"map"' in draft.as_far()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a + b * 2", {"add": ["a", {"multiply": ["b", 2]}]}),
+        ("(a - 1.5) / b", {"divide": [{"subtract": ["a", 1.5]}, "b"]}),
+        ("-a * -3", {"multiply": [{"subtract": [0, "a"]}, -3]}),
+        ("clamp(kilos / height ** 2, 12, 45)", {"clamp": [{"divide": ["kilos", {"square": "height"}]}, 12, 45]}),
+        ('age * (sex == "fe\'male")', {"multiply": ["age", {"is": ["sex", "fe'male"]}]}),
+        ("least(a, log(b), 3)", {"least": ["a", {"log": "b"}, 3]}),
+        ("add(a, b, c)", {"add": ["a", "b", "c"]}),
+    ],
+)
+def test_a_formula_and_its_expression_are_the_same(written: str, meant: Any) -> None:
+    assert blocks.formulas(f"x = {written}") == {"x": meant}
+    assert blocks.formulas(f"x = {blocks.formula(meant)}") == {"x": meant}
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["x", "x =", "= 3", "a b = 3", "x = a.b", "x = a ** 3", "x = [a]", "x = f(a=1)", "x = a if b else c", "x = 'a'",
+     "x = a < 3", "x = f()()", "x = __import__('os').system('true')", "x = lambda: 1", "x = a\nx = b",
+     "x = " + "(" * 3000 + "a" + ")" * 3000, "x = " + "-" * 3000 + "a"],
+)  # fmt: skip
+def test_what_is_no_formula_is_refused(written: str) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        blocks.formulas(written)
+    assert refused.value.argument == "features"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"map": {"gradient": {"model": "graph", "loss": "x", "inputs": ["age"], "output": "sex"}}},
+        {"map": {"statistic": {"column": "age", "bins": [18, 40, 98]}}, "reduce": "histogram"},
+        {"map": {}},
+        {"features": {"x": {"add": [{"is": ["sex", None]}, "class"]}}},
+    ],
+)
+def test_a_document_without_a_form_stays_json(change: dict[str, Any]) -> None:
+    base = {"type": "algorithm", "dataset": "patients", "epsilon": 1, "map": {"statistic": {"column": "age"}}}
+    told = {"sites": SITES, "schemas": {}}
+    kept = form_of({**base, "reduce": "mean", **change}, told)
+    assert kept.written
+    assert isinstance(form_of({**base, "reduce": "mean"}, told), Inquiry)
+
+
+def test_trouble_with_a_block_leads_to_its_field() -> None:
+    draft = Inquiry.read({**BLOCKS, **STEEP})
+    for field, anchor in (
+        ("map.gradient.inputs", "inputs"),
+        ("map.statistic.bins", "bins"),
+        ("update.rule", "rule"),
+        ("stop.rounds", "rounds"),
+        ("map", "mapping"),
+        ("features.heavy", "features"),
+        ("epsilon", "epsilon"),
+    ):
+        assert told_plainly({"field": field, "message": "is wrong"}, draft)["anchor"] == anchor

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -367,15 +368,20 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
     import thebes
     from thebes.apps.site_scenes import site_scenes
     from thebes.simulation.patients import NAMES, SCHEMA, hospital
+    from thebes.tasks import registry
 
     names = NAMES[:3]
     frames = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(names)}
     patients = {column: pd.concat(frames.values())[column].to_numpy() for column in frames["north"].columns}
     made = site_scenes(names[:2], names[2])
-    assert {scene.document["type"] for scene in made} == {"query", "train"}
+    assert {scene.document["type"] for scene in made} == set(registry.site_types())
     assert [scene.missing for scene in made if scene.missing] == [("harbour",)]
     for scene in made:
         asked = {**scene.document, "sites": "all"}
-        verdict = scene.judge(thebes.simulate(asked, frames, schema=SCHEMA, seed=1), patients)
-        assert verdict.ok, scene.name
+        release = thebes.simulate(asked, frames, schema=SCHEMA, seed=1)
+        assert scene.judge(release, patients).ok, scene.name
+        if scene.metric == "accuracy":
+            strangers = {**patients, "diabetes": np.random.default_rng(1).permutation(patients["diabetes"])}
+            learned = thebes.simulate(asked, {"north": pd.DataFrame(strangers)}, schema=SCHEMA, seed=1)
+            assert not scene.judge(learned, patients).ok, f"{scene.name}: nothing was learned, and it is not said"
     assert all(not scene.missing for scene in site_scenes(names[:1], None))

@@ -90,7 +90,8 @@ class Hospitals:
             ledger.open_block(DATASET, **dataset.terms)
         DataSets(home).keep(dataset)
         noise = ["site"] if name == self.strict else ["site", "coordinator"]
-        rule = {"requestors": [ADMIN.name], "datasets": [DATASET], "kinds": ["query", "train"], "epsilon": EPSILON}
+        kinds = ["query", "train", "algorithm"]
+        rule = {"requestors": [ADMIN.name], "datasets": [DATASET], "kinds": kinds, "epsilon": EPSILON}
         written(home.policy, appended("", {**rule, "noise": noise}))
 
     def _linked(self, server: Server) -> bool:

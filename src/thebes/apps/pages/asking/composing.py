@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from thebes.apps import rehearsal
-from thebes.apps.pages.asking import inquiry, lasting, words
+from thebes.apps.pages.asking import blocks, inquiry, lasting, words
 from thebes.apps.pages.asking.bound import text
 from thebes.apps.pages.asking.cautions import cautions
 from thebes.apps.pages.asking.draft import OWN, Draft, tables_of
@@ -44,6 +44,10 @@ KIND_WORDS = {
     ),
     "query": ("A question to sites", "a count, mean, histogram … over the rows of institutions, which stay with them"),
     "train": ("A model over sites", "a regression, trained over the rows of several institutions together"),
+    "algorithm": (
+        "Blocks over sites",
+        "what each institution computes from its rows, also from new columns, what becomes of it, how a model moves",
+    ),
 }
 LABELS = {
     "type": "What comes out",
@@ -244,6 +248,8 @@ def form_of(document: Mapping[str, Any], told: Mapping[str, Any]) -> AnyDraft:
 def told_plainly(problem: Mapping[str, str], draft: AnyDraft) -> dict[str, str]:
     """A problem in words, with the place in the form where it can be mended."""
     name, message = problem["field"], problem["message"]
+    if draft.kind == "algorithm" and not draft.written:
+        name = blocks.place(name)
     top, _, rest = name.partition(".")
     labels, places_of = LABELS, {**_ANCHORS, **(lasting.ANCHORS if draft.kind == "draw-discard" else {})}
     if isinstance(draft, Inquiry):
@@ -257,7 +263,12 @@ def told_plainly(problem: Mapping[str, str], draft: AnyDraft) -> dict[str, str]:
         places = [place for place, bound in enumerate(draft.bounds) if bound.column == rest]
         label, anchor = ("Cut at", f"bound-{places[-1]}-cuts") if places else ("Numbers are cut", "cut")
     message = re.sub(r"^(Input|String|Tuple|List|Value|Dictionary) should", "must", message)
-    return {"field": name, "label": f"{label}: {rest}" if rest else label, "message": message, "anchor": anchor}
+    return {
+        "field": problem["field"],
+        "label": f"{label}: {rest}" if rest else label,
+        "message": message,
+        "anchor": anchor,
+    }
 
 
 def _not_rehearsed(checked: Any) -> str:

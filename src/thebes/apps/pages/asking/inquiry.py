@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from thebes.apps.pages.asking import blocks
 from thebes.apps.pages.asking.bound import number, text, typed
 from thebes.tasks.document import InvalidDocument
 
-KINDS = ("query", "train")
+KINDS = ("query", "train", "algorithm")
 STATISTICS = ("count", "sum", "mean", "variance", "histogram", "quantile", "correlation")
 GROUPED = ("count", "sum", "mean", "variance")
 MODELS = ("LogisticRegression", "LinearRegression")
@@ -36,10 +37,20 @@ OWN: dict[str, tuple[str, ...]] = {
         "loss_share",
         "tolerance",
     ),
+    "algorithm": blocks.FIELDS,
 }
-LISTS = {"query": ("by",), "train": ("inputs",)}
-_WORDS = frozenset(["name", "purpose", "where", "noise", "statistic", "column", "model", "output"])
-DEFAULTS = {"epsilon": "1", "noise": "site", "statistic": "count", "model": "LogisticRegression", "rounds": "20"}
+LISTS = {"query": ("by",), "train": ("inputs",), "algorithm": ("by", "inputs")}
+_WORDS = frozenset(["name", "purpose", "where", "noise", "statistic", "column", "model", "output"]) | blocks.WORDS
+DEFAULTS = {
+    "epsilon": "1",
+    "noise": "site",
+    "statistic": "count",
+    "model": "LogisticRegression",
+    "rounds": "20",
+    "mapping": "gradient",
+    "reduce": "mean",
+    "rule": "sgd",
+}
 LABELS = {
     "dataset": "Data set",
     "sites": "Sites",
@@ -60,6 +71,12 @@ LABELS = {
     "loss_share": "Share of the budget for the loss",
     "tolerance": "Stop when an update is smaller than",
     "privacy": "Privacy",
+    "mapping": "What each site computes",
+    "reduce": "What becomes of it",
+    "features": "New columns",
+    "rows": "Several rows of one person",
+    "rule": "The model moves by",
+    "ridge": "At least as steep as",
 }
 ANCHORS = {"type": "kind", "columns": "column", "privacy": "raw", "document": "raw"}
 
@@ -98,9 +115,14 @@ class Inquiry:
         return json.dumps(self.rest)
 
     @property
+    def made(self) -> tuple[str, ...]:
+        """New columns, which are numbers."""
+        return blocks.names(self.get("features")) if self.kind == "algorithm" else ()
+
+    @property
     def numbers(self) -> list[str]:
-        """Columns that are numbers with declared bounds."""
-        return [name for name, told in self.columns.items() if told.get("low") is not None]
+        """Columns that are numbers with declared bounds, and new ones."""
+        return [*(name for name, told in self.columns.items() if told.get("low") is not None), *self.made]
 
     @property
     def keys(self) -> list[str]:
@@ -110,9 +132,16 @@ class Inquiry:
     @property
     def offered(self) -> list[str]:
         """The columns that the chosen statistic can be of."""
-        if self.get("statistic") == "count":
+        if self.asks == "count":
             return []
-        return [*self.numbers, *self.keys] if self.get("statistic") == "histogram" else self.numbers
+        return [*self.numbers, *self.keys] if self.asks == "histogram" else self.numbers
+
+    @property
+    def asks(self) -> str:
+        """The chosen statistic; empty where there is none."""
+        if self.kind == "algorithm":
+            return self.get("reduce") if self.get("mapping") == "statistic" else ""
+        return self.get("statistic") if self.kind == "query" else ""
 
     @property
     def predicted(self) -> list[str]:
@@ -165,6 +194,8 @@ class Inquiry:
             if not written or self._idle(name):
                 continue
             read = written if name in _WORDS else number(written)
+            if name == "features":
+                problems += blocks.troubles(written)
             if read is None:
                 problems.append((name, "must be a number"))
             else:
@@ -176,17 +207,16 @@ class Inquiry:
         if self.get("statistic") == "correlation" and self.kind == "query":
             both = [column for column in (made.pop("column", ""), self.other) if column]
             made |= {"columns": both} if both else {}
-        made |= self.rest
         if problems:
             raise InvalidDocument(problems)
-        return made
+        return (blocks.nested(made) if self.kind == "algorithm" else made) | dict(self.rest)
 
     def _idle(self, name: str) -> bool:
         """Whether a field means nothing for the chosen statistic, so that what stands there is left aside."""
-        if self.kind != "query":
-            return False
-        statistic = self.get("statistic")
-        return (
+        if self.kind == "algorithm" and blocks.idle(name, self.get("mapping")):
+            return True
+        statistic = self.asks
+        return statistic != "" and (
             (name == "column" and statistic == "count")
             or (name == "by" and statistic not in GROUPED)
             or (name == "quantile" and statistic != "quantile")
@@ -206,7 +236,8 @@ class Inquiry:
     def of(cls, document: Mapping[str, Any], sites: Sites) -> Self:
         """The form that means this document."""
         kind = str(document["type"])
-        rest = {name: value for name, value in document.items() if name not in ("type", "version")}
+        told = blocks.flat(document) if kind == "algorithm" else document
+        rest = {name: value for name, value in told.items() if name not in ("type", "version")}
         asked, dataset = rest.pop("sites", "all"), rest.pop("dataset", "")
         both = rest.get("columns") if rest.get("statistic") == "correlation" else None
         other = ""

@@ -16,6 +16,7 @@ KINDS = {
     "draw-discard": "A model that keeps learning",
     "query": "A question to sites",
     "train": "A model over sites",
+    "algorithm": "Blocks over sites",
 }
 #: kinds that are trained without end: an answer is there while contributions come in
 ENDLESS = ("draw-discard",)
@@ -63,7 +64,16 @@ def subject(document: Mapping[str, Any]) -> str:
     if type_ == "train":
         model = str(document["model"])
         return f"{model if len(model) < 40 else 'A network'} for {document['output']}"
+    if type_ == "algorithm":
+        return _composed(document)
     return KINDS.get(type_, str(type_))
+
+
+def _composed(document: Mapping[str, Any]) -> str:
+    """What the blocks of an algorithm make."""
+    if document["map"].get("gradient"):
+        return subject({**document["map"]["gradient"], "type": "train"})
+    return _queried({**document["map"]["statistic"], "statistic": document["reduce"]})
 
 
 def _queried(document: Mapping[str, Any]) -> str:

@@ -36,7 +36,8 @@
       form.inert = false;
     }
   };
-  for (const kind of ["input", "change"]) form.addEventListener(kind, () => storage((kept) => kept.setItem(place, typed())));
+  const keep = () => storage((kept) => kept.setItem(place, typed()));
+  for (const kind of ["input", "change"]) form.addEventListener(kind, keep, { capture: true }); // some stop on their way
   again.querySelector("button").addEventListener("click", () => {
     storage((kept) => kept.removeItem(place));
     location.reload();

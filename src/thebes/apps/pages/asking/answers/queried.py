@@ -15,6 +15,8 @@ table = number.table
 
 
 def sections(release: Release, document: Any) -> list[Section]:
+    if document.type == "algorithm":  # which asks like a query
+        document = document.question
     if not isinstance(release.value, Mapping) or document.statistic in _COUNTED:
         return number.sections(release, document)
     head, rows = table(release)
