@@ -190,8 +190,10 @@ TRUTHS: dict[str, Any] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [{}, {"delta": 0.05}], ids=["pure", "delta"])
-@pytest.mark.parametrize(("noise", "sites"), [("site", 1), ("site", 4), ("coordinator", 4)])
+@pytest.mark.parametrize(
+    ("noise", "sites", "more"),
+    [("site", 1, {}), ("site", 4, {"delta": 0.05}), ("coordinator", 4, {}), ("coordinator", 4, {"delta": 0.05})],
+)
 @pytest.mark.parametrize("question", TRUTHS)
 def test_error_bars_hold_the_truth_as_often_as_they_say(question, noise, sites, more) -> None:
     asked, holding = document(question, noise, 1.0, **more), tables(3, sites)

@@ -406,10 +406,16 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_that_is_i
 # --- memory ---------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
+    made_up(folder, 2_000_000)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("question", "most"), [("mean", None), ("mean", 1), ("rows", 1000)])
-def test_two_million_rows_fit_into_little_memory(question: str, most: int | None, tmp_path: Path) -> None:
+def test_two_million_rows_fit_into_little_memory(question: str, most: int | None, many: Path) -> None:
     """What `make bench` measures for ten million, on fewer rows: beyond its limit DuckDB keeps rows on disk."""
-    made_up(tmp_path, 2_000_000)
-    assert measured(tmp_path, question, most=most)["peak MB"] < 400
-    assert list((tmp_path / "scratch").iterdir()) == []
+    assert measured(many, question, most=most)["peak MB"] < 400
+    assert list((many / "scratch").iterdir()) == []

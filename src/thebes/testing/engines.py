@@ -161,7 +161,7 @@ def check_batches(opened: Open) -> None:
                 _numbers(row, columns, schema)
                 for row in counted(rows, schema, columns, condition, _fine(columns, schema))
             )
-            for size in (1, 7, 10_000):
+            for size in (1, 7, 10_000) if columns == names else (7,):
                 batches = list(table.batches(columns, condition, rows=size))
                 found = [tuple(row) for batch in batches for row in batch.numbers.tolist()]
                 assert sorted(found) == right, "the rows are not those that count"
