@@ -9,7 +9,7 @@ Sources: even split, Sage (Lecuyer et al. 2019); DPF, PrivateKube (Luo et al. 20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,9 +151,27 @@ class EvenSplit:
         self._shares: Integers = np.zeros((0, 0), dtype=np.int64)  # a row for each who waits, and spare ones
         self._rows: dict[Hashable, int] = {}
 
+    @classmethod
+    def restored(
+        cls, capacities: ArrayLike, free: ArrayLike, shares: Mapping[Hashable, ArrayLike], *, firm: bool
+    ) -> EvenSplit:
+        """As it stood: what every block's places hold, what of it nobody has, and what each who waits may spend."""
+        capacity, rest = np.asarray(capacities, dtype=np.int64), np.asarray(free, dtype=np.int64)
+        made = cls(capacity.shape[1], firm=firm)
+        made._capacity, made._free = capacity.copy(), rest.copy()
+        rows = [np.asarray(own, dtype=np.int64) for own in shares.values()]
+        made._shares = np.array(rows, dtype=np.int64).reshape(len(rows), len(rest))
+        made._rows = {who: row for row, who in enumerate(shares)}
+        return made
+
     @property
     def waiting(self) -> list[Hashable]:
         return list(self._rows)
+
+    @property
+    def free(self) -> Integers:
+        """What of each block nobody has a share of."""
+        return self._free.copy()
 
     def add(self, capacities: ArrayLike) -> None:
         """New blocks, with the next numbers."""
