@@ -58,6 +58,7 @@ class Pipeline(ABC):
     name: ClassVar[str]
     stream: ClassVar[str]
     window: str | None = None  #: "30d": only blocks of that time; None: all that are offered
+    context: str | None = None  #: whose budget pays, of a stream with separate ones; None: the developer's
     epsilon: exact.Number
     delta: exact.Number = 0
     start_epsilon: exact.Number | None = None  #: of the first attempt; None: an eighth of epsilon
@@ -190,6 +191,7 @@ class Pipeline(ABC):
         return {
             "stream": self.stream,
             "window": self.window,
+            "context": self.context,
             "epsilon": str(limits.epsilon),
             "delta": str(limits.delta),
             "start_epsilon": str(limits.start),

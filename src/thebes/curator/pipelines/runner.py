@@ -55,6 +55,10 @@ class Counting(Protocol):
 
     @property
     def delta(self) -> Decimal: ...
+    @property
+    def separate(self) -> str:
+        """What budgets are separate by: nothing where all share one."""
+        ...
 
 
 class Stream(Protocol):
@@ -66,12 +70,21 @@ class Stream(Protocol):
 
     @property
     def terms(self) -> Counting: ...
-    def offered(self, *, since: datetime | None = None, loss: Loss | None = None) -> Sequence[Offer]:
+    def offered(
+        self, *, since: datetime | None = None, loss: Loss | None = None, context: str | None = None
+    ) -> Sequence[Offer]:
         """The blocks of time that is over which can still be charged this, oldest first."""
         ...
 
     def size(self, names: Iterable[str]) -> float: ...
-    def reserve(self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str) -> Claim: ...
+    def reserve(
+        self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str, context: str | None = None
+    ) -> Claim: ...
+    @property
+    def assumption(self) -> str:
+        """What a certificate must say where budgets are separate; else nothing."""
+        ...
+
     def rows(self, names: Iterable[str]) -> Rows: ...
 
 
@@ -120,7 +133,9 @@ class Runner:
         left = journal.open_run(pipeline.name)
         if left is not None:
             self._settle(left)
-            left = journal.open_run(pipeline.name)
+            left = journal.run(left.id)
+            if left.state is not RunState.OPEN:
+                return left  # it had its verdict already
         if left is not None and self._too_late(left):
             left = None
         newest = bundles.newest(pipeline.name)
@@ -188,14 +203,20 @@ class Runner:
         if pipeline.window is not None:
             moment = self.workshop.clock() - seconds(pipeline.window, "window")
             since = datetime.fromtimestamp(moment, tz=UTC)
-        limits, filter = pipeline.limits, self.stream.terms.filter
+        limits, filter, context = pipeline.limits, self.stream.terms.filter, self._context(pipeline)
 
         @cache
         def offered(epsilon: Decimal) -> tuple[str, ...]:
             loss = price(pipeline, epsilon, limits.delta_for(epsilon), filter).loss
-            return tuple(block.name for block in self.stream.offered(since=since, loss=loss))
+            return tuple(block.name for block in self.stream.offered(since=since, loss=loss, context=context))
 
         return offered
+
+    def _context(self, pipeline: Pipeline) -> str | None:
+        """Whose budget pays, where a stream has separate ones."""
+        if not self.stream.terms.separate:
+            return None
+        return self.developer if pipeline.context is None else pipeline.context
 
     def _attempted(self, run: Run, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
         journal = self.workshop.attempts
@@ -208,6 +229,7 @@ class Runner:
                 purpose=f"pipeline {pipeline.name}",
                 spender=self.developer,
                 key=_key(run, attempt),
+                context=self._context(pipeline),
             )
         except Refusal as refusal:
             journal.ended(attempt, AttemptState.GIVEN_BACK)
@@ -322,7 +344,7 @@ class Runner:
             notes=(
                 "It is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
                 "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
-                *getattr(self.stream, "notes", ()),
+                *([self.stream.assumption] if self.stream.assumption else []),
             ),
         )
 
