@@ -122,18 +122,20 @@ class ProductMoments:
         for _ in range(3):
             off = width(1, 0, means) / count, width(0, 1, means) / count
             means = _within(means[0], shares[0], off[0]), _within(means[1], shares[1], off[1])
-        spreads = []
+        spreads: list[Ends] = []
         for powers, ends, share in (((2, 0), means[0], shares[0]), ((0, 2), means[1], shares[1])):
             slack = width(*powers, means)
             nearest = min(max(share, ends[0]), ends[1])  # around there the squares are least, and most around an end
             own = [self.of(_about(mean, mean, *powers)) for mean in (nearest, *ends)]
-            spreads.append((max(0.0, own[0] - slack), max(own) + slack))
-        common = [self.of(_about(one, other, 1, 1)) for one in means[0] for other in means[1]]
+            spreads.append((max(0.0, own[0] - slack), max(0.0, max(own) + slack)))  # noise can be below all of it
+        one, other = spreads
+        common = [self.of(_about(first, second, 1, 1)) for first in means[0] for second in means[1]]
         low, high = min(common) - width(1, 1, means), max(common) + width(1, 1, means)
-        least, largest = (math.sqrt(spreads[0][end]) * math.sqrt(max(0.0, spreads[1][end])) for end in (0, 1))
+        least, largest = (math.sqrt(max(0.0, one[end])) * math.sqrt(max(0.0, other[end])) for end in (0, 1))
         if least <= 0:
             return -1.0, 1.0
-        return max(-1.0, low / (least if low < 0 else largest)), min(1.0, high / (least if high > 0 else largest))
+        found = low / (least if low < 0 else largest), high / (least if high > 0 else largest)
+        return min(max(found[0], -1.0), 1.0), min(max(found[1], -1.0), 1.0)
 
 
 def _within(means: Ends, share: float, off: float) -> Ends:
