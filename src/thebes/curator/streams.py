@@ -38,6 +38,7 @@ from thebes.privacy.stability import Count
 __all__ = ["Ingested", "State", "Stream", "StreamBlock", "Terms"]
 
 SPENDER = "thebes"  #: who buys sizes, in the ledger
+OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
 _MOST_RANGES = 100  # of users in one condition
 _NOTHING = Budget.of_steps(0, 0)
 

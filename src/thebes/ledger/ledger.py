@@ -231,12 +231,16 @@ class Ledger:
 
     def held(self, block: str) -> dict[int, Steps]:
         """What every claim has spent or still holds of a block, in whole steps by place, by the claim's number."""
+        return self.holdings().get(block, {})
 
-        def work(t: Transaction) -> dict[int, Steps]:
-            held: dict[int, Steps] = {}
+    def holdings(self) -> dict[str, dict[int, Steps]]:
+        """The same of every block."""
+
+        def work(t: Transaction) -> dict[str, dict[int, Steps]]:
+            held: dict[str, dict[int, Steps]] = {}
             for (number, name, place), (reserved, spent) in t.books().charges.items():
-                if name == block and reserved + spent:
-                    held.setdefault(number, {})[place] = reserved + spent
+                if reserved + spent:
+                    held.setdefault(name, {}).setdefault(number, {})[place] = reserved + spent
             return held
 
         return self._store.read(work)

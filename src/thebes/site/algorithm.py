@@ -16,7 +16,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,22 +34,28 @@ from thebes.site.outbox import Outbox
 from thebes.site.policy import PolicyFile
 from thebes.site.purse import Purse
 from thebes.site.starting import PIPE
+from thebes.site.streams import Streams
+from thebes.tasks import registry
 from thebes.tasks.sites import LOCAL
 from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
 from thebes.wire.local import HomeInUse
 
 if TYPE_CHECKING:
     from thebes.data.engines.table import EngineTable
+    from thebes.data.growing.reading import GrownTable
 
 MOST_WAITING = 32  #: asks about one data set that wait for their turn
 MOST_BYTES = 2**30  #: that all asks together hold while they wait
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
+_HEAVY = ("opendp.prelude", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
+
+APPEND = "append"  #: rows for a growing data set
 
 log = logging.getLogger("thebes.site")
 
-#: asked by the steward's own page only, never passed on from a coordinator
-OWN = ("requests", "ledger", "datasets", "audit")
+#: asked by the site's own interface only, never passed on from a coordinator
+OWN = ("requests", "ledger", "datasets", "audit", APPEND)
 
 
 class Tables:
@@ -56,9 +63,10 @@ class Tables:
     those that there are then. What does not fit into memory is put into HOME/scratch, which is emptied first: a process
     that was killed left it behind."""
 
-    def __init__(self, home: Home) -> None:
-        self._folder, self._scratch = home.datasets, home.folder / "scratch"
+    def __init__(self, home: Home, streams: Streams | None = None) -> None:
+        self._folder, self._scratch, self._streams = home.datasets, home.folder / "scratch", streams
         self._open: dict[str, tuple[DataSet, EngineTable]] = {}
+        self._grown: dict[str, tuple[DataSet, str, GrownTable]] = {}
         self._readers: dict[str, str] = {}  #: which task each was last opened for
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -76,6 +84,20 @@ class Tables:
             known[1].close()
         made = table_of(dataset.schema, dataset.source, folder=self._folder, scratch=self._scratch)
         self._open[dataset.name] = (dataset, made)
+        return made
+
+    def grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
+        """The rows of some blocks of a growing data set, opened once for a task, whose blocks are always the same."""
+        if self._streams is None:
+            raise Mistake("NAME", "does not grow")
+        known = self._grown.get(dataset.name)
+        if known is not None:
+            if known[0] is dataset and known[1] == task:
+                return known[2]
+            del self._grown[dataset.name]
+            known[2].close()
+        made = self._streams(dataset).rows(blocks)
+        self._grown[dataset.name] = (dataset, task, made)
         return made
 
 
@@ -122,6 +144,8 @@ class Office:
         self.ledger = Ledger(home.ledger)
         (home.folder / "ledger.db").chmod(0o600)
         self.purse = Purse(self.ledger, self.outbox)
+        self.streams = Streams(home, self.ledger)
+        tables = Tables(home, self.streams)
         self.desk = Desk(
             name=name,
             datasets=self.datasets,
@@ -129,7 +153,9 @@ class Office:
             outbox=self.outbox,
             audit=self.audit,
             purse=self.purse,
-            tables=Tables(home),
+            tables=tables,
+            streams=self.streams,
+            grown=tables.grown,
         )
         self.desk.recover()
 
@@ -144,20 +170,35 @@ class Office:
             return self.desk.describe()
         if kind == Word.PING:
             return {"kind": Word.PONG}
-        return {"kind": kind, "body": self._own(str(kind))}
+        return {"kind": kind, "body": self._own(str(kind), message)}
 
-    def _own(self, kind: str) -> Any:
+    def _own(self, kind: str, message: Mapping[str, Any]) -> Any:
+        if kind == APPEND:
+            return self._append(message)
         if kind == "requests":
             return showing.requests(self.outbox)
         if kind == "ledger":
             return showing.ledger(self.purse, self.datasets, self.policy())
         if kind == "datasets":
-            return showing.described(self.datasets, self.ledger)
+            return showing.described(self.datasets, self.ledger, self.streams)
         if kind == "audit":
             return showing.log(self.audit)
         if kind == "verified":
             return showing.verified(self.audit, self.ledger)
         raise Mistake("kind", "is not one that a site answers")
+
+    def _append(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """More rows of a growing data set, from whoever holds the token of the site's interface."""
+        name, rows, key = message.get("dataset"), message.get("rows"), message.get("key")
+        dataset = self.datasets.get(name) if isinstance(name, str) else None
+        if dataset is None:
+            raise Mistake("dataset", "is none that is declared here")
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            raise Mistake("rows", "must be a list of objects, at least one")
+        if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
+            raise Mistake("key", "must be a printable text of 1 to 200 characters")
+        came = self.streams(dataset).ingest(rows, key=key)
+        return {"rows": came.rows, "again": came.again}
 
     def lane(self, message: Mapping[str, Any]) -> str:
         """Where a message waits: asks by data set, and the end of a task behind its asks."""
@@ -167,6 +208,9 @@ class Office:
         if message["kind"] == Word.CLOSED:
             request = self.outbox.request(str(message.get("task")))
             return request.dataset if request is not None else _FRONT
+        if message["kind"] == APPEND:
+            named = str(message.get("dataset"))
+            return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT
         return _FRONT
 
 
@@ -196,6 +240,16 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             lanes.put(_FRONT, lambda m=message, b=busy: say(m, b), 0, bounded=False)  # type: ignore[misc]
 
 
+def warm() -> None:
+    """Load what answers are computed with: seconds for which the first ask need not wait."""
+    try:
+        registry.load_site_owners()
+        for module in _HEAVY:
+            import_module(module)
+    except ImportError as error:  # whatever is asked for will say so
+        log.warning("cannot load what answers are computed with: %s", type(error).__name__)
+
+
 def main() -> None:
     """Run until the pipe ends."""
     parser = argparse.ArgumentParser(prog="thebes.site.algorithm")
@@ -214,6 +268,7 @@ def main() -> None:
         sys.exit("thebes.site.algorithm is started by `thebes site` or `thebes coordinator`, with a pipe")
     home = Home(told.home)
     hold = _held(home)
+    threading.Thread(target=warm, name="warm", daemon=True).start()
     try:
         serve(Office(home, told.name), BlockingPipe(end))
     except (Mistake, ThebesError) as error:

@@ -10,11 +10,13 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from thebes.curator.stream_terms import Terms
+from thebes.data.growing.blocking import BlockBy, block_by
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -24,7 +26,10 @@ from thebes.tasks.sites import DATASET_NAME
 
 FILTERS = ("basic", "zcdp", "renyi")
 _SUFFIX = ".toml"
-_PARTS = ("schema", "source", "budget", "public")
+GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, in blocks
+_PARTS = ("schema", "source", "budget", "public", "blocks")
+_SHARES = ("size_share", "retire_below")
+_BLOCKS = ("by", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +51,42 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """How a growing data set is cut (`by`), and what is said of every block beside its budget."""
+
+    by: BlockBy
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def terms(self, budget: Budget) -> Terms:
+        """What each block holds."""
+        told = dict(self.more)
+        accepted = told.pop("accept_separate_ledgers", False)
+        separate = told.pop("separate_by", "")
+        if separate and accepted is not True:
+            raise Mistake(
+                "blocks.accept_separate_ledgers",
+                "must be true with separate_by: the budget then holds for each of them by itself, and whoever joins "
+                "what several were told may learn more",
+            )
+        terms = Terms(budget.epsilon, budget.delta, budget.filter, **told)
+        return replace(terms, separate=separate) if separate else terms
+
+
+@dataclass(frozen=True, slots=True)
 class DataSet:
-    """A name, what its rows are, where they lie, and its budget. `schema.public` lets it be answered without noise."""
+    """A name, what its rows are, where they lie, and its budget: that of each block where it grows. `schema.public`
+    lets it be answered without noise."""
 
     name: str
     schema: Schema
     source: Mapping[str, Any]
     budget: Budget
+    blocks: Blocks | None = None
+
+    @property
+    def stream_terms(self) -> Terms | None:
+        """Of each of its blocks; None where it does not grow."""
+        return None if self.blocks is None else self.blocks.terms(self.budget)
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -71,12 +105,14 @@ class DataSet:
         body["columns"] = {name: {k: v for k, v in told.items() if v is not False and v != ""}
                            for name, told in body["columns"].items()}  # fmt: skip
         budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta, "filter": self.budget.filter}
+        blocks = {} if self.blocks is None else {"blocks": {"by": str(self.blocks.by), **self.blocks.more}}
         head = [
             f"# The data set {self.name}: what its rows are, where they lie, what may be spent on it.",
             "# The budget is that of its block in ledger.db; changing it here makes the data set unusable, not larger.",
             f"public = {_value(self.schema.public)}  # true: it may be answered without any noise",
         ]
-        return "\n".join([*head, *_tables("", {"budget": budget, "schema": body, "source": self.source})]) + "\n"
+        tables = {"budget": budget, **blocks, "schema": body, "source": self.source}
+        return "\n".join([*head, *_tables("", tables)]) + "\n"
 
 
 @dataclass
@@ -155,7 +191,35 @@ def read(path: Path, name: str) -> DataSet:
         terms = Budget.of(_number(budget["epsilon"]), _number(budget.get("delta", 0)), budget.get("filter"))
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
-    return DataSet(name, schema, _floats(body["source"]), terms)
+    made = DataSet(name, schema, _floats(body["source"]), terms, _blocks(body, schema, where))
+    try:
+        _ = made.stream_terms  # whether they can be had
+        return made
+    except Mistake as mistake:
+        raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
+
+
+def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | None:
+    """How a growing data set is cut; None where it does not grow."""
+    told = body.get("blocks")
+    growing = body["source"].get("kind") == GROWING
+    if told is None and not growing:
+        return None
+    if not isinstance(told, dict) or not growing:
+        raise Mistake(f"{where}: blocks", f'goes with [source] kind = "{GROWING}", which needs it')
+    for key, value in told.items():
+        if key not in _BLOCKS:
+            raise Mistake(f"{where}: blocks.{key[:40]}", f"is not one of {', '.join(_BLOCKS)}")
+        wanted = {"by": str, "separate_by": str, "accept_separate_ledgers": bool, "periods": int}.get(key)
+        if wanted is None and isinstance(value, int) and not isinstance(value, bool):
+            value = Decimal(value)
+        if type(value) is not (wanted or Decimal):
+            raise Mistake(f"{where}: blocks.{key}", "is not of the right type")
+    try:
+        by = block_by(told.get("by", ""), schema)
+    except Mistake as mistake:
+        raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
+    return Blocks(by, {key: Decimal(v) if key in _SHARES else v for key, v in told.items() if key != "by"})
 
 
 def _tried(path: Path, name: str) -> DataSet | Mistake:

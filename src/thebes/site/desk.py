@@ -11,7 +11,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from thebes import __version__
+from thebes.curator.streams import Stream
 from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, Claim, ClaimEnded
 from thebes.privacy import exact
@@ -114,8 +115,8 @@ class _Matter:
 
 
 class Desk:
-    """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task; `pause` waits for some
-    seconds."""
+    """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task, `grown` those of some
+    blocks of a growing one, of which `streams` knows the blocks; `pause` waits for some seconds."""
 
     def __init__(
         self,
@@ -127,6 +128,8 @@ class Desk:
         audit: Audit,
         purse: Purse,
         tables: Callable[[DataSet, str], Table],
+        streams: Callable[[DataSet], Stream] | None = None,
+        grown: Callable[[DataSet, str, Sequence[str]], Table] | None = None,
         randomness: Callable[[], Randomness] = system,
         moment: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -134,6 +137,7 @@ class Desk:
         self.name = name
         self._datasets, self._policy, self._outbox, self._audit, self._purse = datasets, policy, outbox, audit, purse
         self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
+        self._streams, self._blocks_of = streams, grown
         self._matters: dict[str, _Matter] = {}
 
     def recover(self) -> None:
@@ -289,14 +293,15 @@ class Desk:
     ) -> tuple[dict[str, Any], Charge]:
         """The answer, and what was paid for it."""
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
-        document, ask = matter.document, question.ask
+        document, ask, request = matter.document, question.ask, turn.request
         _as_declared(question, document, dataset)
-        try:
-            table = self._tables(dataset, turn.request.task)
-        except ThebesError as error:
-            log.error("the rows of %s cannot be reached: %s", dataset.name, error)
-            raise Declined(Code.DATASET, _UNREACHABLE) from None
-        charge = self._set_aside(turn.request, turn.rule, matter, dataset, ask.part)
+        blocks: list[str] = []
+        if dataset.blocks is None:
+            table = self._reached(lambda: self._tables(dataset, request.task), dataset)
+            charge = self._set_aside(request, turn.rule, matter, dataset, ask.part)
+        else:
+            charge, blocks = self._set_aside_blocks(request, turn.rule, matter, dataset, ask.part)
+            table = self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
         if self._outbox.first(turn.request.task, ask.part, question.digest) != question.digest:
             raise Declined(Code.DOCUMENT, "this part of the task was asked before, with another question")
         owner = registry.site_owner(document)
@@ -316,10 +321,48 @@ class Desk:
             "cost": {"epsilon": charge.epsilon, "delta": charge.delta},
             "source": SOURCE,
         }
+        if dataset.blocks is not None:
+            message["covers"] = self._covers(dataset, blocks)
         if not turn.rule.steady:
             steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
             message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
         return message, charge
+
+    def _reached(self, opened: Callable[[], Table], dataset: DataSet) -> Table:
+        try:
+            return opened()
+        except ThebesError as error:
+            log.error("the rows of %s cannot be reached: %s", dataset.name, error)
+            raise Declined(Code.DATASET, _UNREACHABLE) from None
+
+    def _set_aside_blocks(
+        self, request: Request, rule: Rule, matter: _Matter, dataset: DataSet, part: str
+    ) -> tuple[Charge, list[str]]:
+        """The claim on every block of a growing data set that can pay, and those blocks: in all phases the same."""
+        assert self._streams is not None  # noqa: S101
+        try:
+            stream = self._streams(dataset)
+            if _without_noise(matter.document):
+                return Charge(None, None, part), [block.name for block in stream.blocks() if block.state != "dropped"]
+            price = matter.price(dataset, dataset.budget.filter)
+            claim, blocks = self._purse.reserve_blocks(request, matter.document, stream, price, rule)
+        except Refusal as refused:
+            raise Declined(Code.BUDGET, str(refused)) from None
+        return Charge(claim, price, part), blocks
+
+    def _grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
+        assert self._blocks_of is not None  # noqa: S101
+        return self._blocks_of(dataset, task, blocks)
+
+    def _covers(self, dataset: DataSet, blocks: list[str]) -> dict[str, Any]:
+        """Which rows were asked: how many blocks, and from when to when."""
+        assert self._streams is not None  # noqa: S101
+        stream, names = self._streams(dataset), set(blocks)
+        windows = [(b.since, b.until) for b in stream.blocks() if b.name in names]
+        told: dict[str, Any] = {"blocks": len(blocks)}
+        if windows and windows[0][0] is not None and windows[-1][1] is not None:
+            told |= {"since": windows[0][0].isoformat(), "until": windows[-1][1].isoformat()}
+        return {**told, "assumption": stream.assumption} if stream.assumption else told
 
     def _set_aside(self, request: Request, rule: Rule, matter: _Matter, dataset: DataSet, part: str) -> Charge:
         if _without_noise(matter.document):

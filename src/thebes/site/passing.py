@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from thebes.privacy.faults import Mistake
 from thebes.wire.link import Code, Pipe, Word, glance, read_envelope, write_envelope
 from thebes.wire.refusals import Malformed, TooLarge, Unreachable
 
@@ -58,15 +59,15 @@ class Algorithm:
         with contextlib.suppress(ConnectionError):  # whoever reads the pipe notices, and answers
             await pipe.send_bytes(body)
 
-    async def ask(self, kind: str) -> Any:
-        """What the steward wants to see."""
+    async def ask(self, kind: str, **more: Any) -> Any:
+        """What the steward wants to see, or to have done."""
         pipe, name = self._pipe, _OWN + secrets.token_hex(8)
         if pipe is None:
             raise Unreachable("the algorithm process", "does not run just now; it is started again")
         answer = self._own[name] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_OWN_SECONDS):
-                await pipe.send({"kind": kind, "id": name})
+                await pipe.send({"kind": kind, "id": name, **more})
                 return await answer
         except (TimeoutError, ConnectionError):
             raise Unreachable("the algorithm process", "does not answer; try again in a moment") from None
@@ -86,7 +87,7 @@ class Algorithm:
                 name = str(glance(body)["id"])
                 own = self._own.get(name)
                 if own is not None and not own.done():
-                    own.set_result(read_envelope(body).get("body"))
+                    _tell(own, read_envelope(body))
                 elif self._passed.pop(name, None) is not None:
                     await self._answered(name, body)
                 del body
@@ -109,6 +110,19 @@ class Algorithm:
         await pipe.close()
         for about in waiting.values():
             await self._answered(str(about["id"]), _down(about))
+
+
+def _tell(own: asyncio.Future[Any], answer: Mapping[str, Any]) -> None:
+    """What was asked, or the mistake in the question."""
+    if answer["kind"] == "problem":
+        own.set_exception(Mistake(str(answer.get("field") or "request"), _said(answer)))
+    else:
+        own.set_result(answer.get("body"))
+
+
+def _said(answer: Mapping[str, Any]) -> str:
+    """A mistake's message without its field, which it begins with."""
+    return str(answer.get("reason", "")).removeprefix(f"{answer.get('field')}: ")
 
 
 def _down(about: Mapping[str, Any]) -> bytes:

@@ -8,17 +8,20 @@ rule counts what documents say: their epsilons add up, and their deltas. The blo
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
 from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
+from thebes.ledger.asked import loss_of_text
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.states import ClaimState
 from thebes.privacy import exact
 from thebes.privacy.faults import Fault, Mistake, Refusal
-from thebes.privacy.losses import Pure
+from thebes.privacy.losses import Loss, Pure
 from thebes.site.dataset import DataSet
 from thebes.site.outbox import CLAIM, Outbox, Request, Subject
 from thebes.site.policy import ANY, Asked, Rule
@@ -65,22 +68,31 @@ class _Sums:
 
 
 class Purse:
-    """The claims of one home. Only one process makes claims there, so that what a rule has left is known here."""
+    """The claims of one home. Only one process makes those of tasks, so that what a rule has left is known here; what
+    others claim there (a pipeline, sizes of blocks) is read off the journal."""
 
     def __init__(self, ledger: Ledger, outbox: Outbox) -> None:
         self.ledger = ledger
         self._lock = threading.RLock()
         self._counted: dict[str, _Sums] = {}  # by block
         self._blocks: dict[str, tuple[DataSet, Block]] = {}
+        self._terms: dict[str, tuple[str, int]] = {}  # of every block: its filter, its delta in steps
+        self._elsewhere: dict[int, dict[str, Steps]] = {}  # what claims of others hold, by claim and block
+        self._read = -1
         subjects = outbox.subjects()
-        claims = {claim.id: claim for claim in ledger.claims()}
-        for block in ledger.blocks():
-            for number, steps in ledger.held(block.name).items():
-                claim = claims[number]
-                subject = subjects.get(claim.key or "")
-                self._of(block.name).set(
-                    number, _counts(claim, block, subject, steps), _payer(block.name, claim, subject)
-                )
+        while self._read != (before := ledger.head().length):
+            self._read, self._counted, self._elsewhere = before, {}, {}
+            claims = {claim.id: claim for claim in ledger.claims()}
+            for name, held in ledger.holdings().items():
+                for number, steps in held.items():
+                    claim = claims[number]
+                    if _own(claim.key):
+                        continue
+                    subject = subjects.get(claim.key or "")
+                    counts = self._counts(claim.loss, name, subject, steps)
+                    self._of(name).set(number, counts, _payer(name, claim.spender, subject))
+                    if subject is None:
+                        self._elsewhere.setdefault(number, {})[name] = steps
 
     def block(self, dataset: DataSet) -> Block:
         """The data set's block, for its terms, which never change: how it stands may be from before, as reckoning what
@@ -98,7 +110,7 @@ class Purse:
             if earlier is not None:
                 return earlier
             block = self.block(dataset)
-            price = Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
+            price = _price(document)
             self._allow(rule, block, price)
             try:
                 claim = self.ledger.reserve(
@@ -115,6 +127,48 @@ class Purse:
             asked = Asked(request.requestor, block.name, request.kind, request.noise)
             self._of(block.name).set(claim.id, price, _Payer(asked, known=True))
             return claim
+
+    def reserve_blocks(
+        self, request: Request, document: SiteDocument, stream: Stream, cost: Cost, rule: Rule
+    ) -> tuple[Claim, list[str]]:
+        """Set the cost of a task aside in every block of a growing data set that is over and can pay it, under the rule
+        and by its own budget: the claim, and the blocks. Again gives the same. A Refusal where no block can."""
+        with self._lock:
+            earlier = self.claim(request)
+            if earlier is not None:
+                return earlier, stream.named(earlier)
+            price = _price(document)
+            context = request.requestor if stream.terms.separate else None
+            try:
+                offered = stream.offered(loss=cost.whole, context=context)
+            except Mistake as unpriced:
+                raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
+            self._refresh()
+            names = [block.name for block in offered if self._has(rule, stream, block.name, context, price)]
+            if not names:
+                raise Refusal(
+                    "no block of this data set can pay for this task now: each is either not over yet or has too "
+                    f"little left, by its own budget or under {rule}"
+                )
+            claim = stream.reserve(
+                names,
+                loss=cost.whole,
+                purpose=f"{request.kind} {request.key}",
+                spender=request.requestor,
+                key=request.key,
+                context=context,
+            )
+            asked = Asked(request.requestor, stream.name, request.kind, request.noise)
+            for name in claim.blocks:
+                self._of(name).set(claim.id, price, _Payer(asked, known=True))
+            return claim, names
+
+    def _has(self, rule: Rule, stream: Stream, name: str, context: str | None, price: Budget) -> bool:
+        """Whether a rule still allows a price at one block."""
+        counted = self._of(f"{name}@{context}" if context else name).under(rule)
+        return price.epsilon <= rule.epsilon - counted.epsilon and (
+            rule.delta is None or price.delta <= rule.delta - counted.delta
+        )
 
     def claim(self, request: Request) -> Claim | None:
         """The claim of a task, if there is one."""
@@ -136,10 +190,13 @@ class Purse:
                 return
             claim.release()
             if claim.state is ClaimState.RELEASED:
-                self._of(request.dataset).set(claim.id, NOTHING)
+                left = NOTHING
             elif isinstance(claim.loss, Pure) and isinstance(claim.left, Pure):
-                spent = Amount(claim.loss.epsilon - claim.left.epsilon)
-                self._of(request.dataset).set(claim.id, Budget(spent, Amount(0)))
+                left = Budget(Amount(claim.loss.epsilon - claim.left.epsilon), Amount(0))
+            else:
+                return
+            for name in claim.blocks:
+                self._of(name).set(claim.id, left)
 
     def left(self, rule: Rule, block: Block) -> Budget:
         """The most that one more answer may cost under a rule, as far as the data set itself has it."""
@@ -155,6 +212,7 @@ class Purse:
 
     def _left(self, rule: Rule, block: Block) -> Budget:
         """What of a rule is left; without a delta of its own the block alone says which deltas are too many."""
+        self._refresh()
         counted = self._of(block.name).under(rule)
         delta = block.budget.delta if rule.delta is None else rule.delta - counted.delta
         return Budget(Amount(max(Decimal(0), rule.epsilon - counted.epsilon)), Amount(max(Decimal(0), delta)))
@@ -162,20 +220,63 @@ class Purse:
     def _of(self, block: str) -> _Sums:
         return self._counted.setdefault(block, _Sums())
 
+    def _refresh(self) -> None:
+        """Count what others have claimed since."""
+        if self.ledger.head().length == self._read:
+            return
+        for entry in self.ledger.journal(self._read):
+            self._read, facts = entry.number, entry.facts
+            if entry.event == "reserve" and not _own(facts["key"]) and not (facts["key"] or "").startswith(CLAIM):
+                for block, place, steps in _spread(facts["charges"]):
+                    self._elsewhere.setdefault(facts["claim"], {}).setdefault(block, {})[place] = steps
+                for block, held in self._elsewhere.get(facts["claim"], {}).items():
+                    counts = self._counts(loss_of_text(facts["loss"]), block, None, held)
+                    self._of(block).set(facts["claim"], counts, _payer(block, facts["spender"], None))
+            elif entry.event in ("consume", "release") and facts["claim"] in self._elsewhere:
+                self._gone_back(facts["claim"], facts["returned"])
 
-def _payer(block: str, claim: Claim, subject: Subject | None) -> _Payer:
+    def _gone_back(self, claim: int, returned: list[dict[str, Any]]) -> None:
+        held = self._elsewhere[claim]
+        for block, place, steps in _spread(returned):
+            held[block][place] -= steps
+            self._of(block).set(claim, self._reading(block, held[block]))
+
+    def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps) -> Budget:
+        """What a claim from before counts for: what it holds or has spent where that is an epsilon; else what its
+        document said, whole; and where nobody remembers that, what the block reads off its own count."""
+        if isinstance(loss, Pure) and "epsilon" in steps:
+            return Budget.of_steps(steps["epsilon"], 0)
+        if subject is not None:
+            return Budget(Amount(str(subject.epsilon)), Amount(str(subject.delta)))
+        return self._reading(block, steps)
+
+    def _reading(self, block: str, steps: Steps) -> Budget:
+        if block not in self._terms:
+            self._terms |= {b.name: (b.filter, delta_steps(b.budget.delta)) for b in self.ledger.blocks()}
+        counting, delta = self._terms[block]
+        return FILTERS[counting].reading(steps, delta)
+
+
+def _own(key: str | None) -> bool:
+    """Whether a claim is one that a growing data set makes for its sizes: nobody asked for it."""
+    return key is not None and key.startswith(OURS)
+
+
+def _spread(groups: list[dict[str, Any]]) -> Iterator[tuple[str, str, int]]:
+    """(block, place, steps) of what the journal writes together."""
+    for group in groups:
+        for block in group["blocks"]:
+            for place, steps in group["amounts"].items():
+                yield block, place, int(steps)
+
+
+def _price(document: SiteDocument) -> Budget:
+    return Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
+
+
+def _payer(block: str, spender: str, subject: Subject | None) -> _Payer:
     kind, noise = ("", "") if subject is None else (subject.kind, subject.noise)
-    return _Payer(Asked(claim.spender, block, kind, noise), known=subject is not None)
-
-
-def _counts(claim: Claim, block: Block, subject: Subject | None, steps: Steps) -> Budget:
-    """What a claim from before counts for: what it holds or has spent where that is an epsilon; else what its document
-    said, whole; and where nobody remembers that, what the block reads off its own count."""
-    if isinstance(claim.loss, Pure):
-        return Budget.of_steps(steps.get("epsilon", 0), 0)
-    if subject is not None:
-        return Budget(Amount(str(subject.epsilon)), Amount(str(subject.delta)))
-    return FILTERS[block.filter].reading(steps, delta_steps(block.budget.delta))
+    return _Payer(Asked(spender, block.partition("/")[0], kind, noise), known=subject is not None)
 
 
 def block_of(ledger: Ledger, dataset: DataSet) -> Block:

@@ -3,6 +3,8 @@ and the process that serves it has none."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +13,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from thebes import __version__
-from thebes.privacy.faults import ThebesError
+from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.dialing import Link
 from thebes.wire.access import Access
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+
+MOST_BYTES = 2**23  #: of rows in one request
+MOST_ROWS = 10_000
 
 #: puts web pages onto the interface: given the application, the link, the door for browsers, and whether this process
 #: is kept away from the rows by the system
@@ -58,6 +63,13 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         """Whether the audit log and the ledger's journal are whole."""
         return await link.algorithm.ask("verified")
 
+    @api.post("/api/dataset/{name}/append", status_code=201)
+    async def append(name: str, request: Request) -> Any:
+        """More rows for a growing data set, all of them or none: `{"rows": [{column: value}], "key": "..."}`. The same
+        rows again, or the same key, change nothing; `again` says so. Whoever holds the site's token may."""
+        rows, key = read_rows(await request.body())
+        return await link.algorithm.ask("append", dataset=name, rows=rows, key=key)
+
     @api.post("/api/session", status_code=201)
     async def session() -> dict[str, str]:
         """A new one-time address for a browser."""
@@ -66,6 +78,36 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
     if pages is not None:
         pages(api, link, Door(guard, access, lambda: None), confined)
     return guard
+
+
+def read_rows(body: bytes) -> tuple[list[dict[str, Any]], str | None]:
+    """The rows that come in a request, and their key: objects of plain values, and nothing else."""
+    if len(body) > MOST_BYTES:
+        raise Mistake("rows", f"are more than {MOST_BYTES} bytes; send them in several requests, or as a file")
+    try:
+        told = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Mistake("body", "is not JSON") from None
+    if not isinstance(told, dict) or not set(told) <= {"rows", "key"} or not isinstance(told.get("rows"), list):
+        raise Mistake("rows", "must be a list of objects, beside which only a key may stand")
+    if len(told["rows"]) > MOST_ROWS:
+        raise Mistake("rows", f"are more than {MOST_ROWS}; send them in several requests, or as a file")
+    for place, row in enumerate(told["rows"], 1):
+        if not isinstance(row, dict) or not all(_plain(value) for value in (*row, *row.values())):
+            raise Mistake("rows", f"row {place} must be an object of texts, numbers, true, false and null")
+    return told["rows"], told.get("key")
+
+
+def _plain(value: object) -> bool:
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return value is None or (isinstance(value, float) and math.isfinite(value))
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
 
 
 def one_time(port: int, access: Access) -> str:

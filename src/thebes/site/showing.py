@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from thebes.curator.streams import Stream, StreamBlock
 from thebes.ledger import Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.audit import Audit
@@ -27,10 +28,12 @@ def requests(outbox: Outbox) -> list[dict[str, Any]]:
 
 
 def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
-    """Blocks, and what each rule of the policy still allows at each data set."""
+    """Blocks, and what each rule of the policy still allows at each data set; those of growing data sets are shown with
+    them."""
     books: Ledger = purse.ledger
-    blocks = {block.name: block for block in books.blocks()}
-    declared = {dataset.name for dataset in datasets.all()}
+    declared = {dataset.name for dataset in datasets.all() if dataset.blocks is None}
+    grow = tuple(f"{dataset.name}/" for dataset in datasets.all() if dataset.blocks is not None)
+    blocks = {block.name: block for block in books.blocks() if not block.name.startswith(grow)}
     rules = []
     for rule in policy.rules:
         named = sorted(name for name in declared & set(blocks) if {name, "*"} & set(rule.datasets))
@@ -44,7 +47,9 @@ def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
     }
 
 
-def described(datasets: DataSets, books: Ledger) -> list[dict[str, Any]]:
+def described(
+    datasets: DataSets, books: Ledger, streams: Callable[[DataSet], Stream] | None = None
+) -> list[dict[str, Any]]:
     """Every declared data set, also one whose file cannot be read, with what is wrong with it."""
     told = []
     for name in datasets.names():
@@ -54,24 +59,46 @@ def described(datasets: DataSets, books: Ledger) -> list[dict[str, Any]]:
             told.append({"name": name, "trouble": str(mistake)})
             continue
         if dataset is not None:
-            told.append({"name": name, **shown(dataset, books)})
+            told.append({"name": name, **shown(dataset, books, streams)})
     return told
 
 
-def shown(dataset: DataSet, books: Ledger) -> dict[str, Any]:
-    """One data set with its block."""
-    trouble, blocks = None, []
+def shown(dataset: DataSet, books: Ledger, streams: Callable[[DataSet], Stream] | None = None) -> dict[str, Any]:
+    """One data set with its block, or with all its blocks where it grows and `streams` opens it."""
+    trouble, blocks, growing = None, [], {}
     try:
-        blocks = [standing(block_of(books, dataset))]
-    except Refusal as refused:
+        if dataset.blocks is None:
+            blocks = [standing(block_of(books, dataset))]
+        elif streams is not None:
+            stream = streams(dataset)
+            blocks = [block_of_stream(block, dataset) for block in stream.blocks()]
+            growing = {"by": str(stream.by), "assumption": stream.assumption}
+    except (Refusal, Mistake) as refused:
         trouble = str(refused)
     return {
+        **({"growing": growing} if dataset.blocks is not None else {}),
         "schema": dataset.schema.as_json(),
         "public": dataset.schema.public,
         "source": str(dataset.source.get("kind", "?")),
         "blocks": blocks,
         "trouble": trouble,
     }
+
+
+def block_of_stream(block: StreamBlock, dataset: DataSet) -> dict[str, Any]:
+    """One of its blocks, as its steward is shown it; `size` is the noisy one that everybody may know."""
+    told: dict[str, Any] = {
+        "block": block.name,
+        "epsilon": float(dataset.budget.epsilon),
+        "delta": float(dataset.budget.delta),
+        "remaining": block.remaining.as_json(),
+        "left": block.left,
+        "state": str(block.state),
+        "size": block.size,
+    }
+    if block.since is not None and block.until is not None:
+        return {**told, "since": block.since.isoformat(), "until": block.until.isoformat()}
+    return {**told, "value": block.value}
 
 
 def log(audit: Audit, most: int = MOST_ENTRIES) -> dict[str, Any]:

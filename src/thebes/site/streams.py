@@ -1,0 +1,49 @@
+"""A site's growing data sets, each opened once for a process: rows in HOME/growing/NAME, budget in its ledger."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from thebes.curator.streams import Stream
+from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake
+from thebes.site.dataset import GROWING, DataSet
+from thebes.site.home import Home
+
+
+def place_of(home: Home, name: str) -> Path:
+    """Where the rows of a growing data set lie."""
+    return home.folder / GROWING / name
+
+
+def stream_of(home: Home, dataset: DataSet, ledger: Ledger) -> Stream:
+    """A growing data set with its ledger; close it when done."""
+    terms = dataset.stream_terms
+    if dataset.blocks is None or terms is None:
+        raise Mistake("NAME", f"{dataset.name!r} does not grow: its rows lie elsewhere and are only read")
+    return Stream(
+        dataset.name,
+        schema=dataset.schema,
+        by=dataset.blocks.by,
+        terms=terms,
+        ledger=ledger,
+        folder=place_of(home, dataset.name),
+    )
+
+
+class Streams:
+    """Those of one home, kept open until their declaration changes."""
+
+    def __init__(self, home: Home, ledger: Ledger) -> None:
+        self._home, self._ledger, self._lock = home, ledger, threading.Lock()
+        self._open: dict[str, tuple[DataSet, Stream]] = {}
+
+    def __call__(self, dataset: DataSet) -> Stream:
+        with self._lock:
+            known = self._open.get(dataset.name)
+            if known is None or known[0] is not dataset:
+                if known is not None:
+                    known[1].close()
+                known = self._open[dataset.name] = dataset, stream_of(self._home, dataset, self._ledger)
+            return known[1]
