@@ -183,16 +183,18 @@ class TrainAggregator(Convening):
         return self._stop.over(self.phase + 1, moved)
 
     def lapsed(self) -> TrainedRelease | None:
-        """The model as the last whole round left it: it is private and paid for."""
-        return self._released() if self._course.rounds else None
+        """The model as the last whole round left it: it is private and paid for. The round that has just ended is paid
+        for too, by those who answered it."""
+        return self._released(lost=1) if self._course.rounds else None
 
-    def _released(self) -> TrainedRelease:
+    def _released(self, lost: int = 0) -> TrainedRelease:
         plan, averaged = self.plan, self._averaged
         tail = self.descent.average == "tail" and averaged > 0
         weights = self._tail / averaged if tail else self._weights
         told = certificate(
             plan,
             self._course,
+            begun=len(self._course.rounds) + lost,
             unit=self.unit,
             trust=self.trust,
             simulated=self.setting.simulated,

@@ -52,24 +52,36 @@ class Course:
 
 
 def certificate(
-    plan: Plan, course: Course, *, unit: Unit, trust: str, simulated: bool, notes: Sequence[str], drawn_by: str | None
+    plan: Plan,
+    course: Course,
+    *,
+    begun: int,
+    unit: Unit,
+    trust: str,
+    simulated: bool,
+    notes: Sequence[str],
+    drawn_by: str | None,
 ) -> Certificate:
     """The certificate of the weights after the rounds of `course`. What is promised is the document's (epsilon, delta),
-    however early the rounds ended; what ledgers were charged stands beside it."""
+    however early the rounds ended; what ledgers were charged stands beside it: for no more than the `begun` rounds, of
+    which the last may have come to nothing although sites paid for it."""
     descent, run = plan.descent, len(course.rounds)
     said = list(notes)
     said.append("How many people each site has was itself told with noise, within the same budget.")
     if descent.batch is not None:
         said.append("Each step was over a sample; its coins were tossed at the sites and told to nobody.")
     if run < descent.rounds:
-        said.append(f"It ended after {run} of {descent.rounds} rounds; ledgers were charged for those that ran.")
+        said.append(
+            f"It ended after {run} of {descent.rounds} rounds; ledgers were charged for {begun} at most, or for all "
+            "where they count in plain epsilons."
+        )
     parameters: dict[str, Any] = {
         "rounds": run,
         **facts(plan),
         "reserved": {"rounds": descent.rounds, "epsilon": descent.epsilon, "delta": descent.delta},
         "charged": {
-            "at_most": max(course.answered.values(), default=0),
-            "epsilon": min(descent.epsilon, plan.budget.spent(max(course.answered.values(), default=0))),
+            "at_most": begun,
+            "epsilon": min(descent.epsilon, plan.budget.spent(begun)),
             "delta": descent.delta,
         },
     }
