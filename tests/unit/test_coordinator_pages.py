@@ -731,6 +731,17 @@ def test_users_are_for_operators(front: Front) -> None:
     assert [user.name for user in front.reception.accounts.users()] == ["ana"]
 
 
+def test_users_are_shown_with_whom_they_may_ask(front: Front) -> None:
+    sign_in(front)
+    for name, role in (("ana", "requestor"), ("ben", "requestor"), ("eve", "auditor")):
+        write(front, "/users", {"name": name, "password": PASSWORD, "role": role})
+    front.reception.accounts.capabilities.grant("ana", ["north", "*"], ["query"])
+    rows = {row.partition("</th>")[0]: row for row in front.client.get("/users").text.split('<th scope="row">')[1:]}
+    assert "<td>every site for query<br>north for query</td>" in rows["ana"]
+    assert "what each site allows" in rows["ben"]
+    assert "puts no tasks up" in rows["eve"]
+
+
 def test_an_operator_adds_users_changes_their_role_and_disables_them(front: Front) -> None:
     sign_in(front)
     added = write(front, "/users", {"name": "ana", "password": PASSWORD, "role": "requestor"}).text

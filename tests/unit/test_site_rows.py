@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,14 @@ def test_a_task_sees_the_same_rows_in_all_its_phases_and_the_next_one_sees_new_o
     assert counted(tables(held, "second")) == 7
     add(tmp_path, 1)
     assert counted(tables(held, "third")) == 8
+
+
+def test_what_answers_are_computed_with_is_loaded_before_the_first_ask() -> None:
+    """In a process of its own: here everything is loaded already."""
+    told = (
+        "import sys; from thebes.site import algorithm; from thebes.tasks import registry\n"
+        "wanted = {'opendp.prelude', 'duckdb', *(f'thebes.tasks.{kind}.owner' for kind in registry.site_types())}\n"
+        "assert not wanted <= set(sys.modules); algorithm.warm(); print(sorted(wanted - set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

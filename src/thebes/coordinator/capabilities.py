@@ -41,6 +41,14 @@ class Capabilities:
         query = select(CAPABILITY.c.site, CAPABILITY.c.kind).where(CAPABILITY.c.user == user)
         return sorted(Capability(*row) for row in self._database.read(lambda c: c.execute(query).all()))
 
+    def all(self) -> dict[str, list[Capability]]:
+        """Those of everybody of whom anything is said."""
+        query = select(CAPABILITY.c.user, CAPABILITY.c.site, CAPABILITY.c.kind)
+        found: dict[str, list[Capability]] = {}
+        for user, site, kind in sorted(tuple(row) for row in self._database.read(lambda c: c.execute(query).all())):
+            found.setdefault(user, []).append(Capability(site, kind))
+        return found
+
     def grant(self, user: str, sites: Iterable[str], kinds: Iterable[str]) -> None:
         """This user may ask these sites for these kinds, too; and, from the first of these on, nothing else."""
         wanted = {Capability(_site(site), _kind(kind)) for site in sites for kind in kinds}

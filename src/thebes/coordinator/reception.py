@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 from thebes.coordinator.accounts import Accounts, Role, Somebody, User, operates
 from thebes.coordinator.admission import Admission, Shown
+from thebes.coordinator.capabilities import Capability
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.closing import setting
 from thebes.coordinator.database import Database
@@ -438,6 +439,11 @@ class Reception:
         """Everybody with a password, by name."""
         operates(asking)
         return await self._in_reader(self.accounts.users)
+
+    async def capabilities(self, asking: Somebody) -> dict[str, list[Capability]]:
+        """Which sites each user may ask for what; users of whom nothing is said are left out."""
+        operates(asking)
+        return await self._in_reader(self.accounts.capabilities.all)
 
     async def add_user(self, name: str, password: str, role: Role, asking: Somebody) -> None:
         """Let somebody in by a name that is free and a password."""

@@ -61,6 +61,12 @@ def load_all() -> None:
         kind(type_)
 
 
+def load_site_owners() -> None:
+    """Import the half of every kind that institutions run."""
+    for type_ in site_types():
+        import_module(f"{_folders()[type_]}.owner")
+
+
 def load_releases() -> None:
     """Import every kind's own form of release (`release.py`, where it has one), so that it can be read from JSON."""
     for package in _folders().values():

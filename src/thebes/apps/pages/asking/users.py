@@ -26,7 +26,8 @@ def routes(hall: Hall) -> APIRouter:
 
     async def listed(asking: Somebody, words: str = "", good: bool = False, typed: str = "") -> dict[str, Any]:
         users = await reception.users(asking)
-        told = {"users": users, "roles": ROLES, "shortest": SHORTEST_PASSWORD}
+        may = await reception.capabilities(asking)
+        told = {"users": users, "roles": ROLES, "shortest": SHORTEST_PASSWORD, "may": may}
         return {**told, "words": words, "good": good, "typed": typed}
 
     async def done(request: Request, work: Work) -> Response:
