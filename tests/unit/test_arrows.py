@@ -36,6 +36,7 @@ FACES = {
     "torch": {"learning", "privacy"},
     "task": {"tasks", "privacy", "torch"},
     "collector": {"collectors"},
+    "pipeline": {"curator"},
 }
 
 

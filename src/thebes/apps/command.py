@@ -43,6 +43,7 @@ def _wire() -> None:
         group,
         ledger,
         person,
+        pipeline,
         requests,
         simulate,
         site,
@@ -63,6 +64,7 @@ def _wire() -> None:
     app.add_typer(site.app, name="site", cls=Commands)
     app.add_typer(ca.app, name="ca", cls=Commands)
     app.add_typer(dataset.app, name="dataset", cls=Commands)
+    app.add_typer(pipeline.app, name="pipeline", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.add_typer(experiment.app, name="experiment", cls=Commands)
     app.command("doctor")(doctor.doctor)

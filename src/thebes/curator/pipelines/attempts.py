@@ -18,6 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.ledger.amounts import Amount, Budget
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, pipeline TEXT NOT NULL, stream TEXT NOT NULL,
@@ -205,6 +207,13 @@ class Attempts:
         sql = f"SELECT {_ATTEMPT} FROM attempt WHERE run = ? ORDER BY number"  # noqa: S608
         with self._lock:
             return [_attempt(row) for row in self._db.execute(sql, (run,)).fetchall()]
+
+    def amounts(self) -> dict[int, Budget]:
+        """What every attempt was allowed that has paid, by the number of its claim."""
+        with self._lock:
+            rows = self._db.execute("SELECT claim, epsilon, delta FROM attempt WHERE claim IS NOT NULL AND state <> ?",
+                                    (AttemptState.GIVEN_BACK,)).fetchall()  # fmt: skip
+        return {claim: Budget(Amount(epsilon), Amount(delta)) for claim, epsilon, delta in rows}
 
     def plan(self, run: int, *, epsilon: Decimal, delta: Decimal, blocks: tuple[str, ...]) -> Attempt:
         """Write the next attempt down, before anything is set aside for it."""

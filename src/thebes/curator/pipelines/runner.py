@@ -34,6 +34,7 @@ from thebes.privacy.losses import Loss
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 
+CLAIM = "pipeline "  #: how the key of an attempt's claim begins
 _GUARANTEES = {"zcdp": "zcdp", "renyi": "renyi"}
 _HOUSE = Path(__file__).parents[2]
 
@@ -222,15 +223,16 @@ class Runner:
         journal = self.workshop.attempts
         cost = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter)
         try:
-            self.rights(found.blocks, found.epsilon, found.delta)
-            claim = self.stream.reserve(
-                found.blocks,
-                loss=cost.loss,
-                purpose=f"pipeline {pipeline.name}",
-                spender=self.developer,
-                key=_key(run, attempt),
-                context=self._context(pipeline),
-            )
+            with self.workshop.deciding():
+                self.rights(found.blocks, found.epsilon, found.delta)
+                claim = self.stream.reserve(
+                    found.blocks,
+                    loss=cost.loss,
+                    purpose=f"pipeline {pipeline.name}",
+                    spender=self.developer,
+                    key=_key(run, attempt),
+                    context=self._context(pipeline),
+                )
         except Refusal as refusal:
             journal.ended(attempt, AttemptState.GIVEN_BACK)
             journal.said(run.id, verdict=Verdict.RETRY, reason=str(refusal))
@@ -361,7 +363,7 @@ class Runner:
 
 
 def _key(run: Run, attempt: Attempt) -> str:
-    return f"pipeline {run.pipeline} {run.key}/{attempt.number}"
+    return f"{CLAIM}{run.pipeline} {run.key}/{attempt.number}"
 
 
 def _past(attempt: Attempt) -> Past:

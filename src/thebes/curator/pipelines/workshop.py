@@ -30,9 +30,7 @@ class Workshop:
     @contextmanager
     def alone(self, pipeline: str) -> Iterator[None]:
         """The right to run a pipeline, until this or its process ends; a Refusal where another has it."""
-        locks = self.folder / _LOCKS
-        locks.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(locks / f"{checked(pipeline)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = self._lock(f"{checked(pipeline)}.lock")
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,3 +39,18 @@ class Workshop:
             yield
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """While it is held no other pipeline here is asked for its rights: what they count does not change."""
+        descriptor = self._lock(".rights")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, file: str) -> int:
+        locks = self.folder / _LOCKS
+        locks.mkdir(mode=0o700, exist_ok=True)
+        return os.open(locks / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,99 @@
+"""What a developer may spend at a growing data set by pipelines: what HOME/policy.toml says of the kind "pipeline".
+
+What must stay true: without a rule that covers developer, data set and kind nothing is spent; all claims on a block
+that a rule covers never add up to more than it says. (A task that the site answers in the same instant may come in
+between; the block's own budget holds all the same.)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from decimal import Decimal
+
+from thebes.curator.pipelines.attempts import Attempts
+from thebes.curator.pipelines.runner import CLAIM
+from thebes.curator.streams import OURS, Stream
+from thebes.ledger import Budget, BudgetExceeded, Claim
+from thebes.ledger.amounts import Amount, Steps, delta_steps
+from thebes.ledger.filters import FILTERS
+from thebes.privacy.faults import Refusal
+from thebes.privacy.losses import Approximate, Pure
+from thebes.site import outbox
+from thebes.site.home import OUTBOX, Home
+from thebes.site.policy import ANY, Asked, PolicyFile, Rule
+
+KIND = "pipeline"
+
+
+class Rights:
+    """Of one developer at one growing data set of a home. The policy is read anew whenever it is asked."""
+
+    def __init__(self, home: Home, stream: Stream, developer: str, attempts: Attempts) -> None:
+        self._home, self._stream, self._developer, self._attempts = home, stream, developer, attempts
+        self._policy = PolicyFile(home.policy)
+
+    def rule(self) -> Rule:
+        """The rule that covers the developer's pipelines here; a Refusal where none does."""
+        policy = self._policy()
+        found = policy.rule(Asked(self._developer, self._stream.name, KIND, "site"))
+        if found is None:
+            why = policy.trouble or f"no rule lets {self._developer} run pipelines over {self._stream.name}"
+            raise Refusal(
+                f"{why}; thebes dataset grant {self._stream.name} --to {self._developer} --kinds {KIND} adds one"
+            )
+        return found
+
+    def __call__(self, blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
+        """BudgetExceeded where the rule's requestors have had too much of one of these blocks."""
+        rule, ledger = self.rule(), self._stream.ledger
+        price = Budget(Amount(epsilon), Amount(delta))
+        claims = {claim.id: claim for claim in ledger.claims()}
+        kinds, said = self._kinds(), self._attempts.amounts()
+        for name in self._payers(blocks):
+            counted = [Amount(0), Amount(0)]
+            block = ledger.block(name)
+            for number, steps in ledger.held(name).items():
+                claim = claims.get(number)
+                if claim is None or not self._covers(rule, claim, kinds):
+                    continue
+                had = said.get(number) or _had(claim, steps, block.filter, delta_steps(block.budget.delta))
+                counted = [counted[0] + had.epsilon, counted[1] + had.delta]
+            most = block.budget.delta if rule.delta is None else rule.delta
+            left = Budget(
+                Amount(max(Decimal(0), rule.epsilon - counted[0])), Amount(max(Decimal(0), most - counted[1]))
+            )
+            if price.epsilon > left.epsilon or (rule.delta is not None and price.delta > left.delta):
+                raise BudgetExceeded(name, price, left, str(rule))
+
+    def _payers(self, blocks: Sequence[str]) -> list[str]:
+        """The blocks of the ledger that pay; a context of its own where budgets are separate by developer."""
+        own = f"@{self._developer}" if self._stream.terms.separate == "developer" else ""
+        return [f"{name}{own}" for name in blocks]
+
+    def _covers(self, rule: Rule, claim: Claim, kinds: Mapping[str, Asked]) -> bool:
+        """Whether a claim counts against a rule; of one whose task is not known its requestor decides."""
+        key = claim.key or ""
+        if key.startswith(OURS):
+            return False
+        if key.startswith(CLAIM):
+            return rule.covers(Asked(claim.spender, self._stream.name, KIND, "site"))
+        known = kinds.get(key)
+        return rule.covers(known) if known is not None else claim.spender in rule.requestors or ANY in rule.requestors
+
+    def _kinds(self) -> dict[str, Asked]:
+        """What tasks that were asked here are about, by the key of their claim. Only read: the site may be writing."""
+        path = self._home.folder / OUTBOX
+        if not path.exists():
+            return {}
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as opened:
+            rows = opened.execute("SELECT task, requestor, dataset, kind, noise FROM request").fetchall()
+        return {f"{outbox.CLAIM}{task}": Asked(who, dataset, kind, noise) for task, who, dataset, kind, noise in rows}
+
+
+def _had(claim: Claim, steps: Steps, filter: str, delta: int) -> Budget:
+    """What a claim counts for that no journal of attempts knows."""
+    if isinstance(claim.loss, (Pure, Approximate)) and filter == "basic":
+        return Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0))
+    return FILTERS[filter].reading(steps, delta)
