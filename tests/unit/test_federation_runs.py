@@ -14,11 +14,12 @@ import pytest
 import sqlalchemy as sa
 
 from thebes.coordinator.accounts import Role, Somebody
+from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.federation.conversation import Lost
 from thebes.coordinator.federation.federation import Federation
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.run import longest
-from thebes.coordinator.federation.store import NoLongerOurs
+from thebes.coordinator.federation.store import FederationStore, NoLongerOurs
 from thebes.coordinator.schema import FAREWELL, RELEASE, RUN, TASK
 from thebes.data.schema import read_shown
 from thebes.tasks import registry
@@ -338,6 +339,30 @@ def test_a_killed_coordinator_goes_on_from_the_last_phase(tmp_path: Path, noise:
         await second.close()
 
     run(scenario())
+
+
+def test_what_a_phase_gave_is_told_nobody_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A phase that could not be stored is concluded again, with other noise: seen twice it would be averaged out."""
+    seen: list[tuple[int, int]] = []
+
+    async def scenario() -> None:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(north=counting(1, 2, 3))
+            real, full = FederationStore.conclude, [True]
+
+            def conclude(store: FederationStore, task: Any, phase: int, ended: Any) -> None:
+                told = world.federation.progress(task.id)
+                assert told is not None
+                seen.append((phase, told["phase"]))
+                if phase == 1 and full and full.pop():
+                    raise StoreUnavailable("the disk is full")
+                real(store, task, phase, ended)
+
+            monkeypatch.setattr(FederationStore, "conclude", conclude)
+            assert (await world.asked({**CENSUS, "rounds": 3}))["result"]["value"] == 18.0
+
+    run(scenario())
+    assert seen == [(0, 0), (1, 1), (1, 1), (2, 2)]
 
 
 def test_a_coordinator_that_died_before_a_key_was_gone_destroys_it_and_then_says_done(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 What must stay true: a phase ends when every site has answered or was excused, and no site is waited for beyond the
 document's patience; what a site sends is heard only if it answers what this site is asked now; a run can end at any
-point and another one goes on from the last phase, to which the sites give the same answers again.
+point and another one goes on from the last phase, to which the sites give the same answers again; what a phase gave is
+told nobody before it is stored, because noise that is added here would be drawn anew.
 """
 
 from __future__ import annotations
@@ -141,11 +142,10 @@ class Run:
         snapshot = self._sealed(aggregator.snapshot(), phase + 1) if status is Status.OPEN else None
         self._watch.worked(time.perf_counter() - began)
         self._watch.phase(phase, answering)
-        self._tell()
-        new = body if body != self._released else None
-        ended = Ended(status, new, snapshot, aggregator.part, answered, self._progress)
+        standing, new = self._standing(), body if body != self._released else None
+        ended = Ended(status, new, snapshot, aggregator.part, answered, standing)
         self._place.store.conclude(self._task, phase, ended)
-        self._released = body
+        self._progress, self._released = standing, body
         return ended
 
     async def _show_end(self, phase: int, status: Status) -> None:
@@ -259,9 +259,12 @@ class Run:
     # --- what is told and kept --------------------------------------------------------------------------
 
     def _tell(self) -> None:
+        self._progress = self._standing()
+
+    def _standing(self) -> dict[str, Any]:
         """How it stands. Of a task that is over: whom its last phase covered."""
         facts = self._aggregator.progress()
-        self._progress = {
+        return {
             **facts,
             "phase": int(facts.get("phase", 0)),
             "phases": self._document.phases,
