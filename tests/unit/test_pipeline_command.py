@@ -1,0 +1,223 @@
+"""`thebes pipeline`, as a developer at a site's terminal meets it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thebes.apps import command
+from thebes.curator.pipelines.attempts import Attempts
+from thebes.curator.pipelines.loading import pipelines_in
+from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.site.dataset import DataSets
+from thebes.site.home import Home
+from thebes.site.rights import Rights
+from thebes.site.streams import stream_of
+
+Run = Callable[..., tuple[int, str, str]]
+SCHEMA = """
+unit = "event"
+time = "at"
+[columns.at]
+type = "timestamp"
+[columns.x]
+type = "float"
+low = 0.0
+high = 1.0
+[columns.y]
+type = "float"
+low = 0.0
+high = 1.0
+"""
+FILE = """
+from thebes.pipeline import Allowance, Data
+from thebes.testing.pipelines import Line
+from thebes.testing.pipelines import Lines as _Lines
+
+class Slopes(_Lines):
+    name = "slopes"
+    timeout = "1h"
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs a command line; its exit status, standard output and standard error."""
+
+    def go(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
+        status = 0
+        try:
+            command.main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    monkeypatch.delenv("THEBES_HOME", raising=False)
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "slopes.py").write_text(FILE)
+    return go
+
+
+def rides(path: Path, days: int, *, first: int = 1, rows: int = 2000) -> None:
+    chance = np.random.default_rng(first)
+    x = chance.random(days * rows)
+    at = pd.Timestamp("2026-10-01") + pd.to_timedelta(first - 1 + chance.random(days * rows) * (days - 1e-6), unit="D")
+    y = np.clip(0.8 * x + 0.05 * chance.standard_normal(x.size), 0, 1)
+    pd.DataFrame({"at": at, "x": x, "y": y}).to_parquet(path)
+
+
+@pytest.fixture
+def stocked(run: Run, tmp_path: Path) -> Run:
+    """A home with a stream of eight days, over which ana may run pipelines."""
+    created = run(
+        *("dataset", "create", "rides", "--home", "site", "--schema", "schema.toml"),
+        *("--block-by", "time:1d", "--epsilon", 5),
+    )
+    assert created[0] == 0, created
+    rides(tmp_path / "rides.parquet", 8)
+    assert run("dataset", "ingest", "rides", "rides.parquet", "--home", "site")[0] == 0
+    granted = run("dataset", "grant", "rides", "--home", "site", "--to", "ana", "--kinds", "pipeline", "--epsilon", 2)
+    assert granted[0] == 0, granted
+    return run
+
+
+PIPELINE = ("pipeline", "run", "slopes.py", "--home", "site", "--as")
+
+
+def test_a_pipeline_runs_and_is_listed_with_its_attempts(stocked: Run, tmp_path: Path) -> None:
+    status, out, err = stocked(*PIPELINE, "ana")
+    assert (status, err) == (0, "")
+    assert "attempt 1: epsilon 0.25 of each of 1 blocks, about 2," in out
+    assert "slopes: ACCEPT, version 1" in out
+    status, out, err = stocked("pipeline", "list", "--home", "site", "--json")
+    (listed,) = json.loads(out)["pipelines"]
+    assert (listed["name"], listed["stream"], listed["developer"]) == ("slopes", "rides", "ana")
+    assert listed["versions"] == [1]
+    (made,) = listed["runs"]
+    assert made["verdict"] == "ACCEPT"
+    assert [one["verdict"] for one in made["attempts"]][-1] == "ACCEPT"
+    assert "version 1 in the store" in stocked("pipeline", "list", "--home", "site")[1]
+    bundle = json.loads((tmp_path / "site" / "models" / "slopes" / "1.json").read_text(encoding="utf-8"))
+    assert bundle["lineage"]["developer"] == "ana"
+    shown = json.loads(stocked("dataset", "show", "rides", "--home", "site", "--json")[1])
+    charged = [b for b in shown["blocks"] if b["remaining"]["epsilon"] < 4.7]
+    assert {b["block"] for b in charged} >= set(bundle["lineage"]["blocks"])
+
+
+def test_as_json_nothing_else_is_printed(stocked: Run) -> None:
+    status, out, err = stocked(*PIPELINE, "ana", "--json")
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    assert told["verdict"] == "ACCEPT"
+    assert told["attempts"][-1]["validation"]["metrics"][0]["metric"] == "mse"
+
+
+def test_who_has_no_rule_runs_nothing(stocked: Run) -> None:
+    status, out, err = stocked(*PIPELINE, "bob")
+    assert (status, out) == (1, "")
+    assert "thebes dataset grant rides --to bob --kinds pipeline" in err
+    with Ledger("sqlite:///site/ledger.db", create=False) as ledger:
+        assert ledger.claims(spender="bob") == []
+    assert "No pipeline has been run" in stocked("pipeline", "list", "--home", "site")[1]
+
+
+def test_a_rule_is_not_exceeded_by_several_runs(stocked: Run) -> None:
+    verdicts = []
+    for _ in range(6):
+        status, out, _ = stocked(*PIPELINE, "ana", "--json")
+        assert status == 0
+        verdicts.append(json.loads(out))
+    assert verdicts[0]["verdict"] == "ACCEPT"
+    assert verdicts[-1]["verdict"] == "RETRY"
+    assert "rule 1 of policy.toml" in verdicts[-1]["reason"]
+    paid: dict[str, float] = {}
+    for one in {told["run"]: told for told in verdicts}.values():
+        for attempt in one["attempts"]:
+            for block in attempt["blocks"] if attempt["state"] != "given back" else ():
+                paid[block] = paid.get(block, 0) + attempt["epsilon"]
+    assert 1 < max(paid.values()) <= 2
+
+
+def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stocked: Run, tmp_path: Path) -> None:
+    place = Home("site")
+    dataset = DataSets(place).get("rides")
+    assert dataset is not None
+    with Ledger(place.ledger) as ledger:
+        stream = stream_of(place, dataset, ledger)
+        attempts = Attempts(tmp_path / "pipelines.db")
+        rights = Rights(place, stream, "ana", attempts)
+        names = [block.name for block in stream.offered()]
+        rights(names, Decimal(2), Decimal(0))
+        with pytest.raises(BudgetExceeded) as refused:
+            rights(names, Decimal("2.1"), Decimal(0))
+        assert refused.value.spender == "rule 1 of policy.toml"
+        stream.reserve(names[:1], epsilon=1, purpose="query", spender="ana", key="task 1").consume()
+        rights(names[1:], Decimal(2), Decimal(0))
+        with pytest.raises(BudgetExceeded):
+            rights(names, Decimal("1.1"), Decimal(0))
+        with pytest.raises(Refusal):
+            Rights(place, stream, "bob", attempts)(names, Decimal("0.1"), Decimal(0))
+        attempts.close()
+        stream.close()
+
+
+def test_a_pipeline_that_breaks_ends_with_status_one(stocked: Run, tmp_path: Path) -> None:
+    text = FILE + "    def train(self, data, budget):\n        return 1 / 0\n"
+    (tmp_path / "slopes.py").write_text(text)
+    status, _, err = stocked(*PIPELINE, "ana")
+    assert status == 1
+    assert "ZeroDivisionError in line 10 of slopes.py (train)" in err
+    assert "what it was charged stays" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "declares no pipeline"),
+        ("x = 1 / 0", "ZeroDivisionError in line 1"),
+        ("def (", "SyntaxError"),
+        (FILE.replace('"slopes"', '"Slopes"'), "lower-case"),
+        (FILE + FILE.replace("class Slopes", "class Other"), "two pipelines"),
+    ],
+)
+def test_a_file_that_is_none_is_a_mistake(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.py"
+    path.write_text(text)
+    with pytest.raises(Mistake, match=message):
+        pipelines_in(path)
+
+
+def test_of_several_pipelines_one_is_named(run: Run, tmp_path: Path) -> None:
+    both = FILE + FILE.replace("class Slopes", "class Other").replace('"slopes"', '"other"')
+    (tmp_path / "slopes.py").write_text(both)
+    status, _, err = run(*PIPELINE, "ana")
+    assert status == 2
+    assert "slopes, other" in err
+    status, _, err = run(*PIPELINE, "ana", "--name", "third")
+    assert status == 2
+    status, _, err = run(*PIPELINE, "ana", "--name", "other")
+    assert (status, "there is no data set 'rides'" in err) == (2, True)
+    status, _, err = run("pipeline", "run", "none.py", "--home", "site", "--as", "ana")
+    assert status == 2
+
+
+def test_waiting_ends_with_the_timeout_at_a_terminal(stocked: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("thebes.apps.pipeline._LOOK", 0.3)
+    text = FILE.replace('timeout = "1h"', 'timeout = "3s"\n    targets = {"mse": 1e-9}')
+    (tmp_path / "slopes.py").write_text(text)
+    status, out, _ = stocked(*PIPELINE, "ana", "--wait")
+    assert status == 0
+    assert "slopes: TIMEOUT" in out
