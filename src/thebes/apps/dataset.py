@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from thebes.apps.helping import Commands
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
+    from thebes.curator.streams import Stream
     from thebes.ledger import Ledger
     from thebes.site.dataset import DataSet
 
@@ -24,6 +27,7 @@ app = typer.Typer(
 
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
+_MOST_SHOWN = 40  #: blocks on a terminal
 _SUFFIXES = {".csv": "csv", ".gz": "csv", ".parquet": "parquet"}
 _FILES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
 
@@ -33,10 +37,11 @@ def create(
     name: str,
     home: _Home,
     schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
-    source: Annotated[
-        str, typer.Option(help="Where they lie: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it.")
-    ],
     epsilon: Annotated[str, typer.Option(help="The most that everything ever asked may cost one unit together.")],
+    source: Annotated[
+        str | None,
+        typer.Option(help="Where they lie: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it."),
+    ] = None,
     delta: Annotated[str, typer.Option(help="The same for delta.")] = "0",
     filter: Annotated[
         str | None, typer.Option(help="How costs add up: basic (for delta 0), zcdp (else), renyi.")
@@ -45,20 +50,57 @@ def create(
     check: Annotated[
         bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
     ] = False,
+    block_by: Annotated[
+        str | None,
+        typer.Option(help="It grows, in blocks with a budget each: time:1d, user, user:100 or attribute:COLUMN."),
+    ] = None,
+    size_share: Annotated[str, typer.Option(help="Share of a block's epsilon that buys its size.")] = "0.05",
+    retire_below: Annotated[str, typer.Option(help="A block with a smaller share left retires.")] = "0.01",
+    separate_by: Annotated[
+        str | None, typer.Option(help="A budget for each: developer, or the values of a column.")
+    ] = None,
+    accept_separate_ledgers: Annotated[
+        bool, typer.Option("--accept-separate-ledgers", help="You accept that they do not join what they were told.")
+    ] = False,
 ) -> None:
-    """Declare a data set: its rows stay where they are and are only ever read. Nobody may ask before a rule says so.
+    """Declare a data set: its rows stay where they are and are only ever read; or, with --block-by, one that grows by
+    `thebes dataset ingest`. Nobody may ask before a rule says so.
 
     Example: thebes dataset create patients --home ./site --schema patients.toml --source patients.csv --epsilon 10
+
+    Example: thebes dataset create taxi --home ./site --schema taxi.toml --block-by time:1d --epsilon 1 --delta 1e-6
     """
+    from decimal import Decimal
+
+    from thebes.data.growing.blocking import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
-    from thebes.site.dataset import Budget, DataSet, DataSets, path_of
+    from thebes.site.dataset import GROWING, Blocks, Budget, DataSet, DataSets, path_of
     from thebes.site.home import Home
+    from thebes.site.streams import stream_of
 
     place = Home(home)
     if path_of(place, name).exists():
         raise Mistake("NAME", f"{name!r} is declared already; thebes dataset show {name} says how")
     declared = schema_of({**read_schema(schema), "public": public})
-    made = DataSet(name, declared, _source(source), Budget.of(epsilon, delta, filter))
+    budget = Budget.of(epsilon, delta, filter)
+    if block_by is not None:
+        if source is not None or check:
+            raise Mistake("--block-by", "is for rows that thebes dataset ingest brings; leave --source and --check out")
+        more: dict[str, Any] = {"size_share": Decimal(size_share), "retire_below": Decimal(retire_below)}
+        if separate_by is not None:
+            more |= {"separate_by": separate_by, "accept_separate_ledgers": accept_separate_ledgers}
+        grown = DataSet(name, declared, {"kind": GROWING}, budget, Blocks(blocking(block_by, declared), more))
+        with _ledger(place) as ledger:
+            stream_of(place, grown, ledger).close()
+        DataSets(place).keep(grown)
+        typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")
+        if assumption := (grown.stream_terms.assumption if grown.stream_terms else ""):
+            typer.echo(assumption)
+        typer.echo(f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place))
+        return
+    if source is None:
+        raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
+    made = DataSet(name, declared, _source(source), budget)
     figures = _reached(made, place, check=check)
     with _ledger(place) as ledger:
         ledger.open_block(name, **made.terms)
@@ -89,7 +131,7 @@ def list_(home: _Home, as_json: _Json = None) -> None:
         output.write_json(as_json, found)
         return
     for one in found:
-        left = ", ".join(_left(block) for block in one["blocks"])
+        left = _of_blocks(one) if "growing" in one else ", ".join(_left(block) for block in one["blocks"])
         typer.echo(f"{one['name']}: {one['trouble'] or left}")
     if not found:
         typer.echo(f"There is no data set in {place.datasets}.")
@@ -110,12 +152,79 @@ def show(name: str, home: _Home, as_json: _Json = None) -> None:
     typer.echo(f"{name}: {found['source']}{', public' if found['public'] else ''}")
     if found["trouble"]:
         typer.echo(f"It cannot be asked about: {found['trouble']}")
-    for block in found["blocks"]:
+    if "growing" in found and not found["trouble"]:
+        _tell_blocks(found)
+    for block in found["blocks"] if "growing" not in found else []:
         typer.echo(f"Hidden: one {block['unit']}. Costs add up by the {block['filter']} filter. {_left(block)}.")
     for column, told in found["schema"]["columns"].items():
         bounds = f" from {told['low']:g} to {told['high']:g}" if "low" in told else ""
         values = f", {len(told['values'])} values" if "values" in told else ""
         typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
+
+
+@app.command()
+def ingest(
+    name: str,
+    file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow.")],
+    home: _Home,
+    key: Annotated[
+        str | None, typer.Option(help="What names this batch: the same again changes nothing. By default its content.")
+    ] = None,
+    as_json: _Json = None,
+) -> None:
+    """Bring rows into a data set that grows: all of the file, or nothing if anything in it is wrong.
+
+    Example: thebes dataset ingest taxi rides-2026-11-20.parquet --home ./site
+    """
+    with _stream(home, name) as stream:
+        came = stream.ingest(file, key=key)
+    if as_json is not None:
+        output.write_json(as_json, {"rows": came.rows, "again": came.again, "left_out": list(came.left_out)})
+        return
+    if came.again:
+        typer.echo(f"These {came.rows} rows are there already; nothing changed.")
+        return
+    typer.echo(f"For your eyes only: {came.rows} rows came in.")
+    if came.left_out:
+        typer.echo(f"Left out, because the schema does not declare them: {', '.join(came.left_out)}")
+
+
+@app.command()
+def count(
+    name: str,
+    home: _Home,
+    period: Annotated[str, typer.Option(help="What names this count: the same again costs nothing.")],
+) -> None:
+    """Count the users of a data set with blocks of users, privately: blocks up to that many are offered from then on.
+
+    Example: thebes dataset count visits --home ./site --period 2026-11
+    """
+    with _stream(home, name) as stream:
+        counted = stream.count_users(period)
+        offered = len(stream.blocks())
+    typer.echo(f"About {counted.users} users with {counted.rows} rows in {period}; {offered} blocks are offered.")
+
+
+@app.command()
+def retire(name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: _Home) -> None:
+    """Take no more charges on blocks of a data set that grows, for good. Spent ones retire by themselves.
+
+    Example: thebes dataset retire taxi taxi/2026-11-20 --home ./site
+    """
+    with _stream(home, name) as stream:
+        gone = stream.retire(_full(name, blocks))
+    typer.echo(f"Retired: {', '.join(gone) or 'nothing; they were before'}.")
+
+
+@app.command()
+def drop(name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: _Home) -> None:
+    """Delete the rows of retired blocks. What was learnt from them stays, and so does what was spent.
+
+    Example: thebes dataset drop taxi taxi/2026-11-20 --home ./site
+    """
+    with _stream(home, name) as stream:
+        stream.drop(_full(name, blocks))
+    typer.echo(f"The rows of {', '.join(_full(name, blocks))} are deleted.")
 
 
 @app.command()
@@ -145,9 +254,10 @@ def grant(
     if name != "*" and name not in DataSets(place).names():
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     asked = _split(kinds)
-    unknown = [kind for kind in asked if kind != "*" and kind not in registry.site_types()]
+    known = sorted({*registry.site_types(), "pipeline"})
+    unknown = [kind for kind in asked if kind != "*" and kind not in known]
     if unknown:
-        raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(registry.site_types())}")
+        raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(known)}")
     rule = {
         "requestors": list(to),
         "datasets": [name],
@@ -158,7 +268,9 @@ def grant(
     }
     text = place.policy.read_text(encoding="utf-8") if place.policy.exists() else ""
     written(place.policy, appended(text, rule))
-    typer.echo(f"{', '.join(to)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} in all.")
+    grown = DataSets(place).get(name) if name != "*" else None
+    where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
+    typer.echo(f"{', '.join(to)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} {where}.")
 
 
 @app.command()
@@ -189,12 +301,68 @@ def _ledger(place: Any) -> Ledger:
 def _shown(place: Any, name: str) -> dict[str, Any]:
     from thebes.site import showing
     from thebes.site.dataset import DataSets
+    from thebes.site.streams import stream_of
 
     dataset = DataSets(place).get(name)
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     with _ledger(place) as ledger:
-        return {"name": name, **showing.shown(dataset, ledger)}
+        opened: list[Any] = []
+
+        def streams(one: DataSet) -> Any:
+            opened.append(stream_of(place, one, ledger))
+            return opened[-1]
+
+        try:
+            return {"name": name, **showing.shown(dataset, ledger, streams)}
+        finally:
+            for stream in opened:
+                stream.close()
+
+
+@contextmanager
+def _stream(home: Path, name: str) -> Iterator[Stream]:
+    """A data set that grows."""
+    from thebes.site.dataset import DataSets
+    from thebes.site.home import Home
+    from thebes.site.streams import stream_of
+
+    place = Home(home)
+    dataset = DataSets(place).get(name)
+    if dataset is None:
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    with _ledger(place) as ledger:
+        stream = stream_of(place, dataset, ledger)
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+
+def _full(name: str, blocks: list[str]) -> list[str]:
+    return [block if block.startswith(f"{name}/") else f"{name}/{block}" for block in blocks]
+
+
+def _of_blocks(found: dict[str, Any]) -> str:
+    """All blocks in one line."""
+    blocks = found["blocks"]
+    alive = [block["left"] for block in blocks if block["state"] in ("open", "sealed")]
+    if not alive:
+        return f"{len(blocks)} blocks by {found['growing']['by']}, none of which can be charged"
+    mean = sum(alive) / len(alive)
+    return f"{len(blocks)} blocks by {found['growing']['by']}; of {len(alive)} that can be charged {mean:.0%} is left"
+
+
+def _tell_blocks(found: dict[str, Any]) -> None:
+    blocks = found["blocks"]
+    typer.echo(f"Hidden: one {found['schema']['unit']}. {_of_blocks(found)}.")
+    if found["growing"]["assumption"]:
+        typer.echo(found["growing"]["assumption"])
+    for block in blocks[-_MOST_SHOWN:]:
+        size = "" if block["size"] is None else f", about {block['size']} rows"
+        typer.echo(f"  {block['block']}: {block['state']}, {block['left']:.0%} left{size}")
+    if len(blocks) > _MOST_SHOWN:
+        typer.echo(f"  and {len(blocks) - _MOST_SHOWN} before these; --json lists all of them")
 
 
 def _source(text: str) -> dict[str, Any]:

@@ -298,21 +298,26 @@ class Stream:
         return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
 
     def _open(self, context: str | None = None) -> None:
-        """Every block has one in the ledger; with separate budgets that one pays for sizes only."""
-        held = {block.name for block in self.ledger.blocks(f"{self.name}/")}
-        listed = self._listed()
-        unit = self.schema.unit
-        wanted = [self._payer(kept, context) for kept in listed]
+        """Every block has one in the ledger, on these terms; with separate budgets that one pays for sizes only."""
+        held = self._held()
+        wanted = [self._payer(kept, context) for kept in self._listed()]
         if context is not None:
             share = "rest"
         elif self.by.kind == USER:
             share, wanted = "rest", wanted if not self.terms.separate else []
-            if (everyone := f"{self.name}/{EVERYONE}") not in held:
-                self.ledger.open_block(everyone, **self.terms.of_ledger(unit, share="sizes"))
+            self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes")
         else:
             share = "sizes" if self.terms.separate else "whole"
-        missing = [name for name in wanted if name not in held]
-        self.ledger.open_blocks(missing, **self.terms.of_ledger(unit, share=share))
+        self._open_all(wanted, held, share)
+
+    def _open_all(self, names: list[str], held: dict[str, Block], share: str) -> None:
+        terms = self.terms.of_ledger(self.schema.unit, share=share)
+        same = [terms["epsilon"], terms["delta"], terms["filter"], terms["unit"]]
+        for name in names:
+            block = held.get(name)
+            if block is not None and [block.budget.epsilon, block.budget.delta, block.filter, block.unit] != same:
+                raise Refusal("this data set is declared on other terms than its blocks in the ledger")
+        self.ledger.open_blocks([name for name in names if name not in held], **terms)
 
     def _pays(self, kept: Kept, block: Block, loss: Loss | None) -> bool:
         """Whether a block could be charged this, beside its size if that is still to be bought."""

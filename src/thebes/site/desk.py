@@ -342,6 +342,9 @@ class Desk:
         assert self._streams is not None  # noqa: S101
         try:
             stream = self._streams(dataset)
+        except Refusal as refused:
+            raise Declined(Code.DATASET, str(refused)) from None
+        try:
             if _without_noise(matter.document):
                 return Charge(None, None, part), [block.name for block in stream.blocks() if block.state != "dropped"]
             price = matter.price(dataset, dataset.budget.filter)

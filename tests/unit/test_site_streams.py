@@ -1,0 +1,310 @@
+"""Growing data sets at a site: declared, paid by the block, appended to, and shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from thebes.apps import command
+from thebes.data.growing.blocking import block_by
+from thebes.data.schema import schema_of
+from thebes.ledger import Ledger, NoKeeper
+from thebes.privacy.faults import Mistake
+from thebes.site import showing
+from thebes.site.algorithm import Office
+from thebes.site.dataset import Blocks, Budget, DataSet, DataSets, read
+from thebes.site.home import Home, written
+from thebes.site.rest import MOST_ROWS, read_rows
+from thebes.site.streams import Streams, stream_of
+from thebes.testing.siting import ask
+
+RIDES = {
+    "unit": "event",
+    "time": "at",
+    "columns": {"at": {"type": "timestamp"}, "km": {"type": "float", "low": 0, "high": 100}},
+}
+RULE = """
+[[allow]]
+requestors = ["ana", "bob"]
+datasets = ["taxi"]
+kinds = ["query", "train"]
+epsilon = 3
+"""
+QUERY = {"type": "query", "sites": "all", "dataset": "taxi", "statistic": "count", "epsilon": 1.0}
+DAYS = ["2026-01-01"] * 300 + ["2026-01-02"] * 500 + ["2026-01-03"] * 200
+
+
+def rides(days: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({"at": pd.to_datetime(days), "km": 10.0})
+
+
+def grown(home: Home, *, epsilon: str = "10", policy: str = RULE, public: bool = False, **more: Any) -> DataSet:
+    """A growing data set with three days of rides."""
+    schema = schema_of({**RIDES, "public": public})
+    blocks = Blocks(block_by("time:1d", schema), more)
+    dataset = DataSet("taxi", schema, {"kind": "growing"}, Budget.of(epsilon), blocks)
+    DataSets(home).keep(dataset)
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+        stream = stream_of(home, dataset, ledger)
+        stream.ingest(rides(DAYS))
+        stream.close()
+    written(home.policy, policy)
+    return dataset
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "site")
+
+
+@pytest.fixture
+def office(home: Home) -> Iterator[Office]:
+    grown(home)
+    made = Office(home, "north")
+    yield made
+    made.ledger.close()
+
+
+def left(office: Office, block: str) -> float:
+    return float(office.ledger.remaining(block).epsilon)
+
+
+# --- how it is declared -------------------------------------------------------------------------------------------
+
+
+def test_a_declaration_is_read_as_it_was_written(home: Home) -> None:
+    made = grown(home, size_share=Decimal("0.1"), separate_by="developer", accept_separate_ledgers=True)
+    again = read(home.datasets / "taxi.toml", "taxi")
+    assert again.stream_terms == made.stream_terms
+    assert str(again.blocks.by) == "time:1d"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('by = "time:1d"', 'by = "month"'), "blocks.by"),
+        (('kind = "growing"', 'kind = "csv"'), "blocks: goes with"),
+        (('by = "time:1d"', 'by = "time:1d"\nsize_share = 2'), "blocks.size_share"),
+        (('by = "time:1d"', 'by = "time:1d"\nsize_share = true'), "blocks.size_share"),
+        (('by = "time:1d"', 'by = "time:1d"\nsize = 2'), "blocks.size: is not one of"),
+        (('by = "time:1d"', 'by = "time:1d"\nseparate_by = "developer"'), "accept_separate_ledgers"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused_by_its_field(home: Home, change: tuple[str, str], says: str) -> None:
+    grown(home)
+    path = home.datasets / "taxi.toml"
+    path.write_text(path.read_text().replace(*change))
+    with pytest.raises(Mistake, match=says):
+        read(path, "taxi")
+
+
+# --- an ask -------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_is_paid_by_every_block_that_is_over_and_says_which(office: Office) -> None:
+    answer = office.answer(ask(QUERY))
+    assert answer["kind"] == "contribution"
+    assert answer["covers"] == {
+        "blocks": 3,
+        "since": "2026-01-01T00:00:00+00:00",
+        "until": "2026-01-04T00:00:00+00:00",
+    }
+    for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
+        assert left(office, f"taxi/{day}") == pytest.approx(10 - 0.5 - 1)  # its size, the query
+    assert office.answer(ask(QUERY)) | {"id": 0} == answer | {"id": 0}, "the same ask costs nothing again"
+    assert left(office, "taxi/2026-01-01") == pytest.approx(8.5)
+    office.ledger.verify()
+
+
+def test_rows_that_came_later_are_not_in_an_answer_that_was_given(office: Office) -> None:
+    first = office.answer(ask(QUERY))
+    office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-04"] * 900))  # type: ignore[arg-type]
+    assert office.answer(ask(QUERY))["covers"] == first["covers"]
+    assert office.answer(ask(QUERY, task="t2"))["covers"]["blocks"] == 4
+
+
+def test_a_block_that_cannot_pay_is_left_out_and_where_none_can_the_ask_is_refused(office: Office) -> None:
+    dear = {**QUERY, "epsilon": 2.5}
+    written(office.desk._policy._path, RULE.replace("= 3", "= 100"))  # type: ignore[attr-defined]
+    for task in range(3):
+        assert office.answer(ask(dear, task=f"t{task}"))["kind"] == "contribution"
+    office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-05"]))  # type: ignore[arg-type]
+    answer = office.answer(ask(dear, task="t4"))
+    assert answer["covers"]["blocks"] == 2, "the fourth of January, whether or not it has rows, and the fifth"
+    answer = office.answer(ask({**QUERY, "epsilon": 11}, task="t5"))
+    assert (answer["kind"], answer["code"]) == ("refusal", "budget")
+    assert "no block" in answer["reason"]
+
+
+def test_a_rule_counts_at_each_block(office: Office) -> None:
+    for task in range(3):
+        assert office.answer(ask(QUERY, task=f"t{task}"))["kind"] == "contribution"
+    assert office.answer(ask(QUERY, task="t4"))["code"] == "budget"
+    office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-04"]))  # type: ignore[arg-type]
+    assert office.answer(ask(QUERY, task="t5"))["covers"]["blocks"] == 1
+    written(office.desk._policy._path, RULE.replace("= 3", "= 4"))  # type: ignore[attr-defined]
+    assert office.answer(ask(QUERY, task="t6"))["covers"]["blocks"] == 4
+
+
+def test_a_rule_counts_what_other_processes_claim(home: Home, office: Office) -> None:
+    with Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
+        stream = stream_of(home, office.datasets.get("taxi"), elsewhere)  # type: ignore[arg-type]
+        claim = stream.reserve(["taxi/2026-01-01"], epsilon=2.5, purpose="speed", spender="ana", key="pipeline speed 1")
+        assert office.answer(ask(QUERY))["covers"]["blocks"] == 2, "0.5 of the rule's 3 is left at the first day"
+        claim.consume(epsilon=1).release()
+        assert office.answer(ask(QUERY, task="t2"))["covers"]["blocks"] == 3
+    again = Office(home, "north")
+    assert again.answer(ask(QUERY, task="t3"))["covers"]["blocks"] == 3
+    assert again.answer(ask(QUERY, task="t4"))["code"] == "budget", "and so it does after a restart"
+
+
+def test_sizes_count_against_no_rule(home: Home) -> None:
+    grown(home, policy=RULE.replace('["ana", "bob"]', '["*"]').replace("= 3", "= 1"))
+    office = Office(home, "north")
+    assert office.answer(ask(QUERY))["kind"] == "contribution"
+
+
+def test_separate_ledgers_let_each_requestor_spend_apart(home: Home) -> None:
+    grown(home, epsilon="2", separate_by="developer", accept_separate_ledgers=True)
+    office = Office(home, "north")
+    dear = {**QUERY, "epsilon": 1.5}
+    first = office.answer(ask(dear))
+    assert "by itself" in first["covers"]["assumption"]
+    assert office.answer(ask(dear, task="t2"))["kind"] == "refusal"
+    assert office.answer(ask(dear, task="t3", requestor="bob"))["kind"] == "contribution"
+
+
+def test_training_reads_the_same_blocks_in_every_phase(home: Home) -> None:
+    schema = schema_of({**RIDES, "columns": {**RIDES["columns"], "fare": {"type": "float", "low": 0, "high": 50}}})  # type: ignore[dict-item]
+    dataset = DataSet("taxi", schema, {"kind": "growing"}, Budget.of(10, "1e-6"), Blocks(block_by("time:1d", schema)))
+    DataSets(home).keep(dataset)
+    written(home.policy, RULE)
+    office = Office(home, "north")
+    stream = office.streams(office.datasets.get("taxi"))  # type: ignore[arg-type]
+    stream.ingest(rides(DAYS).assign(fare=20.0))
+    document = {
+        "type": "train", "sites": "all", "dataset": "taxi", "model": "LinearRegression", "inputs": ["km"],
+        "output": "fare", "epsilon": 1.0, "delta": 1e-7,
+    }  # fmt: skip
+    answer = office.answer(ask(document, schema=schema))
+    assert answer["kind"] == "contribution", answer
+    held = stream.ledger.claims(spender="ana")[0]
+    assert stream.named(held) == ["taxi/2026-01-01", "taxi/2026-01-02", "taxi/2026-01-03"]
+
+
+# --- rows from outside --------------------------------------------------------------------------------------------
+
+
+def test_rows_are_appended_through_the_pipe_and_the_same_again_changes_nothing(office: Office) -> None:
+    told = {"kind": "append", "id": "own-1", "dataset": "taxi", "rows": [{"at": "2026-01-04T10:00:00Z", "km": 3}]}
+    assert office.answer(told)["body"] == {"rows": 1, "again": False}
+    assert office.answer(told)["body"] == {"rows": 1, "again": True}
+    assert office.lane(told) != office.lane(ask(QUERY)), "rows do not wait for questions"
+    for change in ({"dataset": "nope"}, {"rows": []}, {"rows": [{"at": "x", "km": 1}]}, {"key": 7}):
+        with pytest.raises(Mistake):
+            office.answer({**told, **change})
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"[]", "rows"),
+        (b"{", "not JSON"),
+        (b'{"rows": [{"a": NaN}]}', "not JSON"),
+        (b'{"rows": [{"a": {"b": 1}}]}', "row 1"),
+        (b'{"rows": [{"a": 1}, 7]}', "row 2"),
+        (b'{"rows": [{"a": "\\ud800"}]}', "row 1"),
+        (b'{"rows": [{"a": 1e400}]}', "row 1"),
+        (b'{"rows": [{"a": 99999999999999999999}]}', "row 1"),
+        (b'{"rows": [], "table": 1}', "rows"),
+        (b'{"rows": [' + b'{"a":1},' * MOST_ROWS + b'{"a":1}]}', "more than"),
+        (b"[" * 100_000, "not JSON"),
+        (b" " * (2**23 + 1), "bytes"),
+    ],
+)
+def test_what_is_no_row_does_not_reach_the_process_with_the_rows(body: bytes, says: str) -> None:
+    with pytest.raises(Mistake, match=says):
+        read_rows(body)
+
+
+# --- what is shown ------------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_shown_with_their_budget_and_without_a_count_of_rows(office: Office) -> None:
+    (told,) = showing.described(office.datasets, office.ledger, office.streams)
+    assert told["growing"]["by"] == "time:1d"
+    assert [block["state"] for block in told["blocks"]] == ["open"] * 3
+    assert "300" not in json.dumps(told)
+    assert showing.ledger(office.purse, office.datasets, office.policy())["blocks"] == []
+
+
+def test_a_declaration_on_other_terms_is_trouble_and_no_budget(home: Home, office: Office) -> None:
+    path = home.datasets / "taxi.toml"
+    path.write_text(path.read_text().replace("epsilon = 10", "epsilon = 1000"))
+    (told,) = showing.described(office.datasets, office.ledger, Streams(home, office.ledger))
+    assert "other terms" in told["trouble"]
+    answer = office.answer(ask(QUERY))
+    assert (answer["kind"], answer["code"]) == ("refusal", "dataset")
+
+
+# --- the command line ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Any]:
+    def go(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", "dataset", *map(str, arguments), "--home", str(tmp_path / "s")])
+        status = 0
+        try:
+            command.main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        return status, *capsys.readouterr()
+
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rides.json").write_text(json.dumps(RIDES))
+    (tmp_path / "rides.csv").write_text("at,km\n2026-01-01,1\n2026-01-02,2\n")
+    (tmp_path / "wrong.csv").write_text("at,km\n2026-01-01,1\n2026-01-02,SECRET\n")
+    return go
+
+
+def test_a_data_set_grows_from_the_command_line(run: Callable[..., Any]) -> None:
+    assert run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")[0] == 0
+    assert "2 rows came in" in run("ingest", "taxi", "rides.csv")[1]
+    assert "there already" in run("ingest", "taxi", "rides.csv")[1]
+    status, _, error = run("ingest", "taxi", "wrong.csv")
+    assert (status, "row 2" in error, "SECRET" in error) == (2, True, False)
+    blocks = json.loads(run("show", "taxi", "--json")[1])["blocks"]
+    assert [block["block"] for block in blocks] == ["taxi/2026-01-01", "taxi/2026-01-02"]
+    assert {"block", "epsilon", "delta", "remaining", "state"} <= set(blocks[0])
+    assert run("drop", "taxi", "2026-01-01")[0] == 1
+    assert "Retired: taxi/2026-01-01" in run("retire", "taxi", "2026-01-01")[1]
+    assert run("drop", "taxi", "2026-01-01")[0] == 0
+    assert "taxi/2026-01-01: dropped" in run("show", "taxi")[1]
+    assert "2 blocks by time:1d; of 1 that can be charged" in run("list")[1]
+    granted = run("grant", "taxi", "--to", "ana", "--kinds", "query,pipeline", "--epsilon", "1")[1]
+    assert "at each of its blocks" in granted
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--block-by", "user"), "protect persons"),
+        (("--block-by", "time:1d", "--source", "rides.csv"), "leave --source"),
+        ((), "--source"),
+        (("--block-by", "time:1d", "--separate-by", "developer"), "accept_separate_ledgers"),
+    ],
+)
+def test_what_cannot_grow_is_not_declared(run: Callable[..., Any], more: tuple[str, ...], says: str) -> None:
+    status, _, error = run("create", "taxi", "--schema", "rides.json", "--epsilon", "1", *more)
+    assert status == 2
+    assert says in error
+    assert run("show", "taxi")[0] == 2
