@@ -143,6 +143,35 @@ def test_a_csv_file_may_be_compressed_and_may_begin_with_a_mark_of_its_encoding(
     assert count(table_of(SCHEMA, {**source, "path": "plain.csv"}, folder=tmp_path)) == [[1], [1]]
 
 
+def test_a_csv_file_may_have_decimal_commas_in_named_columns(tmp_path: Path) -> None:
+    """Nothing is guessed: what was not written by that rule is missing, and other columns stay as they are."""
+    schema = schema_of(
+        {
+            "unit": "person",
+            "columns": {
+                "weight": {"type": "float", "low": 0, "high": 2048},
+                "code": {"type": "string", "values": ["1,5", "1.5", "x"]},
+            },
+        }
+    )
+    fields = ["80,5", "1.234,5", "1.024", " 7 ", "+,5", "1e1", "", "1.5", "1.23,4", "8,5 kg", "1,2,3", "nonsense"]
+    lines = [f"{field};{('1,5', '1.5', 'x')[place % 3]}" for place, field in enumerate(fields)]
+    source = written(tmp_path, "\n".join(["weight;code", *lines, "NA;x"]) + "\n")
+    source |= {"delimiter": ";", "missing": ["NA"], "decimal_comma": ["weight"]}
+    table = table_of(schema, source, folder=tmp_path)
+    read = sorted(number for batch in table.batches(["weight"]) for number in batch.numbers[:, 0].tolist())
+    assert read == [0.5, 7, 10, 80.5, 1024, 1234.5]
+    assert count(table, Sums((Term(),), axes=(Axis("code", ("1,5", "1.5", "x")),))) == [[4], [4], [5]]
+    light = Sums((Term(),), where=read_filter("weight < 80.6", schema))
+    assert count(table_of(schema, source, folder=tmp_path), light) == [[4]]
+    without = table_of(schema, {**source, "decimal_comma": []}, folder=tmp_path)
+    assert 80.5 not in [number for batch in without.batches(["weight"]) for number in batch.numbers[:, 0].tolist()]
+    without.close()
+    with pytest.raises(Mistake) as refused:
+        table_of(schema, {**source, "decimal_comma": ["height"]}, folder=tmp_path)
+    assert refused.value.argument == "source.decimal_comma"
+
+
 def test_names_in_a_header_cannot_be_read_as_sql(tmp_path: Path) -> None:
     name = "a') ; DROP TABLE x; --\"'"
     with (tmp_path / "rows.csv").open("w", newline="") as file:

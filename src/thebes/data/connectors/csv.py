@@ -19,15 +19,19 @@ from thebes.data.connectors.scanning import ScannedSource, plain_path, quoted, t
 from thebes.privacy.faults import Mistake
 
 LONGEST_HEADER = 1_000_000
+#: a number as it is written where the comma is decimal: points stand between thousands
+_WITH_COMMA = r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?\s*"
 
 
 class CsvSource(Source):
-    """`missing`: what is written where a value is missing, besides nothing at all."""
+    """`missing`: what is written where a value is missing, besides nothing at all. `decimal_comma`: columns whose
+    numbers are written like 1.234,5."""
 
     kind: Literal["csv"]
     path: str = Field(min_length=1, max_length=4096)
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     missing: list[str] = Field(default=[], max_length=20)
+    decimal_comma: list[str] = Field(default=[], max_length=10_000)
 
 
 class Csv(ScannedSource):
@@ -39,6 +43,9 @@ class Csv(ScannedSource):
         self.paths = (self._path,)
         self.what = self._path.name
         self._names = self._header()
+        for name in source.decimal_comma:
+            if name not in self._names:
+                raise Mistake("source.decimal_comma", f"names {name[:40]!r}, which is no column of {self.what}")
 
     def columns(self) -> Mapping[str, Held]:
         return dict.fromkeys(self._names, "text")
@@ -46,10 +53,14 @@ class Csv(ScannedSource):
     def attach(self, opened: Any) -> str:
         named = ", ".join(f"{text(name)}: 'VARCHAR'" for name in self._names)
         missing = ", ".join(text(value) for value in ["", *self._source.missing])
-        return (
+        file = (
             f"read_csv({plain_path(self._path)}, auto_detect=false, header=true, columns={{{named}}}, "
             f"delim={text(self._source.delimiter)}, quote='\"', escape='\"', nullstr=[{missing}], ignore_errors=true)"
         )
+        if not self._source.decimal_comma:
+            return file
+        read = ", ".join(f"{_with_point(quoted(name))} AS {quoted(name)}" for name in self._source.decimal_comma)
+        return f"(SELECT * REPLACE ({read}) FROM {file})"
 
     def _header(self) -> list[str]:
         try:
@@ -68,6 +79,16 @@ class Csv(ScannedSource):
         if self._path.suffix == ".gz":
             return gzip.open(self._path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
         return self._path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _with_point(column: str) -> str:
+    """SQL for what a field would be with a decimal point. Whose points are not between thousands was written by other
+    rules, and is no number: 1.5 must not become 15."""
+    plain = f"replace(replace({column}, '.', ''), ',', '.')"
+    return (
+        f"CASE WHEN regexp_full_match({column}, {text(_WITH_COMMA)}) THEN {plain} "
+        f"WHEN contains({column}, '.') THEN NULL ELSE {column} END"
+    )
 
 
 def _first_record(file: IO[str]) -> str:
