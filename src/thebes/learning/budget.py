@@ -64,8 +64,18 @@ class Budget:
     """
 
     def __init__(
-        self, *, epsilon: exact.Number, delta: exact.Number, adjacency: str | Adjacency, randomness: Randomness
+        self,
+        *,
+        epsilon: exact.Number,
+        delta: exact.Number,
+        adjacency: str | Adjacency,
+        randomness: Randomness,
+        rows: int = 1,
     ) -> None:
+        """`rows`: how many rows of one unit may come, go or change at once; distances add up."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise Mistake("rows", "must be a whole number of at least 1")
+        self.rows = rows
         self.epsilon = exact.epsilon(epsilon)
         self.delta = exact.delta(delta)
         self.adjacency = adjacency_of(adjacency)
@@ -108,36 +118,41 @@ class Budget:
             self._ratio = ratio_for(math.nextafter(float(self.epsilon), 0), float(self.delta) * (1 - _GRID_PART))
         return self._ratio / math.sqrt(share) * (1 + 1e-12)
 
+    def event(self) -> GaussianEvent:
+        """What a fit that spends everything in Gaussian releases costs in all: for accountants of zCDP and Renyi curves
+        the noise on a grid costs no more, to others its slack is said."""
+        return GaussianEvent(self.ratio(Fraction(1)), float(self.delta) * _GRID_PART)
+
     def laplace_scale(self, reach: Reach, share: Fraction) -> float:
-        return reach.under(self.adjacency) * self._laplace_ratio(share)
+        return self._moved(reach) * self._laplace_ratio(share)
 
     def gaussian_scale(self, reach: Reach, share: Fraction) -> float:
-        return reach.under(self.adjacency) * self.ratio(share)
+        return self._moved(reach) * self.ratio(share)
 
     def laplace(self, blocks: Iterable[Floats], *, width: int, reach: Reach, share: Fraction) -> Noisy:
         """The sum of all rows with discrete Laplace noise: pure, at `share` of epsilon.
 
         Discrete Laplace noise on integers of L1 sensitivity s and scale s / e is e-DP (Ghosh et al. 2009).
         """
-        moved = reach.under(self.adjacency)
+        moved = self._moved(reach)
         step = 2.0 ** -math.ceil(math.log2(2**20 * width / moved))
         sensitivity = moved / step * _FLOAT_SLACK + width * self._roundings()
         return self._laplace(_summed(blocks, width, step, reach), sensitivity, step, share)
 
     def gaussian(self, blocks: Iterable[Floats], *, width: int, reach: Reach, share: Fraction) -> Noisy:
         """The sum of all rows with discrete Gaussian noise on a grid fine enough to count as continuous."""
-        moved = reach.under(self.adjacency)
+        moved = self._moved(reach)
         step = self._step(moved, width, share)
         sensitivity = moved / step * _FLOAT_SLACK + math.sqrt(width) * self._roundings()
         return self._gaussian(_summed(blocks, width, step, reach), sensitivity, step, share)
 
     def laplace_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
         """Whole counts with discrete Laplace noise."""
-        return self._laplace(counts, reach.under(self.adjacency), 1.0, share)
+        return self._laplace(counts, self._moved(reach), 1.0, share)
 
     def gaussian_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
         """Whole counts with Gaussian noise on a fine grid."""
-        moved = reach.under(self.adjacency)
+        moved = self._moved(reach)
         step = min(1.0, self._step(moved, counts.size, share))
         if float(np.abs(counts).sum()) / step > _LARGEST_SUM:
             raise Mistake("delta", "is too small for this many rows: noise of this precision does not fit 64 bits")
@@ -154,9 +169,12 @@ class Budget:
 
     # --- noise -----------------------------------------------------------------------------------------
 
+    def _moved(self, reach: Reach) -> float:
+        return reach.under(self.adjacency) * self.rows
+
     def _roundings(self) -> float:
         # Each coordinate of a row is off by at most half a step; under replace-one two rows are.
-        return 1.0 if self.counts_are_public else 0.5
+        return (1.0 if self.counts_are_public else 0.5) * self.rows
 
     def _laplace_ratio(self, share: Fraction) -> float:
         return 1 / float(_decimal(share) * self.epsilon) * (1 + 1e-9)

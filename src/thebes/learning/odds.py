@@ -29,7 +29,7 @@ _HISTOGRAMS = Fraction(1, 2)
 _FARTHEST = 3.0  #: of log-odds
 _BELIEVED = 0.3  #: of every column before anything is known: what they say overlaps
 _LENGTH = 1.2  #: a row's greatest length over what rows usually have
-_STEPS = 80
+STEPS = 80  #: of the descent
 _PENALTY = 1e-3
 _RATE, _CLIP = 1.0, 0.5
 #: Counts are pulled toward the classes' own share as if so many deviations of the noise had been seen of it.
@@ -88,7 +88,7 @@ def fitted(
     *,
     count: float,
     budget: Budget,
-    steps: int = _STEPS,
+    steps: int = STEPS,
 ) -> OddsModel:
     """Learn from batches of (rows as a batch has them, the number of each one's class: 0 or 1); `count` is public.
 

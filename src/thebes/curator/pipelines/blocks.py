@@ -116,7 +116,7 @@ class Standardised:
         return (self.name,)
 
     def of(self, numbers: Floats) -> Floats:
-        return np.clip((numbers - self.centre) / self.spread, -5.0, 5.0)
+        return np.asarray(np.clip((numbers - self.centre) / self.spread, -5.0, 5.0))
 
     def as_json(self) -> Mapping[str, Any]:
         return {
@@ -145,7 +145,7 @@ class OneHot:
         return tuple(f"{self.column}={value}" for value in self.values)
 
     def of(self, numbers: Floats) -> Floats:
-        return (numbers == np.arange(len(self.values))).astype(np.float64)
+        return np.asarray(numbers == np.arange(len(self.values)), dtype=np.float64)
 
     def as_json(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "needs": self.column, "makes": list(self.makes), "values": list(self.values)}
@@ -169,7 +169,7 @@ class Binned:
         return (self.name,)
 
     def of(self, numbers: Floats) -> Floats:
-        return np.searchsorted(np.array(self.cuts), numbers, side="right").astype(np.float64)
+        return np.asarray(np.searchsorted(np.array(self.cuts), numbers, side="right"), dtype=np.float64)
 
     def as_json(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "needs": self.column, "makes": self.name, "cuts": list(self.cuts)}
@@ -178,8 +178,8 @@ class Binned:
 def scaling(data: Data, columns: Sequence[str], budget: Allowance) -> tuple[Standardised, ...]:
     """Features `COLUMN_scaled` with mean about 0 and spread about 1, each column's from an equal part of the budget."""
     made = []
-    for share, column in zip(_even(columns), columns, strict=True):
-        answer = ask(data, budget.take(share), Question("variance", (column,)))
+    for own, column in zip(_even(budget, columns), columns, strict=True):
+        answer = ask(data, own, Question("variance", (column,)))
         declared = data.schema.column(column)
         low, high = declared.grid(1).low, declared.grid(1).high
         moments = Moments.of_cells(answer.totals)
@@ -207,16 +207,19 @@ def quantile_bins(data: Data, columns: Sequence[str], budget: Allowance, *, bins
         raise Mistake("bins", "must be from 2 to 64")
     shares = [place / bins for place in range(1, bins)]
     made = []
-    for share, column in zip(_even(columns), columns, strict=True):
-        cuts = dp_quantiles(data, column, shares, budget.take(share))
+    for own, column in zip(_even(budget, columns), columns, strict=True):
+        cuts = dp_quantiles(data, column, shares, own)
         made.append(Binned(column, f"{column}_bin", tuple(sorted(set(cuts)))))
     return tuple(made)
 
 
-def _even(columns: Sequence[str]) -> list[float]:
+def _even(budget: Allowance, columns: Sequence[str]) -> list[Allowance]:
+    """All that is left, in equal parts."""
     if not columns:
         raise Mistake("columns", "must name at least one")
-    return [1 / len(columns) if len(columns) > 1 else 1] * len(columns)
+    left = budget.spend()
+    whole = Allowance(left.epsilon, left.delta)
+    return [whole.take(1 / len(columns) if len(columns) > 1 else 1) for _ in columns]
 
 
 def _bought(data: Data, plan: Plan, epsilon: Any, delta: Any) -> Answer:

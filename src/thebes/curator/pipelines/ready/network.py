@@ -1,0 +1,75 @@
+"""Neural networks by sampled noisy descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thebes.curator.pipelines.allowance import Allowance
+from thebes.curator.pipelines.data import Data
+from thebes.curator.pipelines.ready.pipeline import Batches, Ready
+from thebes.learning import network
+from thebes.learning.network import NetworkModel, Sampling
+from thebes.privacy import exact
+from thebes.privacy.events import Event
+from thebes.privacy.faults import Mistake
+
+
+class NeuralNetwork(Ready):
+    """Layers of rectified units (see `learning.network`): a number with bounds, or how likely the second of two values
+    is. Every row takes part in each of `steps` steps with the chance `rate`."""
+
+    def __init__(
+        self,
+        *,
+        layers: Sequence[int] = (32, 16),
+        steps: int = 200,
+        rate: float = 0.02,
+        clip: float = 1.0,
+        learning_rate: float = 0.005,
+        **fields: Any,
+    ) -> None:
+        super().__init__(**fields)
+        self.layers, self.steps, self.rate = tuple(layers), steps, rate
+        self.clip, self.learning_rate = clip, learning_rate
+
+    def train(self, data: Data, budget: Allowance) -> NetworkModel:
+        schema = data.schema
+        ranged = schema.column(self.output, "output").ranged
+        if not ranged:
+            self.of_two(schema)
+        paid = budget.spend()
+        return network.fitted(
+            self.features(schema),
+            self._batches(data, ranged=ranged),
+            ends=self.ends(schema) if ranged else None,
+            layers=self.layers,
+            sampling=self._sampling(paid.epsilon, paid.delta),
+            clip=self.clip,
+            learning_rate=self.learning_rate,
+            count=data.size,
+            change=schema.change,
+            randomness=data.randomness,
+        )
+
+    def check(self) -> None:
+        super().check()
+        if not self.output:
+            raise Mistake("output", "must name the column to predict")
+        self._sampling(self.epsilon, self.delta)
+
+    def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
+        return self._sampling(epsilon, delta).event
+
+    def _sampling(self, epsilon: exact.Number, delta: exact.Number) -> Sampling:
+        return Sampling.of(epsilon, delta, steps=self.steps, rate=self.rate)
+
+    def _batches(self, data: Data, *, ranged: bool) -> Batches:
+        if not ranged:
+            yield from self.batches(data)
+            return
+        low, high = self.ends(data.schema)
+        for inputs, output in self.batches(data):
+            yield inputs, np.clip((output - low) / (high - low) * 2 - 1, -1, 1)

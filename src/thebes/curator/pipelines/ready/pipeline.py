@@ -1,0 +1,150 @@
+"""What all ready pipelines share: reading a document's fields, features by the schema, and batches for a learner."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thebes.curator.pipelines.allowance import Allowance
+from thebes.curator.pipelines.data import Data, Floats
+from thebes.curator.pipelines.pipeline import Pipeline
+from thebes.data.schema import Column, Schema
+from thebes.learning.budget import Budget
+from thebes.learning.features import Bins, Categories, Features, Piece, Range
+from thebes.privacy import exact
+from thebes.privacy.events import Event
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.randomness import bulk
+
+_OPTIONS = ("window", "start_epsilon", "least_blocks", "first", "confidence", "largest", "strategy", "timeout")
+_MOST_BINS = 1000
+Cuts = int | Sequence[float]
+#: one batch: rows with a column for each of the features' columns, and the output
+Batches = Iterator[tuple[Floats, Floats]]
+
+
+class Ready(Pipeline):
+    """A pipeline that a document describes. `name` is made of stream, model and output unless it is said.
+
+    `bins` cuts ranged inputs: {column: into how many bins, or the places between which}.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        inputs: Sequence[str],
+        epsilon: exact.Number,
+        targets: Mapping[str, float | str],
+        delta: exact.Number = 0,
+        output: str = "",
+        name: str | None = None,
+        bins: Mapping[str, Cuts] | None = None,
+        **options: Any,
+    ) -> None:
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            raise Mistake(unknown[0], "is no option of a pipeline")
+        if isinstance(inputs, str) or not inputs or len(set(inputs)) != len(inputs):
+            raise Mistake("inputs", "must name at least one column, and none twice")
+        made = name or re.sub(r"[^a-z0-9]+", "-", f"{stream}-{type(self).__name__}-{output or inputs[0]}".lower())
+        self.__dict__.update(options, name=made, stream=stream)
+        self.epsilon, self.delta, self.targets = epsilon, delta, targets
+        self.inputs, self.output = tuple(inputs), output
+        self.bins = dict(bins or {})
+
+    @classmethod
+    def fields(cls) -> set[str]:
+        """What a document may say."""
+        found = set(_OPTIONS)
+        for one in cls.__mro__:
+            if issubclass(one, Ready):
+                found |= set(inspect.signature(one.__init__).parameters)
+        return found - {"self", "options"}
+
+    def features(self, schema: Schema) -> Features:
+        """A piece for every input: declared values apart, a range as its share, or its bins."""
+        return Features([self._piece(name, schema.column(name, "inputs")) for name in self.inputs])
+
+    def _piece(self, name: str, column: Column) -> Piece:
+        if column.values is not None:
+            return Categories(name, column.values)
+        if column.type == "boolean":
+            return Categories(name, (False, True))
+        if column.low is None or column.high is None:
+            raise Mistake("inputs", f"name {name!r}, which has neither bounds nor declared values")
+        if name not in self.bins:
+            return Range(name, column.low, column.high)
+        cuts = self.bins[name]
+        if isinstance(cuts, int):
+            if isinstance(cuts, bool) or not 2 <= cuts <= _MOST_BINS:
+                raise Mistake("bins", f"must be from 2 to {_MOST_BINS}, or places to cut at")
+            return Bins(name, tuple(np.linspace(column.low, column.high, cuts + 1).tolist()))
+        try:
+            return Bins(name, (column.low, *(float(cut) for cut in cuts), column.high))
+        except Mistake:
+            raise Mistake("bins", f"must cut {name!r} at rising places between its low and its high") from None
+
+    def batches(self, data: Data) -> Batches:
+        """The rows that have every input and the output."""
+        for rows in data.arrays((*self.inputs, self.output)):
+            yield rows[:, :-1], rows[:, -1]
+
+    def ends(self, schema: Schema) -> tuple[float, float]:
+        """The bounds of an output that is a number."""
+        column = schema.column(self.output, "output")
+        if column.low is None or column.high is None:
+            raise Mistake("output", f"names {self.output!r}, which is no number with a declared low and high")
+        return column.low, column.high
+
+    def of_two(self, schema: Schema) -> None:
+        """Refuse an output that has not two values."""
+        column = schema.column(self.output, "output")
+        if column.type != "boolean" and (column.values is None or len(column.values) != 2):
+            raise Mistake("output", f"names {self.output!r}, which has not two declared values")
+
+    def scaled(self, data: Data, features: Features) -> Callable[[], Batches]:
+        """Passes over (features, output scaled to [-1, 1])."""
+        low, high = self.ends(data.schema)
+
+        def rows() -> Batches:
+            for inputs, output in self.batches(data):
+                yield features.of(inputs), np.clip((output - low) / (high - low) * 2 - 1, -1, 1)
+
+        return rows
+
+
+class OfGaussians(Ready):
+    """One whose training is a number of Gaussian releases with shares fixed in advance: together they cost one."""
+
+    def paid(self, data: Data, budget: Allowance) -> Budget:
+        """What training may spend: all of it, for one unit of the stream."""
+        paid, change = budget.spend(), data.schema.change
+        if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
+            raise Mistake("stream", "must have units that come or go")
+        found = Budget(
+            epsilon=paid.epsilon,
+            delta=paid.delta,
+            adjacency=change.adjacency,
+            randomness=data.randomness,
+            rows=change.rows,
+        )
+        if found.pure:
+            found.refuse_pure(type(self).__name__)
+        return found
+
+    def check(self) -> None:
+        super().check()
+        if exact.delta(self.delta) == 0:
+            raise Mistake("delta", f"is missing: {type(self).__name__} has no pure form; 1e-6 is a usual one")
+        if not self.output:
+            raise Mistake("output", "must name the column to predict")
+
+    def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
+        budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE_ONE, randomness=bulk())
+        return budget.event()

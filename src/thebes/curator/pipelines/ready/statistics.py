@@ -1,0 +1,146 @@
+"""Statistics as pipelines: run again as data grow, until every number is within the target of the truth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.curator.pipelines.allowance import Allowance
+from thebes.curator.pipelines.blocks import Answer, ask
+from thebes.curator.pipelines.data import Data, Floats
+from thebes.curator.pipelines.pipeline import Trial
+from thebes.curator.pipelines.ready.pipeline import Ready
+from thebes.curator.plans import MeanPlan
+from thebes.curator.questions import Question
+from thebes.curator.validators import Validation, absolute
+from thebes.privacy.faults import Fault, Mistake
+
+ERROR = "absolute_error"
+Widths = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsModel:
+    """One number for each group, by name and in the order of the groups' places. What noise hid it stays here and is
+    not published."""
+
+    column: str
+    numbers: dict[str, float]
+    answer: Answer | None = field(default=None, repr=False, compare=False)
+
+    def predict(self, rows: Floats) -> Floats:
+        """The number of each row's group; NaN for a row of none."""
+        numbers = np.array([*self.numbers.values(), math.nan])
+        place = np.where(np.isnan(rows[:, 0]), -1, rows[:, 0]).astype(np.int64)
+        return np.asarray(numbers[np.where((place >= 0) & (place < len(self.numbers)), place, len(self.numbers))])
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": "StatisticsModel", "column": self.column, "numbers": self.numbers}
+
+
+class _Statistics(Ready):
+    """One whose model is a statistic; all rows may serve it, and how far noise may have moved it is public."""
+
+    def _aim(self, budget: Trial) -> float:
+        if set(budget.targets) != {ERROR}:
+            raise Mistake("target", f"of a statistic is one number called {ERROR!r}")
+        return budget.targets[ERROR]
+
+    def check(self) -> None:
+        super().check()
+        if set(self.targets) != {ERROR}:
+            raise Mistake("target", f"of a statistic is one number called {ERROR!r}")
+
+    def validate(self, model: Any, data: Data, budget: Trial) -> Validation | list[Validation]:
+        """Read off the noise that training drew; the rows to test on are not needed."""
+        if not isinstance(model, StatisticsModel) or model.answer is None:
+            raise Fault("a statistic is validated in the process that drew its noise")
+        return self._judged(model.answer, self._aim(budget), budget.eta)
+
+    def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
+        raise NotImplementedError
+
+
+class GroupMeans(_Statistics):
+    """The mean of `output` for each declared value of the one input; `absolute_error` is in the output's own units.
+
+    A group without rows has an error as large as its range, so a target is met once every group has enough.
+    """
+
+    def check(self) -> None:
+        super().check()
+        if len(self.inputs) != 1 or not self.output:
+            raise Mistake("inputs", "must be the one column to group by, and output the column whose mean is asked for")
+
+    def train(self, data: Data, budget: Allowance) -> StatisticsModel:
+        answer = ask(data, budget, Question("mean", (self.output,), by=self.inputs))
+        return StatisticsModel(self.inputs[0], answer.value, answer)
+
+    def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
+        plan = answer.plan
+        if not isinstance(plan, MeanPlan):
+            raise Fault("means have another plan")
+        low, high = plan.grid.low, plan.grid.high
+        cells = answer.totals.reshape(-1, 2)
+        values = np.array([plan.value(own) for own in cells])
+
+        def noise(failing: float) -> Widths:
+            ends = np.array([plan.ends(own, answer.noise, 1 - failing) for own in cells])
+            return np.asarray(np.maximum(ends[:, 1] - values, values - ends[:, 0]))
+
+        def rows(failing: float) -> Widths:
+            # Both cells' noises together; each lies within its width with half the odds of missing.
+            width = 2 * answer.noise.width(1 - failing / 2)
+            return np.asarray(np.maximum((cells.sum(axis=1) - width) / plan.grid.steps, 0.0))
+
+        return absolute(ERROR, aim, noise, eta=eta, rows=rows, reach=high - low)
+
+
+class Histogram(_Statistics):
+    """The share of rows with each declared value of the one input, or in each bin of its range; `absolute_error` is in
+    shares of all rows."""
+
+    def check(self) -> None:
+        super().check()
+        if len(self.inputs) != 1:
+            raise Mistake("inputs", "must be the one column whose values are counted")
+
+    def train(self, data: Data, budget: Allowance) -> StatisticsModel:
+        (name,) = self.inputs
+        cuts = self.bins.get(name)
+        bins = cuts if cuts is None or isinstance(cuts, int) else tuple(float(cut) for cut in cuts)
+        answer = ask(data, budget, Question("histogram", (name,), bins=bins))
+        counts = np.maximum(answer.totals, 0.0)
+        shares = counts / max(float(counts.sum()), 1.0)
+        names = answer.plan.groups.names
+        return StatisticsModel(name, dict(zip(names, shares.tolist(), strict=True)), answer)
+
+    def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
+        counts = np.maximum(answer.totals, 0.0)
+        together = float(counts.sum())
+        cells = len(counts)
+
+        def least(failing: float) -> float:
+            return max(0.0, together - _most(answer, cells, failing))
+
+        def noise(failing: float) -> Widths:
+            # |a/n - b/m| <= (|a - b| + |n - m| b/m) / n, with n the rows there are and b/m at most 1.
+            width, all_of_them = answer.noise.width(1 - failing / 2), _most(answer, cells, failing / 2)
+            rows = max(0.0, together - all_of_them)
+            share = counts / max(together, 1.0)
+            off = (width + all_of_them * share) / rows if rows > 0 else np.ones(cells)
+            return np.asarray(np.minimum(off, 1.0))
+
+        def rows(failing: float) -> Widths:
+            return np.full(cells, least(failing))
+
+        return absolute(ERROR, aim, noise, eta=eta, rows=rows, reach=1.0)
+
+
+def _most(answer: Answer, cells: int, failing: float) -> float:
+    """Within what the sum of all cells, each at least 0, lies of the rows there are: every cell within its width."""
+    return cells * answer.noise.width(1 - failing / cells)
