@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from thebes.curator.pipelines.allowance import Allowance
@@ -17,8 +19,13 @@ from thebes.curator.pipelines.attempts import AttemptState, RunState
 from thebes.curator.pipelines.bundles import Bundles
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial
+from thebes.curator.pipelines.runner import Runner
+from thebes.curator.pipelines.workshop import Workshop
+from thebes.curator.streams import Stream, Terms
 from thebes.curator.validators import Validation, Verdict
-from thebes.ledger import BudgetExceeded
+from thebes.data.growing.blocking import block_by
+from thebes.data.schema import schema_of
+from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.testing.pipelines import Home, Line, Lines
@@ -368,6 +375,77 @@ def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: 
     assert len(home.ledger.claims()) == before
     assert home.workshop.attempts.runs(pipeline="silent") == []
     home.close()
+
+
+# --- budgets apart, and persons -------------------------------------------------------------------------------
+
+
+def test_with_separate_budgets_each_developer_has_their_own_and_the_certificate_says_so(tmp_path: Path) -> None:
+    home = Home(tmp_path, epsilon="1.2", separate="developer")
+    home.grow(4)
+
+    class Bold(Lines):
+        strategy = "aggressive"
+
+    for developer in ("ana", "bob"):
+        runner = home.runner()
+        runner.developer = developer
+        run = runner.run(Bold())
+        assert run.verdict == Verdict.ACCEPT
+        attempt = home.workshop.attempts.attempts(run.id)[-1]
+        assert (attempt.epsilon, len(attempt.blocks)) == (Decimal(1), 4)
+        bundle = home.workshop.bundles.get("lines")
+        claim = home.ledger.claim(bundle["lineage"]["claim"])
+        assert all(block.endswith(f"@{developer}") for block in claim.blocks)
+        assert "for each developer by itself" in bundle["certificate"]["text"]
+    home.close()
+
+
+def test_a_pipeline_over_persons_trains_and_tests_on_different_ones(tmp_path: Path) -> None:
+    schema = schema_of(
+        {
+            "unit": "person",
+            "max_rows_per_unit": 3,
+            "columns": {
+                "who": {"type": "integer", "key": True},
+                "x": {"type": "float", "low": 0.0, "high": 1.0},
+                "y": {"type": "float", "low": 0.0, "high": 1.0},
+            },
+        }
+    )
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", keeper=NoKeeper())
+    terms = Terms(Decimal(10))
+    stream = Stream(
+        "visits", schema=schema, by=block_by("user:100", schema), terms=terms, ledger=ledger, folder=tmp_path / "rows"
+    )
+    who = np.repeat(np.arange(1, 1601), 3)
+    x = who / 2000  # a person's rows are known by their x
+    stream.ingest(pd.DataFrame({"who": who, "x": x, "y": 0.8 * x}))
+    stream.count_users("2026-11")
+    seen: dict[str, set[float]] = {"train": set(), "test": set()}
+
+    class People(Lines):
+        stream = "visits"
+        least_blocks = 8
+        epsilon = 4
+
+        def train(self, data: Data, budget: Allowance) -> Line:
+            seen["train"] |= set(data.columns(("x",))[:, 0].tolist())
+            return super().train(data, budget)
+
+        def validate(self, model: Any, data: Data, budget: Trial) -> Any:
+            seen["test"] |= set(data.columns(("x",))[:, 0].tolist())
+            return super().validate(model, data, budget)
+
+    with closing(Workshop(tmp_path)) as workshop:
+        run = Runner(stream, workshop, "ana", lambda blocks, epsilon, delta: None).run(People())
+        assert seen["train"]
+        assert seen["test"]
+        assert not seen["train"] & seen["test"]
+        attempts = workshop.attempts.attempts(run.id)
+        assert all(name.startswith("visits/users-") for one in attempts for name in one.blocks)
+        assert attempts[0].validation is not None
+    stream.close()
 
 
 # --- bad pipelines --------------------------------------------------------------------------------------------

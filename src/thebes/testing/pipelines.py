@@ -88,6 +88,7 @@ class Home:
     epsilon: str = "10"
     delta: str = "0"
     filter: str = "basic"
+    separate: str = ""
     now: datetime = START
     ledger: Ledger = field(init=False)
     stream: Stream = field(init=False)
@@ -97,7 +98,7 @@ class Home:
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(f"sqlite:///{self.folder / 'ledger.db'}", keeper=NoKeeper())
-        terms = Terms(Decimal(self.epsilon), Decimal(self.delta), self.filter)
+        terms = Terms(Decimal(self.epsilon), Decimal(self.delta), self.filter, separate=self.separate)
         self.stream = Stream(
             "rides",
             schema=SCHEMA,
