@@ -312,6 +312,21 @@ def test_a_policy_that_changes_its_mind_stops_a_task_in_the_middle(home: Home, o
     assert office.answer(ask(document))["code"] == "policy"
 
 
+def test_a_rule_that_is_made_smaller_stops_tasks_that_hold_more_than_it_allows(home: Home) -> None:
+    written(home.policy, ALLOW)
+    office, document = Office(home, "north"), relay(epsilon=3, rounds=3)
+    first = office.answer(ask(document))
+    assert first["kind"] == "contribution"
+    written(home.policy, ALLOW.replace("= 3", "= 2"))
+    refused = office.answer(ask(document, phase=1))
+    assert (refused["code"], spent(office)) == ("budget", Decimal(1))
+    assert "rule 1 of policy.toml" in refused["reason"]
+    assert office.answer(ask(document)) == first  # what has left already may leave again
+    written(home.policy, ALLOW)
+    assert office.answer(ask(document, phase=1))["kind"] == "contribution"
+    shut(office)
+
+
 def test_a_frozen_ledger_pays_for_nothing(home: Home, office: Office) -> None:
     office.ledger.freeze()
     assert office.answer(ask(relay()))["code"] == "budget"

@@ -104,12 +104,16 @@ class Purse:
             return known[1]
 
     def reserve(self, request: Request, document: SiteDocument, dataset: DataSet, cost: Cost, rule: Rule) -> Claim:
-        """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim."""
+        """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim, as long
+        as all that was claimed under the rule is within what the rule says by now."""
         with self._lock:
             earlier = self.claim(request)
-            if earlier is not None:
-                return earlier
             block = self.block(dataset)
+            if earlier is not None:
+                self._refresh()
+                if not self._within(rule, block.name, NOTHING):
+                    raise BudgetExceeded(block.name, _price(document), NOTHING, str(rule))
+                return earlier
             price = _price(document)
             self._allow(rule, block, price)
             try:
@@ -135,10 +139,13 @@ class Purse:
         and by its own budget: the claim, and the blocks. Again gives the same. A Refusal where no block can."""
         with self._lock:
             earlier = self.claim(request)
-            if earlier is not None:
-                return earlier, stream.named(earlier)
             price = _price(document)
             context = request.requestor if stream.terms.separate else None
+            if earlier is not None:
+                self._refresh()
+                if not all(self._has(rule, stream, name, context, NOTHING) for name in stream.named(earlier)):
+                    raise BudgetExceeded(stream.name, price, NOTHING, str(rule))
+                return earlier, stream.named(earlier)
             try:
                 offered = stream.offered(loss=cost.whole, context=context)
             except Mistake as unpriced:
@@ -165,7 +172,11 @@ class Purse:
 
     def _has(self, rule: Rule, stream: Stream, name: str, context: str | None, price: Budget) -> bool:
         """Whether a rule still allows a price at one block."""
-        counted = self._of(f"{name}@{context}" if context else name).under(rule)
+        return self._within(rule, f"{name}@{context}" if context else name, price)
+
+    def _within(self, rule: Rule, name: str, price: Budget) -> bool:
+        """Whether all that was claimed at a block under a rule, and a price beside it, is what the rule allows."""
+        counted = self._of(name).under(rule)
         return price.epsilon <= rule.epsilon - counted.epsilon and (
             rule.delta is None or price.delta <= rule.delta - counted.delta
         )
