@@ -69,7 +69,7 @@ class Several:
     def width(self, level: float) -> float:
         """See `Hiding`. Of Laplace noise the distribution is that of the whole steps that were drawn."""
         scales, (deviation, step), each = self._parts(level)
-        width = _reached(*_whole(scales), each) if scales else 0.0
+        width = _reach(scales, each, whole=True) if scales else 0.0
         return width + deviation * _normal(each) + step / 2
 
     def pair_width(self, share: float, level: float) -> float:
@@ -80,7 +80,7 @@ class Several:
         width = 0.0
         if scales:
             weighed = tuple(sorted(w * scale for scale in scales for w in (p, 1 - p) if w > 0))
-            width = _reached(*_continuous(weighed), each) + len(scales)
+            width = _reach(weighed, each) + len(scales)
         return width + deviation * _normal(each) * math.hypot(p, 1 - p) + step / 2
 
     def ball(self, size: int, level: float) -> Ball:
@@ -144,6 +144,12 @@ def _reached(places: Floats, mass: Floats, level: float) -> float:
     if not enough.size:
         raise Fault("a distribution of noise does not reach its level")
     return float(places[enough[0]])
+
+
+@lru_cache(maxsize=4096)
+def _reach(scales: tuple[float, ...], level: float, *, whole: bool = False) -> float:
+    """The same for noises of these scales, of which many groups ask alike."""
+    return _reached(*(_whole if whole else _continuous)(scales), level)
 
 
 def _farthest(scales: tuple[float, ...]) -> float:

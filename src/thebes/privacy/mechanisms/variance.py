@@ -106,6 +106,7 @@ class Moments:
         zero, one = np.zeros_like(m), np.ones_like(m)
         most = self.count + self._width(ball, one[:1], zero[:1], zero[:1])[0]
         fits = np.abs(self.sum - m * self.count) <= self._width(ball, -m, one, zero) + half * most
+        m, zero, one = m[fits], zero[fits], one[fits]  # the others need no variances
         # Around a tried mean within `half` of the true one, the mean squared distance is v to v + half^2.
         around = m * m * self.count - 2 * m * self.sum + self.squares
         low, high = zero, one * (0.25 + half * half)
@@ -116,7 +117,7 @@ class Moments:
             )
             low = np.maximum(low, (around - width) / self.count)
             high = np.minimum(high, (around + width) / self.count)
-        fits &= low <= high
+        fits = low <= high
         if not fits.any():
             return 0.0, 0.25  # nothing fits this noise: it was outside its ball
         return max(0.0, float(low[fits].min()) - half * half), min(0.25, float(high[fits].max()))
