@@ -183,6 +183,26 @@ def test_a_pipeline_that_breaks_ends_with_status_one(stocked: Run, tmp_path: Pat
     assert "what it was charged stays" in err
 
 
+def test_a_document_of_a_ready_pipeline_needs_no_code(run: Run, tmp_path: Path) -> None:
+    create = ("--schema", "schema.toml", "--block-by", "time:1d", "--epsilon", 9, "--delta", "1e-5")
+    assert run("dataset", "create", "rides", "--home", "site", *create, "--filter", "basic")[0] == 0
+    rides(tmp_path / "rides.parquet", 8)
+    assert run("dataset", "ingest", "rides", "rides.parquet", "--home", "site")[0] == 0
+    grant = ("--to", "ana", "--kinds", "pipeline", "--epsilon", 9)
+    assert run("dataset", "grant", "rides", "--home", "site", *grant)[0] == 0
+    document: dict[str, Any] = {"type": "pipeline", "stream": "rides", "model": "LinearRegression"}
+    document |= {"inputs": ["x"], "output": "y"}
+    document |= {"target": {"mse": 0.2}, "epsilon": 4.0, "delta": 1e-6}
+    path = tmp_path / "line.json"
+    path.write_text(json.dumps(document))
+    status, out, err = run("pipeline", "run", path, "--home", "site", "--as", "ana", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["verdict"] == "ACCEPT"
+    for wrong in ("[]", "{", json.dumps({**document, "model": "Oracle"}), json.dumps({**document, "hope": 1})):
+        path.write_text(wrong)
+        assert run("pipeline", "run", path, "--home", "site", "--as", "ana")[0] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

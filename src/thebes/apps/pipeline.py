@@ -34,7 +34,10 @@ _LOOK = 5.0  #: seconds between two looks at whether blocks can pay
 @app.command()
 def run(
     file: Annotated[
-        Path, typer.Argument(help="A file of Python with a class that derives from thebes.pipeline.Pipeline.")
+        Path,
+        typer.Argument(
+            help="A document of a ready pipeline (.json), or Python with a class that derives from Pipeline."
+        ),
     ],
     home: _Home,
     developer: Annotated[str, typer.Option("--as", help="Who runs it: a rule of the policy must let them.")],

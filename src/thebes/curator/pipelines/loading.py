@@ -1,9 +1,12 @@
-"""Pipelines from a developer's file. It is run as it stands, by somebody who may read the rows anyway."""
+"""Pipelines from a developer's file: a document for one that is ready, or Python, which is run as it stands by somebody
+who may read the rows anyway.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import sys
 import traceback
 from inspect import isabstract
@@ -14,13 +17,31 @@ from thebes.privacy.faults import Mistake
 
 
 def pipelines_in(path: Path) -> tuple[dict[str, Pipeline], str]:
-    """The pipelines that a file of Python declares, by name, and what names its content."""
+    """The pipelines that a file declares, by name, and what names its content."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise Mistake("FILE", f"{str(path)!r} cannot be read: {error.strerror}") from None
-    if path.suffix != ".py":
-        raise Mistake("FILE", "must be a file of Python (.py) with a class that derives from thebes.pipeline.Pipeline")
+    if path.suffix not in (".py", ".json"):
+        raise Mistake("FILE", "must be a document (.json) or Python (.py) with a class that derives from Pipeline")
+    found = _documented(content) if path.suffix == ".json" else _declared(path)
+    return found, hashlib.sha256(content).hexdigest()
+
+
+def _documented(content: bytes) -> dict[str, Pipeline]:
+    from thebes.curator.pipelines.ready import of
+
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Mistake("FILE", "is not JSON that can be read") from None
+    if not isinstance(document, dict):
+        raise Mistake("FILE", "must hold one document, a JSON object")
+    made = of(document)
+    return {made.name: made}
+
+
+def _declared(path: Path) -> dict[str, Pipeline]:
     name = f"thebes_pipeline_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # noqa: S101, PT018
@@ -44,4 +65,4 @@ def pipelines_in(path: Path) -> tuple[dict[str, Pipeline], str]:
             found[made.name] = made
     if not found:
         raise Mistake("FILE", f"{path.name} declares no pipeline: a class that derives from thebes.pipeline.Pipeline")
-    return found, hashlib.sha256(content).hexdigest()
+    return found
