@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -265,6 +266,30 @@ def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford()
         assert {document.type for document in documents} == set(registry.people_types())
         assert all(11 <= document.min_count <= wanted(people) < 0.65 * people for document in documents)
         assert sum(document.epsilon for document in documents) < ALLOWANCE["trusted"]["epsilon"]
+
+
+def test_a_scene_says_of_a_model_that_guesses_that_it_learned_too_little() -> None:
+    from types import SimpleNamespace
+
+    from thebes.apps.scenes import scenes
+    from thebes.data.rows import Rows
+
+    draw = np.random.default_rng(1)
+    x0, x1 = draw.normal(0, 1, 300), draw.normal(0, 1, 300)
+    columns = {"x0": x0, "x1": x1, "y": (x0 + x1 > 0).astype(int)}
+    rows = Rows.one_each(columns)
+
+    def verdict(name: str, predict: Any) -> Any:
+        scene = next(scene for scene in scenes(300) if scene.name == name)
+        return scene.judge(SimpleNamespace(model=SimpleNamespace(predict=predict)), rows, rows)  # type: ignore[arg-type]
+
+    for name in ("y, one after another", "y from a small network"):
+        good = verdict(name, lambda table: table[:, 0] + table[:, 1] > 0.1)
+        assert (good.ok, good.answer) == (True, None)
+        poor = verdict(name, lambda table: np.arange(len(table)) % 2)
+        assert "taught it too little" in poor.answer
+        assert 0.4 < poor.value < 0.6 < poor.true
+        assert not verdict(name, lambda table: table[:, 0] + table[:, 1] < 0).ok
 
 
 def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:

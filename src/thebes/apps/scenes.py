@@ -13,6 +13,7 @@ from thebes.data.rows import Rows
 from thebes.tasks.release import Release
 
 LEAST = 11  #: people, below which a coordinator releases nothing
+GAINED = 0.3  #: a model that came less of the way from a guess to one without noise is said to have learned too little
 WIDENED = 6.0  #: so many times its 95 % interval's half width is out of reach of honest noise
 
 
@@ -415,8 +416,17 @@ def _beside_regression(release: Release, mine: Rows, everybody: Rows) -> Verdict
         return float(np.mean(np.asarray(guess, dtype=float) == told))
 
     true = accuracy(np.full(len(told), label[0]) if exact is None else exact.predict(everyone))
-    value = accuracy(release.model.predict(everyone))  # type: ignore[attr-defined]
-    return Verdict(true, value, value >= 0.3)
+    return _learned(true, accuracy(release.model.predict(everyone)), told)  # type: ignore[attr-defined]
+
+
+def _learned(true: float, value: float, told: Any) -> Verdict:
+    """So few people teach a model little, by chance nothing at all: that the answer came is what must work, and what it
+    is worth is said."""
+    guessed = float(max((told == label).mean() for label in set(told.tolist())))
+    if value - guessed >= GAINED * (true - guessed):
+        return Verdict(true, value, value >= 0.3)
+    words = f"tells {value:.0%} right, and one guess for everybody {guessed:.0%}: so few people taught it too little"
+    return Verdict(true, value, value >= 0.3, answer=words)
 
 
 def _network_beside_descent(release: Release, mine: Rows, everybody: Rows) -> Verdict:
@@ -432,7 +442,7 @@ def _network_beside_descent(release: Release, mine: Rows, everybody: Rows) -> Ve
         return float(np.mean(np.asarray(guess).astype(int) == told))
 
     value = accuracy(release.model.predict(everyone))  # type: ignore[attr-defined]
-    return Verdict(accuracy(everyone @ step > 0), value, value >= 0.3)
+    return _learned(accuracy(everyone @ step > 0), value, told)
 
 
 #: what `thebes.torch.encode(Linear(2, 2, bias=False) of zeros, CrossEntropyLoss())` gives: the demo loads no PyTorch
