@@ -23,14 +23,14 @@ from thebes.curator.pipelines.attempts import Attempt, AttemptState, Run, RunSta
 from thebes.curator.pipelines.bundles import written
 from thebes.curator.pipelines.data import Data, Rows
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
-from thebes.curator.pipelines.prices import Price, dearest, price
+from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
 from thebes.curator.pipelines.workshop import Workshop
 from thebes.curator.validators import Validation, Verdict, together
 from thebes.data.schema import Schema
 from thebes.ledger import BudgetExceeded, Claim, Ledger
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
-from thebes.privacy.losses import Loss
+from thebes.privacy.losses import Approximate, Loss
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 
@@ -54,6 +54,8 @@ class Counting(Protocol):
         """basic, zcdp or renyi"""
         ...
 
+    @property
+    def epsilon(self) -> Decimal: ...
     @property
     def delta(self) -> Decimal: ...
     @property
@@ -114,8 +116,7 @@ class Runner:
         pipeline.check()
         if pipeline.stream != self.stream.name:
             raise Mistake("stream", f"of {pipeline.name!r} is {pipeline.stream!r}, this is {self.stream.name!r}")
-        limits = pipeline.limits
-        price(pipeline, limits.start, limits.delta_for(limits.start), self.stream.terms.filter)  # whether there is one
+        self._possible(pipeline)
         with self.workshop.alone(pipeline.name):
             run = self._begun(pipeline, source)
             while run.state is RunState.OPEN:
@@ -125,6 +126,17 @@ class Runner:
                     wait()
                 run = self.workshop.attempts.run(run.id)
             return self.workshop.attempts.run(run.id)
+
+    def _possible(self, pipeline: Pipeline) -> None:
+        """Refuse what no block of this stream could ever pay, so that nobody waits for it."""
+        limits, terms = pipeline.limits, self.stream.terms
+        loss = price(pipeline, limits.start, limits.delta_for(limits.start), terms.filter).loss
+        if not ever_paid(loss, epsilon=terms.epsilon, delta=terms.delta, filter=terms.filter):
+            raise Mistake(
+                "epsilon" if terms.delta or not limits.delta else "delta",
+                f"of {pipeline.name!r} is more at its first attempt than a block of {self.stream.name!r} has at all "
+                f"(epsilon {terms.epsilon}, delta {terms.delta}, counted with the {terms.filter} filter)",
+            )
 
     # --- the beginning -----------------------------------------------------------------------------------
 
@@ -295,7 +307,7 @@ class Runner:
         said: list[Validation],
         claim: Claim,
     ) -> dict[str, Any]:
-        paid = [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
+        paid = self._paid(run)
         return {
             "model": document,
             "features": [dict(one.as_json()) for one in data.features],
@@ -303,7 +315,7 @@ class Runner:
             "output": pipeline.output,
             "validation": [one.as_json() for one in said],
             "confidence": pipeline.confidence,
-            "certificate": self._certificate(pipeline, attempt, paid).as_json(),
+            "certificate": self.certificate(pipeline, run).as_json(),
             "lineage": {
                 "stream": self.stream.name,
                 "blocks": list(attempt.blocks),
@@ -318,16 +330,27 @@ class Runner:
             "published_at": datetime.fromtimestamp(self.workshop.clock(), tz=UTC).isoformat(timespec="seconds"),
         }
 
-    def _certificate(self, pipeline: Pipeline, attempt: Attempt, paid: list[Attempt]) -> Certificate:
-        """What the run cost whoever is in the block that paid most, over all its attempts: each told something."""
-        filter = self.stream.terms.filter
+    def certificate(self, pipeline: Pipeline, run: Run) -> Certificate:
+        """What a run cost so far whoever is in the block that paid most, over all its attempts: each told something.
+
+        Each attempt is (epsilon, delta) private by itself, whatever its blocks count in; of that sum and what the
+        blocks' own losses come to, both proved, the smaller is said.
+        """
+        filter, paid = self.stream.terms.filter, self._paid(run)
+        if not paid:
+            raise Refusal(run.reason or "no block of this data set can pay for this now")
+        attempt = paid[-1]
         whole = pipeline.limits.delta or self.stream.terms.delta  # at which other losses are converted
         losses: dict[str, list[Loss]] = {}
+        plain: dict[str, list[Loss]] = {}
         for one in paid:
             for block in one.blocks:
                 losses.setdefault(block, []).append(price(pipeline, one.epsilon, one.delta, filter).loss)
-        epsilon, delta = dearest(losses, whole)
-        guarantee = _GUARANTEES.get(filter, "approximate" if delta else "pure")
+                plain.setdefault(block, []).append(Approximate(one.epsilon, one.delta))
+        own, summed = dearest(losses, whole), dearest(plain, whole)
+        epsilon, delta = min(own, summed)
+        known = "approximate" if delta else "pure"
+        guarantee = _GUARANTEES.get(filter, known) if own < summed else known
         return Certificate(
             unit=Unit(self.stream.schema.unit),
             adjacency=Adjacency.ADD_REMOVE_ONE,
@@ -349,6 +372,9 @@ class Runner:
                 *([self.stream.assumption] if self.stream.assumption else []),
             ),
         )
+
+    def _paid(self, run: Run) -> list[Attempt]:
+        return [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
 
     def _conclude(self, run: Run, attempt: Attempt) -> None:
         """What follows from a verdict."""
