@@ -359,7 +359,8 @@ def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: 
     run = home.run(Lines())
     assert run.verdict == Verdict.ACCEPT
     certificate = home.workshop.bundles.get("lines")["certificate"]
-    assert certificate["guarantee"] == filter
+    assert certificate["parameters"]["filter"] == filter
+    assert certificate["epsilon"] <= float(Lines.epsilon)  # whatever losses convert to, attempts add up to no more
     for number in home.workshop.bundles.get("lines")["lineage"]["claims"]:
         assert type(home.ledger.claim(number).loss).__name__ == ("Concentrated" if filter == "zcdp" else "Renyi")
 
@@ -534,6 +535,22 @@ def test_what_cannot_work_is_refused_before_anything_is_paid(home: Home, field: 
         home.run(pipeline)
     assert set(home.spent().values()) == {0}
     assert home.workshop.attempts.runs() == []
+
+
+def test_what_no_block_could_ever_pay_is_not_waited_for(tmp_path: Path) -> None:
+    for place, (epsilon, delta, filter, asked) in enumerate(
+        [("0.2", "0", "basic", 0), ("10", "0", "basic", 1e-6), ("0.2", "1e-6", "zcdp", 0), ("0.2", "1e-6", "renyi", 0)]
+    ):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        home = Home(folder, epsilon=epsilon, delta=delta, filter=filter)
+        pipeline = Lines()
+        pipeline.delta = asked
+        with pytest.raises(Mistake, match="than a block of 'rides' has at all") as refused:
+            home.run(pipeline)
+        assert refused.value.argument == ("delta" if asked else "epsilon")
+        assert home.workshop.attempts.runs() == []
+        home.close()
 
 
 def test_a_class_that_says_too_little_is_refused() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 
 from thebes.curator.pipelines.pipeline import Pipeline
+from thebes.ledger.filters import filter_of
 from thebes.privacy import exact
 from thebes.privacy.accounting import concentrated, renyi
 from thebes.privacy.faults import Mistake
@@ -75,6 +76,13 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
         loss = compose([curve, pure_to_renyi(preparing)]) if before[0] else curve
     nothing = Decimal(0)
     return Price(loss, (before[0], nothing), rest, (test, nothing))
+
+
+def ever_paid(loss: Loss, *, epsilon: Decimal, delta: Decimal, filter: str) -> bool:
+    """Whether a block of (epsilon, delta) that has paid for nothing yet could pay this."""
+    counting = filter_of(filter)
+    capacity = counting.capacity(epsilon, delta)
+    return counting.fits(counting.price(loss, capacity), capacity)
 
 
 def together(losses: Sequence[Loss], delta: Decimal) -> _Amounts:
