@@ -11,35 +11,38 @@ from thebes.experiments.leap import PAPER
 from thebes.experiments.outcome import Found, Row
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from thebes.data.table import Table
     from thebes.experiments.leap.pictures import Pictures
 
 SITES, QUICK_SITES = (1, 5, 10, 15), (1, 2)
-ROUNDS, QUICK_ROUNDS = 30, 2
-LOCAL, QUICK_LOCAL = 5, 1
-LOOK, QUICK_LOOK = 3, 1  #: rounds between two looks at the accuracy
+ROUNDS, QUICK_ROUNDS = 24, 6
+LOCAL = 5
+LOOK, QUICK_LOOK = 4, 3  #: rounds between two looks at the accuracy
 EPSILON, PRIVATE = 10_000.0, 8.0
+CAREFUL = 0.1  #: the learning rate where noise is large
 
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
-    from thebes.experiments.leap.pictures import EACH, WEIGHTS, pictures
+    import pandas as pd
 
-    held, counts = pictures(), QUICK_SITES if quick else SITES
+    from thebes.data.engines.opening import frame_table
+    from thebes.data.schema import schema_of
+    from thebes.experiments.leap.pictures import EACH, SCHEMA, WEIGHTS, pictures
+
+    held, counts, schema = pictures(), QUICK_SITES if quick else SITES, schema_of(SCHEMA)
     most = held.at_sites(max(counts))
+    tables: dict[str, Table] = {name: frame_table(schema, rows) for name, rows in most.items()}
     settings = [(f"{count} sites" if count > 1 else "1 site", count, EPSILON) for count in counts]
     if not quick:
         settings.append((f"{max(counts)} sites, epsilon {PRIVATE:g}", max(counts), PRIVATE))
     rows: list[Row] = []
     for series, count, epsilon in settings:
-        sites = dict(list(most.items())[:count])
+        sites = dict(list(tables.items())[:count])
         rows += _rows(series, [_curve(held, sites, quick, epsilon, seed) for seed in seeds], epsilon)
-    import pandas as pd
-
-    whole = {"all": pd.concat(most.values(), ignore_index=True)}
+    whole: dict[str, Table] = {"all": frame_table(schema, pd.concat(most.values(), ignore_index=True))}
     rows += _rows("all pictures in one place", [_curve(held, whole, quick, EPSILON, seed) for seed in seeds], EPSILON)
     notes = (
-        f"Each site has {EACH} pictures that no other has, as in the paper, and goes {QUICK_LOCAL if quick else LOCAL} "
+        f"Each site has {EACH} pictures that no other has, as in the paper, and goes {LOCAL} "
         "steps on random samples of them between two averages. All pictures in one place means as many steps, on "
         "samples that are as many times larger.",
         "The paper's axis is seconds, which depend on the machines; rounds do not. How long a round takes is figure "
@@ -56,13 +59,9 @@ def _rows(series: str, curves: Sequence[Mapping[int, float]], epsilon: float) ->
     return [Row.over([curve[at] for curve in curves], series=series, at=at, epsilon=epsilon) for at in curves[0]]
 
 
-def _curve(
-    held: Pictures, sites: Mapping[str, pd.DataFrame], quick: bool, epsilon: float, seed: int
-) -> dict[int, float]:
+def _curve(held: Pictures, sites: Mapping[str, Table], quick: bool, epsilon: float, seed: int) -> dict[int, float]:
     """The accuracy on held-out pictures after so many rounds."""
-    from thebes.data.engines.opening import frame_table
-    from thebes.data.schema import schema_of
-    from thebes.experiments.leap.pictures import SCHEMA, training
+    from thebes.experiments.leap.pictures import training
     from thebes.privacy import randomness
     from thebes.simulation.sites import run
     from thebes.tasks import registry
@@ -71,13 +70,13 @@ def _curve(
     asked = training(
         dataset="pictures",
         rounds=QUICK_ROUNDS if quick else ROUNDS,
-        local_steps=QUICK_LOCAL if quick else LOCAL,
-        batch=0.05 if quick else 0.12,
+        local_steps=LOCAL,
+        batch=0.12,
         epsilon=epsilon,
         average="last",
+        **({"learning_rate": CAREFUL} if epsilon == PRIVATE else {}),
     )
     document: Any = registry.check(asked)
-    schema = schema_of(SCHEMA)
     seen: list[Any] = []
     plans: list[Any] = []
 
@@ -85,12 +84,7 @@ def _curve(
         seen.append(aggregator.memory()[1]["weights"].copy())
         plans.append(aggregator.plan)
 
-    release: Any = run(
-        document,
-        {name: frame_table(schema, table) for name, table in sites.items()},
-        randomness.seeded_for_simulation(seed),
-        look=look,
-    )
+    release: Any = run(document, sites, randomness.seeded_for_simulation(seed), look=look)
     answers, every = held.test["kind"].to_numpy(), QUICK_LOOK if quick else LOOK
     found = {}
     for number, weights in enumerate(seen, 1):
