@@ -18,13 +18,13 @@ import httpx
 import pytest
 
 from thebes.apps.pages.person import put_on
-from thebes.person.daemon import _bound
 from thebes.person.folder import Hold, HomeInUse, prepared
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.privacy.faults import Mistake
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.wire.access import Access, UnsafeFile, make_token, read_secret
+from thebes.wire.local import listening_at
 
 PORT = 8765
 JSON = {"Content-Type": "application/json"}
@@ -244,7 +244,7 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, s
     home = tmp_path_factory.mktemp("raw") / "home"
     person = Person(home, client=CoordinatorInMemory(), delay=False)  # type: ignore[arg-type]
     make_token(home)
-    bound = _bound(0)
+    bound = listening_at(0)
     port = int(bound.getsockname()[1])
     app = guarded(person, Access(home), port=port, stop=lambda: None)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", server_header=False))

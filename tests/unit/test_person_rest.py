@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi import checks
 
 from thebes.apps.pages.person import put_on
-from thebes.person.daemon import _bound
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.simulation import example
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.wire.access import Access, make_token, read_secret
+from thebes.wire.local import listening_at
 from thebes.wire.problems import MEDIA_TYPE
 
 PORT = 8766
@@ -223,7 +223,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with Person(home, client=server, delay=False) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)
         make_token(home)
-        bound = _bound(0)
+        bound = listening_at(0)
         port = int(bound.getsockname()[1])
         app = guarded(me, Access(home), port=port, stop=lambda: None)
         running = uvicorn.Server(uvicorn.Config(app, log_level="error"))

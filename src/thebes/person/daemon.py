@@ -16,8 +16,9 @@ from typing import Any
 from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
-from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.faults import ThebesError
 from thebes.wire.access import Access, make_token
+from thebes.wire.local import listening_at
 
 QUICK_POLL_SECONDS = 1.0
 
@@ -43,7 +44,7 @@ def run(
         access = Access(folder)
         if fill is not None:
             fill(person)
-        listening = _bound(port)
+        listening = listening_at(port)
         with listening:
             _serve(person, access, listening, folder, pages, quick=not delay)
     finally:
@@ -99,17 +100,3 @@ def _greet(person: Person) -> None:
         person.tasks()
     except ThebesError as error:
         sys.stderr.write(f"thebes: the coordinator cannot be asked now: {error}; this goes on and asks again\n")
-
-
-def _bound(port: int) -> socket.socket:
-    """A socket of this machine only: 127.0.0.1, never another address."""
-    if not 0 <= port <= 65535:
-        raise Mistake("--port", "must lie between 0 and 65535")
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(("127.0.0.1", port))
-    except OSError as error:
-        listening.close()
-        raise Mistake("--port", f"{port} cannot be used: {error.strerror}") from None
-    return listening

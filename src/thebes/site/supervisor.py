@@ -30,7 +30,7 @@ from thebes.site.starting import (
     library_places,
 )
 from thebes.wire.access import make_token, read_secret
-from thebes.wire.local import DAEMON, TOKEN
+from thebes.wire.local import DAEMON, TOKEN, listening_at
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  #: seconds before a process is started again
 STEADY_SECONDS = 30.0  #: whoever lives so long is started again at once
@@ -50,7 +50,7 @@ class Supervisor:
         self.name = certificate.read(self._folder).name
         make_token(home.folder)
         self._token = read_secret(home.folder / TOKEN)
-        self._listening = _bound(port)
+        self._listening = listening_at(port)
         self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._algorithm: _Child | None = None
         self._connector: _Child | None = None
@@ -229,21 +229,6 @@ class _Child:
             self._process.kill()
             self._process.wait()
         self.over = True
-
-
-def _bound(port: int) -> socket.socket:
-    """A socket of this machine only; it outlives whoever listens on it."""
-    if not 0 <= port <= 65535:
-        raise Mistake("--port", "must lie between 0 and 65535")
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(("127.0.0.1", port))
-        listening.listen(64)
-    except OSError as error:
-        listening.close()
-        raise Mistake("--port", f"{port} cannot be used: {error.strerror}") from None
-    return listening
 
 
 def _announce(line: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,21 @@ class UnsafeFile(Refusal):
 
 class HomeInUse(Refusal):
     """Another process holds this home and does not answer on its own address."""
+
+
+def listening_at(port: int) -> socket.socket:
+    """A socket of this machine only: 127.0.0.1, never another address. It outlives whoever listens on it."""
+    if not 0 <= port <= 65535:
+        raise Mistake("--port", "must lie between 0 and 65535")
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+        listening.listen(64)
+    except OSError as error:
+        listening.close()
+        raise Mistake("--port", f"{port} cannot be used: {error.strerror}") from None
+    return listening
 
 
 def read_secret(path: Path) -> str:
