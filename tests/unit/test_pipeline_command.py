@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.dataset import DataSets
 from thebes.site.home import Home
+from thebes.site.outbox import Outbox
+from thebes.site.policy import Rule
+from thebes.site.purse import Purse
 from thebes.site.rights import Rights
 from thebes.site.streams import stream_of
 
@@ -172,6 +176,22 @@ def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stock
             Rights(place, stream, "bob", attempts)(names, Decimal("0.1"), Decimal(0))
         attempts.close()
         stream.close()
+
+
+def test_a_site_counts_pipelines_against_the_rule_for_pipelines_alone(stocked: Run, tmp_path: Path) -> None:
+    both = (
+        Rule(1, ("ana",), ("rides",), ("pipeline",), Decimal(3)),
+        Rule(2, ("ana",), ("rides",), ("query",), Decimal(3)),
+    )
+    place = Home("site")
+    with Ledger(place.ledger) as ledger, closing(Outbox(tmp_path / "outbox.db")) as outbox:
+        before = Purse(ledger, outbox)
+        assert stocked(*PIPELINE, "ana")[0] == 0
+        bundle = json.loads((tmp_path / "site" / "models" / "slopes" / "1.json").read_text(encoding="utf-8"))
+        block = ledger.block(bundle["lineage"]["blocks"][-1])
+        for purse in (before, Purse(ledger, outbox)):  # one that was open meanwhile, and one that begins
+            of_pipelines, of_queries = (purse.left(rule, block).epsilon for rule in both)
+            assert of_pipelines < of_queries == 3
 
 
 def test_a_pipeline_that_breaks_ends_with_status_one(stocked: Run, tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ from thebes.site.dataset import Blocks, Budget, DataSet, DataSets, read
 from thebes.site.home import Home, written
 from thebes.site.rest import MOST_ROWS, read_rows
 from thebes.site.streams import Streams, stream_of
+from thebes.tasks import registry
 from thebes.testing.siting import ask
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
 RIDES = {
     "unit": "event",
@@ -156,7 +159,7 @@ def test_a_rule_counts_at_each_block(office: Office) -> None:
 def test_a_rule_counts_what_other_processes_claim(home: Home, office: Office) -> None:
     with Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
         stream = stream_of(home, office.datasets.get("taxi"), elsewhere)  # type: ignore[arg-type]
-        claim = stream.reserve(["taxi/2026-01-01"], epsilon=2.5, purpose="speed", spender="ana", key="pipeline speed 1")
+        claim = stream.reserve(["taxi/2026-01-01"], epsilon=2.5, purpose="speed", spender="ana", key="by hand 1")
         assert office.answer(ask(QUERY))["covers"]["blocks"] == 2, "0.5 of the rule's 3 is left at the first day"
         claim.consume(epsilon=1).release()
         assert office.answer(ask(QUERY, task="t2"))["covers"]["blocks"] == 3
@@ -181,22 +184,19 @@ def test_separate_ledgers_let_each_requestor_spend_apart(home: Home) -> None:
     assert office.answer(ask(dear, task="t3", requestor="bob"))["kind"] == "contribution"
 
 
-def test_training_reads_the_same_blocks_in_every_phase(home: Home) -> None:
-    schema = schema_of({**RIDES, "columns": {**RIDES["columns"], "fare": {"type": "float", "low": 0, "high": 50}}})  # type: ignore[dict-item]
-    dataset = DataSet("taxi", schema, {"kind": "growing"}, Budget.of(10, "1e-6"), Blocks(block_by("time:1d", schema)))
-    DataSets(home).keep(dataset)
-    written(home.policy, RULE)
+def test_a_task_of_several_phases_reads_the_same_blocks_in_each(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    grown(home, policy=RULE.replace('"train"', '"relay"'))
     office = Office(home, "north")
-    stream = office.streams(office.datasets.get("taxi"))  # type: ignore[arg-type]
-    stream.ingest(rides(DAYS).assign(fare=20.0))
-    document = {
-        "type": "train", "sites": "all", "dataset": "taxi", "model": "LinearRegression", "inputs": ["km"],
-        "output": "fare", "epsilon": 1.0, "delta": 1e-7,
-    }  # fmt: skip
-    answer = office.answer(ask(document, schema=schema))
-    assert answer["kind"] == "contribution", answer
-    held = stream.ledger.claims(spender="ana")[0]
-    assert stream.named(held) == ["taxi/2026-01-01", "taxi/2026-01-02", "taxi/2026-01-03"]
+    document = {"type": "relay", "dataset": "taxi", "column": "km", "epsilon": 1.0, "rounds": 2}
+    first = office.answer(ask(document))
+    office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-04"] * 900))  # type: ignore[arg-type]
+    second = office.answer(ask(document, phase=1))
+    assert first["covers"] == second["covers"] == {**first["covers"], "blocks": 3}
+    for answer in (first, second):  # it counts, and adds less than 1000
+        assert 1000 <= answer["payload"]["count"] < 2000
+    assert left(office, "taxi/2026-01-02") == pytest.approx(8.5)
+    assert left(office, "taxi/2026-01-04") == pytest.approx(10)
 
 
 # --- rows from outside --------------------------------------------------------------------------------------------

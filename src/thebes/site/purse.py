@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from thebes.curator.pipelines.attempts import CLAIM as PIPELINE
 from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
 from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
@@ -90,7 +91,7 @@ class Purse:
                         continue
                     subject = subjects.get(claim.key or "")
                     counts = self._counts(claim.loss, name, subject, steps)
-                    self._of(name).set(number, counts, _payer(name, claim.spender, subject))
+                    self._of(name).set(number, counts, _payer(name, claim.spender, subject, claim.key))
                     if subject is None:
                         self._elsewhere.setdefault(number, {})[name] = steps
 
@@ -242,7 +243,7 @@ class Purse:
                     self._elsewhere.setdefault(facts["claim"], {}).setdefault(block, {})[place] = steps
                 for block, held in self._elsewhere.get(facts["claim"], {}).items():
                     counts = self._counts(loss_of_text(facts["loss"]), block, None, held)
-                    self._of(block).set(facts["claim"], counts, _payer(block, facts["spender"], None))
+                    self._of(block).set(facts["claim"], counts, _payer(block, facts["spender"], None, facts["key"]))
             elif entry.event in ("consume", "release") and facts["claim"] in self._elsewhere:
                 self._gone_back(facts["claim"], facts["returned"])
 
@@ -285,9 +286,12 @@ def _price(document: SiteDocument) -> Budget:
     return Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
 
 
-def _payer(block: str, spender: str, subject: Subject | None) -> _Payer:
+def _payer(block: str, spender: str, subject: Subject | None, key: str | None) -> _Payer:
+    dataset = block.partition("/")[0]
+    if subject is None and key is not None and key.startswith(PIPELINE):
+        return _Payer(Asked(spender, dataset, "pipeline", "site"), known=True)
     kind, noise = ("", "") if subject is None else (subject.kind, subject.noise)
-    return _Payer(Asked(spender, block.partition("/")[0], kind, noise), known=subject is not None)
+    return _Payer(Asked(spender, dataset, kind, noise), known=subject is not None)
 
 
 def block_of(ledger: Ledger, dataset: DataSet) -> Block:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
 
-from thebes.curator.pipelines.attempts import Attempts
-from thebes.curator.pipelines.runner import CLAIM
+from thebes.curator.pipelines.attempts import CLAIM, Attempts
 from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Budget, BudgetExceeded, Claim
 from thebes.ledger.amounts import Amount, Steps, delta_steps

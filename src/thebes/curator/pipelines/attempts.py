@@ -38,6 +38,7 @@ _ATTEMPT = (
     "run, number, epsilon, delta, blocks, state, claim, rows, verdict, validation, bundle IS NOT NULL, begun_at, "
     "ended_at"
 )
+CLAIM = "pipeline "  #: how the key of an attempt's claim begins
 T = TypeVar("T")
 
 

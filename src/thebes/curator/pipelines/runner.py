@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from thebes.curator.pipelines.adaptive import Next, Offered, Past, eta_of, next_attempt
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.attempts import Attempt, AttemptState, Run, RunState
+from thebes.curator.pipelines.attempts import CLAIM, Attempt, AttemptState, Run, RunState
 from thebes.curator.pipelines.bundles import written
 from thebes.curator.pipelines.data import Data, Rows
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
@@ -34,7 +34,6 @@ from thebes.privacy.losses import Approximate, Loss
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 
-CLAIM = "pipeline "  #: how the key of an attempt's claim begins
 _GUARANTEES = {"zcdp": "zcdp", "renyi": "renyi"}
 _HOUSE = Path(__file__).parents[2]
 
