@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,6 @@ from thebes.site.outbox import Outbox
 from thebes.site.policy import PolicyFile
 from thebes.site.purse import Purse
 from thebes.site.starting import PIPE
-from thebes.tasks import registry
 from thebes.site.streams import Streams
 from thebes.tasks import registry
 from thebes.tasks.sites import LOCAL
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
 MOST_WAITING = 32  #: asks about one data set that wait for their turn
 MOST_BYTES = 2**30  #: that all asks together hold while they wait
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
-_HEAVY = ("opendp.prelude", "thebes.data.engines.duck")
 _HEAVY = ("opendp.prelude", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
 
@@ -241,16 +238,6 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
             busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
             lanes.put(_FRONT, lambda m=message, b=busy: say(m, b), 0, bounded=False)  # type: ignore[misc]
-
-
-def warm() -> None:
-    """Load what answers are computed with: seconds for which the first ask need not wait."""
-    try:
-        registry.load_site_owners()
-        for module in _HEAVY:
-            import_module(module)
-    except ImportError as error:  # whatever is asked for will say so
-        log.warning("cannot load what answers are computed with: %s", type(error).__name__)
 
 
 def warm() -> None:
