@@ -5,6 +5,7 @@ from __future__ import annotations
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.ready.pipeline import OfGaussians
+from thebes.data.schema import Schema
 from thebes.learning import moments
 from thebes.learning.moments import LinearModel
 
@@ -15,4 +16,15 @@ class LinearRegression(OfGaussians):
     def train(self, data: Data, budget: Allowance) -> LinearModel:
         features, ends = self.features(data.schema), self.ends(data.schema)
         paid = self.paid(data, budget)
-        return moments.fitted(features, ends, self.scaled(data, features), count=data.size, budget=paid)
+        return moments.fitted(
+            features,
+            ends,
+            self.scaled(data, features),
+            count=data.size,
+            budget=paid,
+            targets=lambda: self.outputs(data),
+        )
+
+    def fits(self, schema: Schema) -> None:
+        super().fits(schema)
+        self.ends(schema)

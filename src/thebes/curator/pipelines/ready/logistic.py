@@ -7,6 +7,7 @@ from typing import Any
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.ready.pipeline import OfGaussians
+from thebes.data.schema import Schema
 from thebes.learning import odds
 from thebes.learning.estimator import whole
 from thebes.learning.odds import OddsModel
@@ -23,3 +24,7 @@ class LogisticRegression(OfGaussians):
         self.of_two(data.schema)
         features, paid = self.features(data.schema), self.paid(data, budget)
         return odds.fitted(features, self.batches(data), count=data.size, budget=paid, steps=self.steps)
+
+    def fits(self, schema: Schema) -> None:
+        super().fits(schema)
+        self.of_two(schema)

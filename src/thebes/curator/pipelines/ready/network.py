@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.ready.pipeline import Batches, Ready
+from thebes.data.schema import Schema
 from thebes.learning import network
 from thebes.learning.network import NetworkModel, Sampling
 from thebes.privacy import exact
@@ -37,9 +36,8 @@ class NeuralNetwork(Ready):
 
     def train(self, data: Data, budget: Allowance) -> NetworkModel:
         schema = data.schema
+        self.fits(schema)
         ranged = schema.column(self.output, "output").ranged
-        if not ranged:
-            self.of_two(schema)
         paid = budget.spend()
         return network.fitted(
             self.features(schema),
@@ -53,6 +51,11 @@ class NeuralNetwork(Ready):
             change=schema.change,
             randomness=data.randomness,
         )
+
+    def fits(self, schema: Schema) -> None:
+        super().fits(schema)
+        if not schema.column(self.output, "output").ranged:
+            self.of_two(schema)
 
     def check(self) -> None:
         super().check()
@@ -70,6 +73,6 @@ class NeuralNetwork(Ready):
         if not ranged:
             yield from self.batches(data)
             return
-        low, high = self.ends(data.schema)
+        scale = self.scale(data.schema)
         for inputs, output in self.batches(data):
-            yield inputs, np.clip((output - low) / (high - low) * 2 - 1, -1, 1)
+            yield inputs, scale(output)

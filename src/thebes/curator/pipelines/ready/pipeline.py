@@ -71,6 +71,10 @@ class Ready(Pipeline):
         """A piece for every input: declared values apart, a range as its share, or its bins."""
         return Features([self._piece(name, schema.column(name, "inputs")) for name in self.inputs])
 
+    def fits(self, schema: Schema) -> None:
+        """Refuse a schema on which it cannot run, naming the field and the column."""
+        self.features(schema)
+
     def _piece(self, name: str, column: Column) -> Piece:
         if column.values is not None:
             return Categories(name, column.values)
@@ -109,14 +113,25 @@ class Ready(Pipeline):
             raise Mistake("output", f"names {self.output!r}, which has not two declared values")
 
     def scaled(self, data: Data, features: Features) -> Callable[[], Batches]:
-        """Passes over (features, output scaled to [-1, 1])."""
-        low, high = self.ends(data.schema)
+        """Passes over (features, output from -1 to 1)."""
+        scale = self.scale(data.schema)
 
         def rows() -> Batches:
             for inputs, output in self.batches(data):
-                yield features.of(inputs), np.clip((output - low) / (high - low) * 2 - 1, -1, 1)
+                yield features.of(inputs), scale(output)
 
         return rows
+
+    def outputs(self, data: Data) -> Iterator[Floats]:
+        """The outputs alone, from -1 to 1."""
+        scale = self.scale(data.schema)
+        for rows in data.arrays((self.output,)):
+            yield scale(rows[:, 0])
+
+    def scale(self, schema: Schema) -> Callable[[Floats], Floats]:
+        """An output that is a number, from -1 to 1."""
+        low, high = self.ends(schema)
+        return lambda output: np.asarray(np.clip((output - low) / (high - low) * 2 - 1, -1, 1))
 
 
 class OfGaussians(Ready):

@@ -17,6 +17,7 @@ from thebes.curator.pipelines.ready.pipeline import Ready
 from thebes.curator.plans import MeanPlan
 from thebes.curator.questions import Question
 from thebes.curator.validators import Validation, absolute
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault, Mistake
 
 ERROR = "absolute_error"
@@ -77,8 +78,15 @@ class GroupMeans(_Statistics):
             raise Mistake("inputs", "must be the one column to group by, and output the column whose mean is asked for")
 
     def train(self, data: Data, budget: Allowance) -> StatisticsModel:
-        answer = ask(data, budget, Question("mean", (self.output,), by=self.inputs))
+        answer = ask(data, budget, self._question)
         return StatisticsModel(self.inputs[0], answer.value, answer)
+
+    def fits(self, schema: Schema) -> None:
+        self._question.plan(schema)
+
+    @property
+    def _question(self) -> Question:
+        return Question("mean", (self.output,), by=self.inputs)
 
     def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
         plan = answer.plan
@@ -111,13 +119,21 @@ class Histogram(_Statistics):
 
     def train(self, data: Data, budget: Allowance) -> StatisticsModel:
         (name,) = self.inputs
-        cuts = self.bins.get(name)
-        bins = cuts if cuts is None or isinstance(cuts, int) else tuple(float(cut) for cut in cuts)
-        answer = ask(data, budget, Question("histogram", (name,), bins=bins))
+        answer = ask(data, budget, self._question)
         counts = np.maximum(answer.totals, 0.0)
         shares = counts / max(float(counts.sum()), 1.0)
         names = answer.plan.groups.names
         return StatisticsModel(name, dict(zip(names, shares.tolist(), strict=True)), answer)
+
+    def fits(self, schema: Schema) -> None:
+        self._question.plan(schema)
+
+    @property
+    def _question(self) -> Question:
+        (name,) = self.inputs
+        cuts = self.bins.get(name)
+        bins = cuts if cuts is None or isinstance(cuts, int) else tuple(float(cut) for cut in cuts)
+        return Question("histogram", (name,), bins=bins)
 
     def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
         counts = np.maximum(answer.totals, 0.0)
