@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,8 @@ import pytest
 from thebes.apps import command
 from thebes.curator.pipelines.attempts import Attempts
 from thebes.curator.pipelines.loading import pipelines_in
+from thebes.curator.pipelines.runner import Runner
+from thebes.curator.pipelines.workshop import Workshop
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.dataset import DataSets
@@ -26,6 +29,7 @@ from thebes.site.policy import Rule
 from thebes.site.purse import Purse
 from thebes.site.rights import Rights
 from thebes.site.streams import stream_of
+from thebes.testing.pipelines import Lines
 
 Run = Callable[..., tuple[int, str, str]]
 SCHEMA = """
@@ -176,6 +180,32 @@ def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stock
             Rights(place, stream, "bob", attempts)(names, Decimal("0.1"), Decimal(0))
         attempts.close()
         stream.close()
+
+
+def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run) -> None:
+    place = Home("site")
+    dataset = DataSets(place).get("rides")
+    assert dataset is not None
+
+    class Bold(Lines):
+        strategy, epsilon, targets = "aggressive", 0.9, {"mse": 1e-9}
+
+    def work(name: str) -> None:
+        pipeline = Bold()
+        vars(pipeline)["name"] = name
+        with (
+            Ledger(place.ledger) as ledger,
+            closing(Workshop(place.folder)) as workshop,
+            closing(stream_of(place, dataset, ledger)) as stream,
+        ):
+            Runner(stream, workshop, "ana", Rights(place, stream, "ana", workshop.attempts)).run(pipeline)
+
+    with ThreadPoolExecutor(4) as several:
+        list(several.map(work, ("a", "b", "c", "d")))
+    with Ledger(place.ledger) as ledger:
+        claims = [claim for claim in ledger.claims(spender="ana") if claim.state == "closed"]
+        assert len(claims) == 2  # 0.9 and 0.9 of the rule's 2, whoever of the four came first
+        assert not [claim for claim in ledger.claims() if claim.state.open]
 
 
 def test_a_site_counts_pipelines_against_the_rule_for_pipelines_alone(stocked: Run, tmp_path: Path) -> None:

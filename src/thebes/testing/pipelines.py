@@ -22,6 +22,7 @@ from thebes.curator.streams import Stream, Terms
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
+from thebes.privacy import exact
 from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.randomness import Randomness, system
@@ -59,7 +60,8 @@ class Lines(Pipeline):
 
     name = "lines"
     stream = "rides"
-    epsilon, start_epsilon = 1, 0.25
+    epsilon: exact.Number = 1
+    start_epsilon: exact.Number | None = 0.25
     targets = {"mse": 0.1}  # noqa: RUF012
     inputs, output = ("x",), "y"
 
