@@ -1,0 +1,179 @@
+"""Sage, table 2: how many of the models that validation lets pass miss their target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.experiments.experiment import Experiment
+from thebes.experiments.outcome import Found, Row
+from thebes.experiments.sage import PAPER
+
+ETAS = (0.01, 0.05)
+EPSILONS = (1.0, 0.05)
+FIRST, ATTEMPTS = 500, 6  #: test rows of the first attempt; each further one has twice as many
+TARGETS = 24
+TRIALS, QUICK_TRIALS = 400, 40
+PRINTED = {
+    ("taxi", 0.01): (0.379, 0.0019, 0.0172, 0.0027),
+    ("taxi", 0.05): (0.379, 0.0034, 0.0224, 0.0051),
+    ("criteo", 0.01): (0.2515, 0.0052, 0.0544, 0.0018),
+    ("criteo", 0.05): (0.2515, 0.0065, 0.0556, 0.0023),
+}
+METHODS = ("no SLA", "NP SLA", "UC DP SLA", "Sage SLA")
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """A model for each attempt, trained with nine times its test rows, by the losses it makes on rows that none of them
+    has seen: their mean is taken for the truth."""
+
+    name: str
+    losses: list[NDArray[np.float64]]
+    method: str
+
+    @property
+    def truths(self) -> list[float]:
+        return [float(one.mean()) for one in self.losses]
+
+
+def find(quick: bool, seeds: Sequence[int]) -> Found:
+    from thebes.experiments.sage.clicks import clicks
+    from thebes.experiments.sage.rides import rides
+
+    ridden, shown = rides(), clicks()
+    trials = QUICK_TRIALS if quick else TRIALS
+    rows: list[Row] = []
+    for name, make, method in (("taxi", _of_rides, "bernstein"), ("criteo", _of_clicks, "binomial")):
+        table = (ridden if name == "taxi" else shown).shuffled()
+        for epsilon in EPSILONS:
+            models = Models(name, make(table, epsilon), method)
+            for eta in ETAS:
+                rates = np.array([violations(models, epsilon, eta, trials, seed) for seed in seeds])
+                for place, series in enumerate(METHODS):
+                    printed = PRINTED[name, eta][place] if epsilon == 1 else None
+                    where = {"panel": f"{name}, epsilon {epsilon:g}", "at": eta, "epsilon": epsilon, "printed": printed}
+                    rows.append(Row.over(rates[:, place].tolist(), series=series, **where))
+    notes = (
+        "Every model is tried with 500 test rows and with twice as many up to six times; it passes with the first "
+        "attempt that accepts it. Targets lie evenly around what the models reach, so that many are just missed: more "
+        "than in the paper, where the best and the naive model are the ends.",
+        "Test rows are drawn from rows that no model was trained on, over which its loss is known: whoever passes with "
+        "a worse one than its target counts as a violation.",
+        "No SLA compares the noisy metric with the target. NP is rigorous and not private. UC has private sums and "
+        "leaves out what corrects for their noise. Sage here is ours: two cells noised together (half the noise that "
+        "the paper's test has), eta split over attempts.",
+        "The paper does not say the epsilon of its numbers (it adapts, up to 1). They are printed beside epsilon 1.",
+    )
+    data = f"{ridden}; {shown}"
+    return Found(rows=rows, data=data, made_up=ridden.made_up or shown.made_up, notes=notes)
+
+
+# --- models ---------------------------------------------------------------------------------------------------
+
+
+def _of_rides(table: Any, epsilon: float) -> list[NDArray[np.float64]]:
+    from thebes.experiments.sage.rides import EDGES, FLAGS
+    from thebes.learning import LinearRegression
+    from thebes.learning.features import Bins, Categories, Features
+
+    held = Features([Bins("distance", EDGES), *(Categories(flag, (0, 1)) for flag in FLAGS)])
+    X, y = held.of_columns(table), table["duration"].to_numpy(dtype=np.float64)
+    bounds: dict[Any, Any] = dict.fromkeys(range(X.shape[1]), (0.0, 1.0))
+
+    def losses(rows: slice, test: slice) -> NDArray[np.float64]:
+        model = LinearRegression(
+            epsilon=epsilon, delta=1e-6, adjacency="add-remove-one", bounds={**bounds, "y": (0.0, 1.0)}, random_state=0
+        )
+        model.fit(X[rows], y[rows])
+        return np.asarray((y[test] - np.clip(model.predict(X[test]), 0, 1)) ** 2, dtype=np.float64)
+
+    return _each(len(y), losses)
+
+
+def _of_clicks(table: Any, epsilon: float) -> list[NDArray[np.float64]]:
+    from thebes.experiments.sage.clicks import BOXES, LABEL, NUMBERS
+    from thebes.learning import LogisticRegression
+
+    X = table[list(NUMBERS)].to_numpy(dtype=np.float64) / (BOXES - 1)
+    y = table[LABEL].to_numpy(dtype=np.int64)
+    bounds: dict[Any, Any] = dict.fromkeys(range(X.shape[1]), (0.0, 1.0))
+
+    def losses(rows: slice, test: slice) -> NDArray[np.float64]:
+        model = LogisticRegression(
+            epsilon=epsilon, delta=1e-6, adjacency="add-remove-one", bounds=bounds, classes=[0, 1], random_state=0
+        )
+        model.fit(X[rows], y[rows])
+        return np.asarray(model.predict(X[test]) != y[test], dtype=np.float64)
+
+    return _each(len(y), losses)
+
+
+def _each(rows: int, losses: Callable[[slice, slice], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """A model for each attempt; where there are too few rows, the last ones have fewer."""
+    held = slice(int(rows * 0.6), rows)
+    return [losses(slice(0, min(held.start, 9 * FIRST * 2**number)), held) for number in range(ATTEMPTS)]
+
+
+# --- validation -----------------------------------------------------------------------------------------------
+
+
+def violations(models: Models, epsilon: float, eta: float, trials: int, seed: int) -> list[float]:
+    """By method: the share of those that pass which miss their target."""
+    from thebes.curator.pipelines.adaptive import eta_of
+    from thebes.curator.validators import BITS, at_most
+    from thebes.privacy import quality
+    from thebes.privacy.grid import Grid
+    from thebes.privacy.mechanisms.additive import Laplace
+    from thebes.privacy.randomness import seeded_for_simulation
+    from thebes.privacy.stability import BernsteinSums, change_of
+
+    draw = np.random.default_rng(seed)  # which rows are tested on, not noise
+    sums = BernsteinSums(Grid(0.0, 1.0, BITS), 1)
+    noise = Laplace(epsilon).noise(sums.sensitivity(change_of("add-remove-one")))
+    bound: quality.Bound = getattr(quality, models.method)
+    truths = models.truths
+    targets = np.linspace(0.97 * min(truths), 1.1 * float(np.median(truths)), TARGETS)
+    passed, missed = np.zeros(len(METHODS)), np.zeros(len(METHODS))
+    for trial in range(trials):
+        exact = np.zeros((ATTEMPTS, 2))
+        for number, losses in enumerate(models.losses):
+            rows = FIRST * 2**number
+            lost = losses[draw.integers(0, len(losses), rows)].sum()
+            exact[number] = rows - lost, lost
+        totals = np.rint(exact * sums.grid.steps).astype(np.int64)
+        noisy = noise.add(totals, seeded_for_simulation(seed * trials + trial)) / sums.grid.steps
+        ends = np.array([
+            (
+                max(cells[1], 0.0) / max(cells.sum(), 1.0),
+                bound(known[1], known[0], eta),
+                bound(max(cells[1], 0.0), max(cells[0], 0.0), eta),
+                at_most(cells, noise, sums.grid.steps, eta_of(number + 1, eta), method=models.method),
+            )
+            for number, (known, cells) in enumerate(zip(exact, noisy, strict=True))
+        ])  # fmt: skip
+        for target in targets:
+            accepted = ends <= target
+            first = accepted.argmax(axis=0)
+            for place in np.flatnonzero(accepted.any(axis=0)):
+                passed[place] += 1
+                missed[place] += truths[first[place]] > target
+    return np.asarray(missed / np.maximum(passed, 1)).tolist()  # type: ignore[no-any-return]
+
+
+EXPERIMENT = Experiment(
+    name="sage-table-2",
+    paper=PAPER,
+    place="table 2",
+    shows="Only tests that account for rows and for noise let fewer bad models pass than they say.",
+    measure="share of accepted models that miss their target",
+    across="eta",
+    find=find,
+    unit="row",
+    seeds=3,
+    quick_seeds=1,
+)
