@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from thebes import learning
+from thebes.learning import moments, network, odds
+from thebes.learning.budget import Budget
+from thebes.learning.features import Categories, Features, Range
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk
+from thebes.privacy.stability import Change
 from thebes.testing.audit import Audited, Draw, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
@@ -76,7 +80,7 @@ def cases(*, epsilon: float = 1.0) -> list[Audited]:
             400,
         ),
     ]
-    return [
+    estimators = [
         Audited(
             name,
             epsilon,
@@ -87,6 +91,60 @@ def cases(*, epsilon: float = 1.0) -> list[Audited]:
         )
         for name, kind, options, seen, draws in made
         for adjacency in (REPLACE, ADD)
+    ]
+    return estimators + _over_batches(epsilon)
+
+
+#: One category that only the row in question has, and its target is at the far end.
+_COLUMNS = Features([Categories("kind", (0, 1, 2)), Range("size", -1.0, 1.0)])
+_ROWS = np.array([[0, 0.5], [1, -0.5], [0, 0.2], [1, -0.1], [2, 1.0]])
+_TARGETS, _CLASSES = np.array([0.1, -0.2, 0.0, 0.2, 1.0]), np.array([0.0, 1.0, 0.0, 1.0, 1.0])
+_DELTA = 1e-2
+
+
+def _over_batches(epsilon: float) -> list[Audited]:
+    """What pipelines train with: rows come in batches, and their number is private."""
+    randomness, size = bulk(), 5.0
+
+    def squares(count: int) -> Callable[[], np.ndarray]:
+        def fit() -> np.ndarray:
+            budget = Budget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
+            batch = _COLUMNS.of(_ROWS[:count]), _TARGETS[:count]
+            model = moments.fitted(_COLUMNS, (-1.0, 1.0), lambda: [batch], count=size, budget=budget)
+            return np.append(model.weights, model.intercept)
+
+        return fit
+
+    def told_apart(count: int) -> Callable[[], np.ndarray]:
+        def fit() -> np.ndarray:
+            budget = Budget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
+            batch = _ROWS[:count], _CLASSES[:count]
+            model = odds.fitted(_COLUMNS, [batch], count=size, budget=budget, steps=3)
+            return np.concatenate([*model.tables, model.weights, [model.intercept]])
+
+        return fit
+
+    def trained(count: int) -> Callable[[], np.ndarray]:
+        def fit() -> np.ndarray:
+            model = network.fitted(
+                _COLUMNS,
+                [(_ROWS[:count], _TARGETS[:count])],
+                ends=(-1.0, 1.0),
+                layers=(1,),
+                sampling=network.Sampling.of(epsilon, _DELTA, steps=2, rate=0.5),
+                count=size,
+                change=Change(ADD),
+                randomness=randomness,
+            )
+            return model.predict(_ROWS)
+
+        return fit
+
+    made = (("least squares over batches", squares, 800), ("odds by categories", told_apart, 600),
+            ("network by sampled descent", trained, 200))  # fmt: skip
+    return [
+        Audited(name, epsilon, _DELTA, ADD, repeatedly(fit(5)), repeatedly(fit(4)), draws=draws)
+        for name, fit, draws in made
     ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -154,7 +155,7 @@ def fitted(
     if change.adjacency is not Adjacency.ADD_REMOVE_ONE or change.rows != 1:
         raise Mistake("stream", "must have units of one row that come or go: a network samples single rows")
     rows, truth = _together(batches, len(features.columns))
-    model, loss = _network(features.width, layers, classes=ends is None)
+    model, loss = _network(features.width, tuple(layers), classes=ends is None)
     weights: Weights = model.initial.copy()
     bounded = VectorSum(clip, 2, len(weights), _BITS)
     deviation = bounded.sensitivity(change).l2 * sampling.ratio * (1 + 1e-12)
@@ -179,7 +180,8 @@ def _together(batches: Iterable[tuple[Floats, Floats]], width: int) -> tuple[NDA
     return rows, np.concatenate([one for _, one in found]) if found else np.zeros(0, dtype=np.float32)
 
 
-def _network(width: int, layers: Sequence[int], *, classes: bool) -> tuple[Model, Loss]:
+@lru_cache(maxsize=16)
+def _network(width: int, layers: tuple[int, ...], *, classes: bool) -> tuple[Model, Loss]:
     """A new network of rectified units that gives one number, the same every time, and the loss it is trained by."""
     import torch
 
