@@ -40,6 +40,7 @@ __all__ = ["Ingested", "State", "Stream", "StreamBlock", "Terms"]
 SPENDER = "thebes"  #: who buys sizes, in the ledger
 OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
 _MOST_RANGES = 100  # of users in one condition
+_Face = tuple[str, datetime | None, datetime | None]  # a block's name and its window
 _NOTHING = Budget.of_steps(0, 0)
 
 
@@ -62,6 +63,7 @@ class Stream:
         if terms.separate not in ("", DEVELOPER) and not self._contexts:
             raise Mistake("blocks.separate_by", f"must be {DEVELOPER} or a column with declared values")
         self._folder, self._clock, self._randomness = folder, clock, randomness
+        self._faces: dict[tuple[int, int], _Face] = {}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
         self._manifest = Manifest(folder / "manifest.db", by)
@@ -99,7 +101,8 @@ class Stream:
             if kept.state not in (State.OPEN, State.SEALED) or block is None:
                 continue
             if self.by.kind == TIME:
-                first, last = self.by.since(kept.place), self.by.until(kept.place)
+                _, first, last = self._face(kept)
+                assert first is not None and last is not None  # noqa: S101, PT018
                 early, late = since is not None and first < since, until is not None and last > until
                 if early or late or (complete and last > now):
                     continue
@@ -241,7 +244,17 @@ class Stream:
         return [known.get(place) or Kept(-1, place, 1, State.OPEN) for place in range(count)]
 
     def _name(self, kept: Kept) -> str:
-        return f"{self.name}/{kept.label(self.by)}"
+        return self._face(kept)[0]
+
+    def _face(self, kept: Kept) -> _Face:
+        """What never changes of a block."""
+        known = self._faces.get((kept.place, kept.copy))
+        if known is None:
+            timed = self.by.kind == TIME
+            since, until = (self.by.since(kept.place), self.by.until(kept.place)) if timed else (None, None)
+            known = f"{self.name}/{kept.label(self.by)}", since, until
+            self._faces[kept.place, kept.copy] = known
+        return known
 
     def _known(self, names: Iterable[str]) -> list[Kept]:
         wanted = list(names)
@@ -346,11 +359,9 @@ class Stream:
 
     def _shown(self, kept: Kept, block: Block | None) -> StreamBlock:
         remaining, left = (_NOTHING, 0.0) if block is None else (block.remaining, left_of(block))
-        if self.by.kind != TIME:
-            value = self.by.label(kept.place)
-            return StreamBlock(self._name(kept), kept.state, remaining, left, kept.size, value=value)
-        since, until = self.by.since(kept.place), self.by.until(kept.place)
-        return StreamBlock(self._name(kept), kept.state, remaining, left, kept.size, since, until)
+        name, since, until = self._face(kept)
+        value = None if since is not None else self.by.label(kept.place)
+        return StreamBlock(name, kept.state, remaining, left, kept.size, since, until, value)
 
     def _buy_sizes(self) -> None:
         """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever."""

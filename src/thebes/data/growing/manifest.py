@@ -49,6 +49,9 @@ class State(StrEnum):
     DROPPED = "dropped"  #: its rows are deleted. Final
 
 
+_STATES = {state.value: state for state in State}
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A block as the manifest has it. `size` is its noisy number of rows, once that is bought."""
@@ -100,7 +103,7 @@ class Manifest:
     def blocks(self) -> list[Kept]:
         """All blocks, by their place."""
         sql = "SELECT number, place, copy, state, purchase, size FROM block ORDER BY place, copy"
-        return [Kept(n, p, c, State(s), b, z) for n, p, c, s, b, z in self._read(sql)]
+        return [Kept(n, p, c, _STATES[s], b, z) for n, p, c, s, b, z in self._read(sql)]
 
     def ingest_of(self, *, digest: str, key: str | None) -> int | None:
         """How many rows an ingest brought that was the same; None where there was none."""

@@ -30,6 +30,7 @@ from thebes.privacy.faults import Mistake, Refusal
 MEMORY = "256MB"
 _THREADS = 2
 ROW = "_row"  #: the column with a row's own random number; for persons the same in all rows of one
+_MOST_SYNCED = 100  # files, one by one
 _OPEN_FILES = 500  # while one ingest writes to many blocks
 _AT_ONCE = 200_000  # rows that wait in memory to be written by block
 
@@ -232,9 +233,14 @@ def _counted(opened: Any, place: Path) -> list[tuple[Path, int]]:
 
 def _synced(place: Path) -> None:
     """On disk before anybody is told of it."""
-    for path in [*place.rglob("*"), place, place.parent]:
-        if path.is_file():
+    found = [*place.rglob("*"), place, place.parent]
+    for path in found:
+        if path.suffix == ".parquet":
             path.chmod(0o600)
+    if len(found) > _MOST_SYNCED:  # waiting for each of them takes longer than for all that is not on disk yet
+        os.sync()
+        return
+    for path in found:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

@@ -1,0 +1,65 @@
+"""The noise in what everybody is told of a growing data set: sizes of blocks, and counts of users."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thebes.curator.streams import Stream, Terms
+from thebes.data.growing.blocking import block_by
+from thebes.data.schema import schema_of
+from thebes.ledger import Ledger
+from thebes.privacy.randomness import Randomness, bulk, system
+from thebes.testing.statistics import assert_size
+
+RIDES = {"unit": "event", "time": "at", "columns": {"at": {"type": "timestamp"}}}
+VISITS = {"unit": "person", "max_rows_per_unit": 3, "columns": {"who": {"type": "integer", "key": True}}}
+
+
+def made(folder: Path, schema: Any, by: str, terms: Terms, source: Any) -> Stream:
+    read = schema_of(schema)
+    return Stream(
+        "s",
+        schema=read,
+        by=block_by(by, read),
+        terms=terms,
+        ledger=Ledger("memory://"),
+        folder=folder,
+        clock=lambda: datetime(2026, 6, 1, tzinfo=UTC),
+        randomness=source,
+    )
+
+
+@pytest.mark.parametrize("source", [system, bulk])
+def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path: Path, source: Any) -> None:
+    terms = Terms(Decimal("0.5"), size_share=Decimal("0.1"))
+    stream = made(tmp_path / "s", RIDES, "time:1h", terms, source)
+    first = pd.Timestamp("2026-01-01")
+    hours = [first, first + pd.Timedelta(hours=1999), *[first + pd.Timedelta(hours=7)] * 500]
+    stream.ingest(pd.DataFrame({"at": hours}))
+    stream.seal([block.name for block in stream.blocks()])
+    true = np.zeros(2000)
+    true[[0, 1999]] = 1
+    true[7] = 500
+    sizes = np.array([block.size for block in stream.blocks()])
+    assert_size(sizes - true, "laplace", 1 / 0.05)
+
+
+def test_users_and_their_rows_have_the_noise_of_half_a_periods_epsilon_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    periods = 900
+    terms = Terms(Decimal(90), size_share=Decimal("0.1"), periods=periods)
+    source: Randomness = system()
+    stream = made(tmp_path / "s", VISITS, "user:1000", terms, lambda: source)
+    monkeypatch.setattr(stream._users, "_true", lambda: (10_000, 25_000))
+    monkeypatch.setattr(stream, "_open", lambda *_: None)
+    counted = [stream.count_users(f"period {number}") for number in range(periods)]
+    assert_size([period.users - 10_000 for period in counted], "laplace", 2 / 0.01)  # type: ignore[operator]
+    assert_size([period.rows - 25_000 for period in counted], "laplace", 3 * 2 / 0.01)  # type: ignore[operator]
