@@ -26,6 +26,7 @@ from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
 from thebes.curator.pipelines.workshop import Workshop
 from thebes.curator.validators import Validation, Verdict, together
+from thebes.curator.waiting import Turns
 from thebes.data.schema import Schema
 from thebes.ledger import BudgetExceeded, Claim, Ledger
 from thebes.privacy.certificate import Certificate
@@ -91,7 +92,9 @@ class Stream(Protocol):
 
 
 class Rights(Protocol):
-    """Whether a developer may spend this on each of these blocks: a Refusal where not."""
+    """Whether a developer may spend this on each of these blocks: a Refusal where not, BudgetExceeded where they might
+    but for what was spent there before. It only looks: it is asked of every block that is offered, and of all together
+    before they are charged."""
 
     def __call__(self, blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None: ...
 
@@ -99,7 +102,8 @@ class Rights(Protocol):
 @dataclass
 class Runner:
     """Runs pipelines of one developer over one stream. `rights` is asked before every attempt; `told` hears of each
-    that has ended."""
+    that has ended. `turns` says whose turn it is among pipelines that want the same blocks; None: whoever is first.
+    It is for budgets that all share."""
 
     stream: Stream
     workshop: Workshop
@@ -107,6 +111,7 @@ class Runner:
     rights: Rights
     randomness: Randomness | None = None
     told: Callable[[Attempt], None] | None = None
+    turns: Turns | None = None
 
     def run(self, pipeline: Pipeline, *, source: str = "", wait: Callable[[], None] | None = None) -> Run:
         """One run, or the rest of one that was begun on the same terms: until it has ended or, without `wait`, until
@@ -118,13 +123,18 @@ class Runner:
         self._possible(pipeline)
         with self.workshop.alone(pipeline.name):
             run = self._begun(pipeline, source)
+            if self.turns is not None:
+                self.turns.arrive(pipeline.name)
             while run.state is RunState.OPEN:
                 if not self._further(run, pipeline) and self.workshop.attempts.run(run.id).state is RunState.OPEN:
                     if wait is None:
                         break
                     wait()
                 run = self.workshop.attempts.run(run.id)
-            return self.workshop.attempts.run(run.id)
+            run = self.workshop.attempts.run(run.id)
+            if self.turns is not None and run.state is not RunState.OPEN:
+                self.turns.leave(pipeline.name)
+            return run
 
     def _possible(self, pipeline: Pipeline) -> None:
         """Refuse what no block of this stream could ever pay, so that nobody waits for it."""
@@ -199,10 +209,17 @@ class Runner:
         if self._too_late(run):
             return False
         past = [_past(one) for one in journal.attempts(run.id) if one.state.paid]
-        found = next_attempt(pipeline.limits, past, self._offered(pipeline))
+        beyond: dict[str, str] = {}
+        found = next_attempt(pipeline.limits, past, self._offered(pipeline, beyond))
         if found is None:
-            journal.said(run.id, verdict=Verdict.RETRY, reason="waits until more blocks can pay")
+            why = f" (of {len(beyond)} the last says: {list(beyond.values())[-1]})" if beyond else ""
+            journal.said(run.id, verdict=Verdict.RETRY, reason=f"waits until more blocks can pay{why}")
             return False
+        if self.turns is not None:
+            loss = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter).loss
+            if not self.turns.due(pipeline.name, found.blocks, loss):
+                journal.said(run.id, verdict=Verdict.RETRY, reason="waits for its turn: others want the same blocks")
+                return False
         attempt = journal.plan(run.id, epsilon=found.epsilon, delta=found.delta, blocks=found.blocks)
         try:
             return self._attempted(run, pipeline, attempt, found)
@@ -210,7 +227,8 @@ class Runner:
             if self.told is not None:
                 self.told(next(one for one in journal.attempts(run.id) if one.number == attempt.number))
 
-    def _offered(self, pipeline: Pipeline) -> Offered:
+    def _offered(self, pipeline: Pipeline, beyond: dict[str, str]) -> Offered:
+        """What can pay, by its own budget and by the developer's rights. `beyond` is told why others cannot."""
         since = None
         if pipeline.window is not None:
             moment = self.workshop.clock() - seconds(pipeline.window, "window")
@@ -219,8 +237,19 @@ class Runner:
 
         @cache
         def offered(epsilon: Decimal) -> tuple[str, ...]:
-            loss = price(pipeline, epsilon, limits.delta_for(epsilon), filter).loss
-            return tuple(block.name for block in self.stream.offered(since=since, loss=loss, context=context))
+            delta = limits.delta_for(epsilon)
+            loss = price(pipeline, epsilon, delta, filter).loss
+            blocks = self.stream.offered(since=since, loss=loss, context=context)
+            names = tuple(block.name for block in blocks if allowed(block.name, epsilon, delta))
+            return names if self.turns is None else self.turns.offered(pipeline.name, names, loss)
+
+        def allowed(name: str, epsilon: Decimal, delta: Decimal) -> bool:
+            try:
+                self.rights((name,), epsilon, delta)
+            except BudgetExceeded as exceeded:
+                beyond[name] = str(exceeded)
+                return False
+            return True
 
         return offered
 
@@ -251,6 +280,8 @@ class Runner:
                 return False
             raise
         claim.consume()
+        if self.turns is not None:
+            self.turns.spent(pipeline.name, found.blocks, cost.loss)
         size = self.stream.size(found.blocks)
         journal.charged(attempt, claim=claim.id, rows=size)
         try:
