@@ -156,7 +156,7 @@ def _tidied(raw: pd.DataFrame) -> pd.DataFrame:
             "distance": way,
             "near": np.minimum(way, 20.0),
             "hour": began.dt.hour.to_numpy(dtype=np.int8),
-            "weekday": began.dt.dayofweek.to_numpy(dtype=np.int8),
+            "weekday": began.dt.day_of_week.to_numpy(dtype=np.int8),
             "week": ((began.dt.day - 1) // 7).to_numpy(dtype=np.int8),
             **{name: flag.astype(np.int8) for name, flag in flags.items()},
         }
