@@ -94,6 +94,24 @@ def test_a_late_row_goes_to_the_oldest_open_block_and_never_into_a_sealed_one(tm
     assert count(made, "s/2026-01-02") == 2
 
 
+def test_a_block_that_is_sealed_while_rows_are_written_does_not_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01", "2026-01-02"))
+    elsewhere = stream(tmp_path, ledger=made.ledger)
+    write = made._writer._written
+
+    def and_sealed(*told: Any) -> Any:
+        parts = write(*told)
+        elsewhere.seal(["s/2026-01-01"])
+        return parts
+
+    monkeypatch.setattr(made._writer, "_written", and_sealed)
+    made.ingest(rides("2026-01-01", "2026-01-01 12:00"))
+    assert [count(made, name) for name in names(made)] == [1, 3]
+
+
 def test_where_every_block_is_sealed_a_late_row_opens_another(tmp_path: Path) -> None:
     made = stream(tmp_path)
     made.ingest(rides("2026-01-01", "2026-01-02"))
