@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,17 +101,21 @@ def _once(pipeline: Pipeline, source: str, home: Path, developer: str, wait: boo
     from thebes.site.dataset import DataSets
     from thebes.site.home import Home
     from thebes.site.rights import Rights
-    from thebes.site.streams import stream_of
+    from thebes.site.streams import stream_of, turns_of
 
     place = Home(home)
     dataset = DataSets(place).get(pipeline.stream)
     if dataset is None:
         raise Mistake("stream", f"there is no data set {pipeline.stream!r} in {place.datasets}")
     with Ledger(place.ledger) as ledger, closing(Workshop(place.folder)) as workshop:
-        with closing(stream_of(place, dataset, ledger)) as stream:
+        with ExitStack() as opened:
+            stream = opened.enter_context(closing(stream_of(place, dataset, ledger)))
+            turns = turns_of(place, dataset, ledger)
+            if turns is not None:
+                opened.enter_context(closing(turns))
             rights = Rights(place, stream, developer, workshop.attempts)
             rights.rule()
-            runner = Runner(stream, workshop, developer, rights, told=None if as_json == "-" else _tell)
+            runner = Runner(stream, workshop, developer, rights, told=None if as_json == "-" else _tell, turns=turns)
             ended = runner.run(pipeline, source=source, wait=(lambda: time.sleep(_LOOK)) if wait else None)
         attempts = workshop.attempts.attempts(ended.id)
     if as_json is not None:

@@ -28,8 +28,9 @@ FILTERS = ("basic", "zcdp", "renyi")
 _SUFFIX = ".toml"
 GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, in blocks
 _PARTS = ("schema", "source", "budget", "public", "blocks")
+SCHEDULES = ("even", "dpf", "dpack", "fcfs")  #: whose turn it is among pipelines that wait, see `curator.waiting`
 _SHARES = ("size_share", "retire_below")
-_BLOCKS = ("by", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers")
+_BLOCKS = ("by", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Blocks:
         told = dict(self.more)
         accepted = told.pop("accept_separate_ledgers", False)
         separate = told.pop("separate_by", "")
+        if told.pop("schedule", "") and separate:
+            raise Mistake("blocks.schedule", "goes with one budget for all; with separate_by everybody has their own")
         if separate and accepted is not True:
             raise Mistake(
                 "blocks.accept_separate_ledgers",
@@ -70,6 +73,11 @@ class Blocks:
             )
         terms = Terms(budget.epsilon, budget.delta, budget.filter, **told)
         return replace(terms, separate=separate) if separate else terms
+
+    @property
+    def schedule(self) -> str:
+        """Whose turn it is among pipelines that wait (see `curator.waiting`); nothing: whoever is first."""
+        return str(self.more.get("schedule", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +218,14 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | Non
     for key, value in told.items():
         if key not in _BLOCKS:
             raise Mistake(f"{where}: blocks.{key[:40]}", f"is not one of {', '.join(_BLOCKS)}")
-        wanted = {"by": str, "separate_by": str, "accept_separate_ledgers": bool, "periods": int}.get(key)
+        texts = {"by": str, "separate_by": str, "schedule": str}
+        wanted = {**texts, "accept_separate_ledgers": bool, "periods": int}.get(key)
         if wanted is None and isinstance(value, int) and not isinstance(value, bool):
             value = Decimal(value)
         if type(value) is not (wanted or Decimal):
             raise Mistake(f"{where}: blocks.{key}", "is not of the right type")
+        if key == "schedule" and value not in SCHEDULES:
+            raise Mistake(f"{where}: blocks.schedule", f"must be one of {', '.join(SCHEDULES)}")
     try:
         by = block_by(told.get("by", ""), schema)
     except Mistake as mistake:

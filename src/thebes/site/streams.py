@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from thebes.curator.streams import Stream
+from thebes.curator.waiting import Turns
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import GROWING, DataSet
@@ -30,6 +31,16 @@ def stream_of(home: Home, dataset: DataSet, ledger: Ledger) -> Stream:
         ledger=ledger,
         folder=place_of(home, dataset.name),
     )
+
+
+def turns_of(home: Home, dataset: DataSet, ledger: Ledger) -> Turns | None:
+    """Whose turn it is among the pipelines of a growing data set, where its owner wants that to be decided; close it
+    when done."""
+    if dataset.blocks is None or not dataset.blocks.schedule:
+        return None
+    where = place_of(home, dataset.name)
+    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Turns(where / "turns.db", ledger, prefix=f"{dataset.name}/", policy=dataset.blocks.schedule)
 
 
 class Streams:
