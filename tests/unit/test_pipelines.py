@@ -78,7 +78,9 @@ def test_every_attempt_asks_for_the_rights_to_just_what_it_charges(home: Home) -
     home.grow(8)
     run = home.run(Lines())
     attempts = home.workshop.attempts.attempts(run.id)
-    assert home.asked == [(one.blocks, one.epsilon, one.delta) for one in attempts]
+    asked = [(one.blocks, one.epsilon, one.delta) for one in attempts]
+    assert [one for one in home.asked if len(one[0]) > 1] == [one for one in asked if len(one[0]) > 1]
+    assert home.asked[-1] == asked[-1]
 
 
 def test_without_rights_nothing_is_charged(home: Home) -> None:
@@ -194,8 +196,40 @@ def test_a_rule_with_too_little_left_makes_a_run_wait(home: Home) -> None:
     run = runner.run(Lines())
     assert (run.state, run.verdict) == (RunState.OPEN, Verdict.RETRY)
     assert "rule 1" in run.reason
-    assert [one.state for one in home.workshop.attempts.attempts(run.id)] == [AttemptState.GIVEN_BACK]
+    assert home.workshop.attempts.attempts(run.id) == []
     assert set(home.spent().values()) == {0}
+
+
+def test_only_blocks_that_a_rule_still_allows_are_offered(home: Home) -> None:
+    home.grow(4)
+
+    def but_the_newest(blocks: Any, epsilon: Decimal, delta: Decimal) -> None:
+        for name in blocks:
+            if name == "rides/2026-11-04":
+                raise BudgetExceeded(name, home.ledger.remaining(name), home.ledger.remaining(name), "rule 1")
+
+    runner = home.runner()
+    runner.rights = but_the_newest
+    run = runner.run(Lines())
+    attempts = home.workshop.attempts.attempts(run.id)
+    assert attempts[0].blocks == ("rides/2026-11-03",)
+    assert all("rides/2026-11-04" not in one.blocks for one in attempts)
+
+
+def test_somebody_quicker_makes_an_attempt_go_back(home: Home) -> None:
+    home.grow(4)
+
+    def slow(blocks: Any, epsilon: Decimal, delta: Decimal) -> None:
+        home.rights(blocks, epsilon, delta)
+        if len(home.asked) == 5:  # each of the four was looked at, the newest is about to be reserved
+            home.stream.reserve(blocks, epsilon="9.4", purpose="others", spender="bob").consume()
+
+    runner = home.runner()
+    runner.rights = slow
+    run = runner.run(Lines())
+    assert run.state is RunState.OPEN
+    assert [one.state for one in home.workshop.attempts.attempts(run.id)] == [AttemptState.GIVEN_BACK]
+    assert home.spent()["rides/2026-11-04"] == Decimal("9.4")
 
 
 def test_other_terms_or_other_code_begin_anew(home: Home) -> None:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from thebes.curator.pipelines.attempts import CLAIM, Attempts
 from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Budget, BudgetExceeded, Claim
-from thebes.ledger.amounts import Amount, Steps, delta_steps
+from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
 from thebes.ledger.filters import FILTERS
 from thebes.privacy.faults import Refusal
 from thebes.privacy.losses import Approximate, Pure
@@ -32,6 +32,7 @@ class Rights:
     def __init__(self, home: Home, stream: Stream, developer: str, attempts: Attempts) -> None:
         self._home, self._stream, self._developer, self._attempts = home, stream, developer, attempts
         self._policy = PolicyFile(home.policy)
+        self._known: tuple[int, Rule, dict[str, Budget]] | None = None  # as of so many entries in the journal
 
     def rule(self) -> Rule:
         """The rule that covers the developer's pipelines here; a Refusal where none does."""
@@ -48,23 +49,35 @@ class Rights:
         """BudgetExceeded where the rule's requestors have had too much of one of these blocks."""
         rule, ledger = self.rule(), self._stream.ledger
         price = Budget(Amount(epsilon), Amount(delta))
-        claims = {claim.id: claim for claim in ledger.claims()}
-        kinds, said = self._kinds(), self._attempts.amounts()
+        entries = ledger.head().length
+        if self._known is None or self._known[:2] != (entries, rule):
+            self._known = (entries, rule, self._counted(rule))
+        counted, most = self._known[2], self._stream.terms.delta if rule.delta is None else rule.delta
         for name in self._payers(blocks):
-            counted = [Amount(0), Amount(0)]
-            block = ledger.block(name)
-            for number, steps in ledger.held(name).items():
-                claim = claims.get(number)
-                if claim is None or not self._covers(rule, claim, kinds):
-                    continue
-                had = said.get(number) or _had(claim, steps, block.filter, delta_steps(block.budget.delta))
-                counted = [counted[0] + had.epsilon, counted[1] + had.delta]
-            most = block.budget.delta if rule.delta is None else rule.delta
+            had = counted.get(name, NOTHING)
             left = Budget(
-                Amount(max(Decimal(0), rule.epsilon - counted[0])), Amount(max(Decimal(0), most - counted[1]))
+                Amount(max(Decimal(0), rule.epsilon - had.epsilon)), Amount(max(Decimal(0), most - had.delta))
             )
             if price.epsilon > left.epsilon or (rule.delta is not None and price.delta > left.delta):
                 raise BudgetExceeded(name, price, left, str(rule))
+
+    def _counted(self, rule: Rule) -> dict[str, Budget]:
+        """What counts against a rule, by block."""
+        ledger, terms = self._stream.ledger, self._stream.terms
+        claims = {claim.id: claim for claim in ledger.claims()}
+        kinds, said = self._kinds(), self._attempts.amounts()
+        found: dict[str, Budget] = {}
+        for name, held in ledger.holdings().items():
+            if not name.startswith(f"{self._stream.name}/"):
+                continue
+            for number, steps in held.items():
+                claim = claims.get(number)
+                if claim is None or not self._covers(rule, claim, kinds):
+                    continue
+                before = found.get(name, NOTHING)
+                had = said.get(claim.key or "") or _had(claim, steps, terms.filter, delta_steps(terms.delta))
+                found[name] = Budget(before.epsilon + had.epsilon, before.delta + had.delta)
+        return found
 
     def _payers(self, blocks: Sequence[str]) -> list[str]:
         """The blocks of the ledger that pay; a context of its own where budgets are separate by developer."""

@@ -209,12 +209,12 @@ class Attempts:
         with self._lock:
             return [_attempt(row) for row in self._db.execute(sql, (run,)).fetchall()]
 
-    def amounts(self) -> dict[int, Budget]:
-        """What every attempt was allowed that has paid, by the number of its claim."""
+    def amounts(self) -> dict[str, Budget]:
+        """What every attempt may spend, by the key of its claim: written down before there is a claim."""
+        sql = "SELECT pipeline, key, number, epsilon, delta FROM attempt JOIN run ON run.id = attempt.run"
         with self._lock:
-            rows = self._db.execute("SELECT claim, epsilon, delta FROM attempt WHERE claim IS NOT NULL AND state <> ?",
-                                    (AttemptState.GIVEN_BACK,)).fetchall()  # fmt: skip
-        return {claim: Budget(Amount(epsilon), Amount(delta)) for claim, epsilon, delta in rows}
+            rows = self._db.execute(sql).fetchall()
+        return {key_of(name, key, number): Budget(Amount(e), Amount(d)) for name, key, number, e, d in rows}
 
     def plan(self, run: int, *, epsilon: Decimal, delta: Decimal, blocks: tuple[str, ...]) -> Attempt:
         """Write the next attempt down, before anything is set aside for it."""
@@ -269,6 +269,11 @@ class Attempts:
                 raise
             self._db.execute("COMMIT")
             return result
+
+
+def key_of(pipeline: str, run: str, number: int) -> str:
+    """Of an attempt's claim."""
+    return f"{CLAIM}{pipeline} {run}/{number}"
 
 
 def _run(row: tuple[Any, ...]) -> Run:

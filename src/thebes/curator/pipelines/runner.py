@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from thebes.curator.pipelines.adaptive import Next, Offered, Past, eta_of, next_attempt
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.attempts import CLAIM, Attempt, AttemptState, Run, RunState
+from thebes.curator.pipelines.attempts import Attempt, AttemptState, Run, RunState, key_of
 from thebes.curator.pipelines.bundles import written
 from thebes.curator.pipelines.data import Data, Rows
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
@@ -419,7 +419,7 @@ class Runner:
 
 
 def _key(run: Run, attempt: Attempt) -> str:
-    return f"{CLAIM}{run.pipeline} {run.key}/{attempt.number}"
+    return key_of(run.pipeline, run.key, attempt.number)
 
 
 def _past(attempt: Attempt) -> Past:
