@@ -1,0 +1,70 @@
+"""Whatever comes in and is sealed in whichever order: every row is in one block, and a sealed block never changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thebes.curator.streams import State, Stream, Terms
+from thebes.data.growing.blocking import block_by
+from thebes.data.schema import schema_of
+from thebes.ledger import Ledger
+
+SCHEMA = schema_of({
+    "unit": "event",
+    "time": "at",
+    "columns": {"at": {"type": "timestamp"}, "zone": {"type": "string", "values": ["a", "b"]}},
+})  # fmt: skip
+_STEP = st.one_of(
+    st.lists(st.tuples(st.integers(1, 6), st.sampled_from("ab")), min_size=1, max_size=4),
+    st.integers(0, 7),
+)
+
+
+def counts(stream: Stream) -> dict[str, int]:
+    blocks = {stream._name(kept): kept.number for kept in stream._manifest.blocks()}
+    true = stream._manifest.true_rows(blocks.values())
+    return {name: true[number] for name, number in blocks.items()}
+
+
+@settings(max_examples=15, deadline=None)
+@given(by=st.sampled_from(["time:1d", "attribute:zone"]), steps=st.lists(_STEP, min_size=1, max_size=7))
+def test_rows_are_kept_once_and_sealed_blocks_stay_as_they_are(
+    by: str, steps: list[int | list[tuple[int, str]]]
+) -> None:
+    with TemporaryDirectory() as folder:
+        stream = Stream(
+            "s",
+            schema=SCHEMA,
+            by=block_by(by, SCHEMA),
+            terms=Terms(Decimal(1)),
+            ledger=Ledger("memory://"),
+            folder=Path(folder) / "s",
+            clock=lambda: datetime(2026, 2, 1, tzinfo=UTC),
+        )
+        brought, sealed = 0, dict[str, int]()
+        for number, step in enumerate(steps):
+            before = counts(stream)
+            if isinstance(step, int):
+                names = list(before)[step : step + 2]
+                stream.seal(names)
+                sealed |= {name: before[name] for name in names}
+                assert counts(stream) == before
+            else:
+                at = pd.to_datetime([f"2026-01-0{day}" for day, _ in step])
+                stream.ingest(pd.DataFrame({"at": at, "zone": [zone for _, zone in step]}), key=str(number))
+                brought += len(step)
+            now = counts(stream)
+            assert sum(now.values()) == brought
+            assert {name: now[name] for name in sealed} == sealed
+            for block in stream.blocks():
+                assert (block.state is State.SEALED) == (block.name in sealed)
+                assert (block.size is not None) == (block.name in sealed)
+        stream.ledger.verify()
+        stream.close()
