@@ -94,8 +94,7 @@ class Categories:
         return np.where(numbers < len(self.values), numbers, np.nan)
 
     def number(self, values: NDArray[Any]) -> Floats:
-        place = {value: float(index) for index, value in enumerate(self.values)}
-        return np.array([_placed(place, value) for value in values.tolist()], dtype=np.float64)
+        return places_among(self.values, values)
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "column": self.column, "values": list(self.values)}
@@ -136,7 +135,7 @@ class Range:
         return np.minimum(np.floor(share * RANGE_CELLS), RANGE_CELLS - 1)
 
     def number(self, values: NDArray[Any]) -> Floats:
-        return _numbers(self.column, values)
+        return written_numbers(self.column, values)
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "column": self.column, "low": self.low, "high": self.high}
@@ -176,7 +175,7 @@ class Bins:
         return np.where(np.isnan(numbers), np.nan, place)
 
     def number(self, values: NDArray[Any]) -> Floats:
-        return _numbers(self.column, values)
+        return written_numbers(self.column, values)
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "column": self.column, "edges": list(self.edges)}
@@ -273,6 +272,12 @@ def _mark(places: Floats, into: Floats) -> None:
     into[np.flatnonzero(there), places[there].astype(np.int64)] = 1.0
 
 
+def places_among(declared: Sequence[Value], values: NDArray[Any]) -> Floats:
+    """The place of each value among the declared ones, NaN for one that is none of them."""
+    place = {value: float(index) for index, value in enumerate(declared)}
+    return np.array([_placed(place, value) for value in values.tolist()], dtype=np.float64)
+
+
 def _placed(place: Mapping[Value, float], value: Any) -> float:
     try:
         return place.get(value, np.nan)
@@ -280,8 +285,9 @@ def _placed(place: Mapping[Value, float], value: Any) -> float:
         return np.nan
 
 
-def _numbers(column: str, values: NDArray[Any]) -> Floats:
+def written_numbers(column: str, values: NDArray[Any]) -> Floats:
+    """A column of numbers as somebody writes it, NaN for None."""
     try:
         return np.array([np.nan if value is None else float(value) for value in values.tolist()], dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Mistake("rows", f"must have numbers in {column!r}") from None

@@ -6,11 +6,14 @@ stream's schema, so whatever its unit is, one unit is what is hidden.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thebes.curator.groups import bins_of
 from thebes.curator.noise import noise_for
@@ -19,7 +22,8 @@ from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.plans import Finding, Plan
 from thebes.curator.quantiles import QuantilePlan, levels_for
 from thebes.curator.questions import Question
-from thebes.privacy.faults import Mistake
+from thebes.learning.features import places_among, written_numbers
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.mechanisms.variance import Moments
 from thebes.privacy.stability import LevelCounts
@@ -118,6 +122,10 @@ class Standardised:
     def of(self, numbers: Floats) -> Floats:
         return np.asarray(np.clip((numbers - self.centre) / self.spread, -5.0, 5.0))
 
+    def number(self, values: NDArray[Any]) -> Floats:
+        """Its column as somebody writes it, as a batch would have it; None is missing."""
+        return written_numbers(self.column, values)
+
     def as_json(self) -> Mapping[str, Any]:
         return {
             "kind": self.kind,
@@ -126,6 +134,13 @@ class Standardised:
             "centre": self.centre,
             "spread": self.spread,
         }
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> Self:
+        made = cls(str(told["needs"]), str(told["makes"]), float(told["centre"]), float(told["spread"]))
+        if not math.isfinite(made.centre) or not 0 < made.spread < math.inf:
+            raise ValueError
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +162,16 @@ class OneHot:
     def of(self, numbers: Floats) -> Floats:
         return np.asarray(numbers == np.arange(len(self.values)), dtype=np.float64)
 
+    def number(self, values: NDArray[Any]) -> Floats:
+        """Its column as somebody writes it, as a batch would have it; what is not declared is NaN."""
+        return places_among(self.values, values)
+
     def as_json(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "needs": self.column, "makes": list(self.makes), "values": list(self.values)}
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> Self:
+        return cls(str(told["needs"]), tuple(told["values"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +192,41 @@ class Binned:
         return (self.name,)
 
     def of(self, numbers: Floats) -> Floats:
-        return np.asarray(np.searchsorted(np.array(self.cuts), numbers, side="right"), dtype=np.float64)
+        places = np.searchsorted(np.array(self.cuts), numbers, side="right").astype(np.float64)
+        return np.where(np.isnan(numbers), np.nan, places)
+
+    def number(self, values: NDArray[Any]) -> Floats:
+        """Its column as somebody writes it, as a batch would have it; None is missing."""
+        return written_numbers(self.column, values)
 
     def as_json(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "needs": self.column, "makes": self.name, "cuts": list(self.cuts)}
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> Self:
+        cuts = tuple(float(cut) for cut in told["cuts"])
+        if any(not math.isfinite(cut) for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
+            raise ValueError
+        return cls(str(told["needs"]), str(told["makes"]), cuts)
+
+
+Made = Standardised | OneHot | Binned
+#: by the `kind` in a bundle
+FEATURES: Mapping[str, type[Made]] = {made.kind: made for made in (Standardised, OneHot, Binned)}
+
+
+def feature_of(told: Any) -> Made:
+    """A feature from its document in a bundle; a Refusal for a kind that is not one of these."""
+    kind = told.get("kind") if isinstance(told, Mapping) else None
+    if not isinstance(kind, str) or kind not in FEATURES:
+        raise Refusal(
+            "a feature of its developer's own kind is not made here, because that would take their code: download the "
+            "model and use it where the code is"
+        )
+    try:
+        return FEATURES[kind].of_json(told)
+    except (KeyError, TypeError, ValueError):
+        raise Mistake("features", "are none that were written here") from None
 
 
 def scaling(data: Data, columns: Sequence[str], budget: Allowance) -> tuple[Standardised, ...]:

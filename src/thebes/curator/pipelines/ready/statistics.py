@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from thebes.curator.plans import MeanPlan
 from thebes.curator.questions import Question
 from thebes.curator.validators import Validation, absolute
 from thebes.data.schema import Schema
+from thebes.learning.features import places_among, written_numbers
 from thebes.privacy.faults import Fault, Mistake
 
 ERROR = "absolute_error"
@@ -32,15 +34,48 @@ class StatisticsModel:
     column: str
     numbers: dict[str, float]
     answer: Answer | None = field(default=None, repr=False, compare=False)
+    edges: tuple[float, ...] | None = None  #: of the groups, where they are bins of a range
 
     def predict(self, rows: Floats) -> Floats:
         """The number of each row's group; NaN for a row of none."""
         numbers = np.array([*self.numbers.values(), math.nan])
-        place = np.where(np.isnan(rows[:, 0]), -1, rows[:, 0]).astype(np.int64)
+        own = rows[:, 0]
+        if self.edges is not None:
+            own = np.where(np.isnan(own), np.nan, np.searchsorted(np.array(self.edges[1:-1]), own, side="right"))
+        place = np.where(np.isnan(own), -1, own).astype(np.int64)
         return np.asarray(numbers[np.where((place >= 0) & (place < len(self.numbers)), place, len(self.numbers))])
 
     def as_json(self) -> dict[str, Any]:
-        return {"kind": "StatisticsModel", "column": self.column, "numbers": self.numbers}
+        told = {"kind": "StatisticsModel", "column": self.column, "numbers": self.numbers}
+        return told if self.edges is None else {**told, "edges": list(self.edges)}
+
+    @classmethod
+    def of_json(cls, told: Any) -> Self:
+        """What `as_json` gave; a Mistake where it is something else."""
+        try:
+            numbers = {str(name): float(number) for name, number in told["numbers"].items()}
+            edges = None if told.get("edges") is None else tuple(float(edge) for edge in told["edges"])
+            made = cls(str(told["column"]), numbers, edges=edges)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise Mistake("model", "is none that was written here") from None
+        if not numbers or not all(math.isfinite(each) for each in (*numbers.values(), *(edges or ()))):
+            raise Mistake("model", "must hold finite numbers")
+        if edges is not None and (len(edges) != len(numbers) + 1 or any(a >= b for a, b in pairwise(edges))):
+            raise Mistake("model", "has bins that do not fit its numbers")
+        return made
+
+    def number(self, values: NDArray[Any]) -> Floats:
+        """The column as somebody writes it, as a batch would have it; NaN for a value that has no group."""
+        if self.edges is not None:
+            return written_numbers(self.column, values)
+        return places_among(tuple(self.numbers), np.array([self._name(each) for each in values], dtype=object))
+
+    def _name(self, value: Any) -> str | None:
+        """What a value's group is called: 1 and 1.0 are the same."""
+        said = [str(value)] if isinstance(value, str | bool | int | float) else []
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            said += [str(float(value)), *([str(int(value))] if value == int(value) else [])]
+        return next((name for name in said if name in self.numbers), None)
 
 
 class _Statistics(Ready):
@@ -122,8 +157,9 @@ class Histogram(_Statistics):
         answer = ask(data, budget, self._question)
         counts = np.maximum(answer.totals, 0.0)
         shares = counts / max(float(counts.sum()), 1.0)
-        names = answer.plan.groups.names
-        return StatisticsModel(name, dict(zip(names, shares.tolist(), strict=True)), answer)
+        groups = answer.plan.groups
+        numbers = dict(zip(groups.names, shares.tolist(), strict=True))
+        return StatisticsModel(name, numbers, answer, groups.axes[0].edges)
 
     def fits(self, schema: Schema) -> None:
         self._question.plan(schema)
