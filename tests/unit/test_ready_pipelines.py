@@ -86,6 +86,18 @@ def test_a_document_becomes_a_pipeline_with_a_name() -> None:
         ({"output": ""}, "output"),
         ({"model": "GroupMeans"}, "target"),
         ({"model": "NeuralNetwork", "steps": 0}, "steps"),
+        ({"model": "NeuralNetwork", "rate": "often"}, "rate"),
+        ({"model": "NeuralNetwork", "rate": 2.0}, "rate"),
+        ({"model": "NeuralNetwork", "layers": 5}, "layers"),
+        ({"model": "NeuralNetwork", "clip": -1}, "clip"),
+        ({"model": ["LinearRegression"]}, "model"),
+        ({"inputs": "way"}, "inputs"),
+        ({"inputs": [1]}, "inputs"),
+        ({"output": 5}, "output"),
+        ({"stream": ["rides"]}, "stream"),
+        ({"bins": [1]}, "bins"),
+        ({"target": 0.01}, "targets"),
+        ({"epsilon": "much"}, "epsilon"),
     ],
 )
 def test_a_document_that_cannot_work_is_refused_naming_its_field(change: dict[str, Any], field: str) -> None:
@@ -97,7 +109,13 @@ def test_a_document_that_cannot_work_is_refused_naming_its_field(change: dict[st
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"inputs": ["miles"]}, "inputs"), ({"output": "hour"}, "output"), ({"bins": {"way": [11.0]}}, "bins")],
+    [
+        ({"inputs": ["miles"]}, "inputs"),
+        ({"output": "hour"}, "output"),
+        ({"bins": {"way": [11.0]}}, "bins"),
+        ({"bins": {"way": ["far"]}}, "bins"),
+        ({"bins": {"way": 1}}, "bins"),
+    ],
 )
 def test_a_schema_that_does_not_fit_is_refused_naming_the_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(Mistake) as caught:

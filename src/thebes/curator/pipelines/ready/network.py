@@ -10,6 +10,7 @@ from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.ready.pipeline import Batches, Ready
 from thebes.data.schema import Schema
 from thebes.learning import network
+from thebes.learning.estimator import positive, whole
 from thebes.learning.network import NetworkModel, Sampling
 from thebes.privacy import exact
 from thebes.privacy.events import Event
@@ -31,8 +32,11 @@ class NeuralNetwork(Ready):
         **fields: Any,
     ) -> None:
         super().__init__(**fields)
-        self.layers, self.steps, self.rate = tuple(layers), steps, rate
-        self.clip, self.learning_rate = clip, learning_rate
+        if not isinstance(layers, (list, tuple)):
+            raise Mistake("layers", "must list how many units each layer has")
+        self.layers = tuple(whole("layers", units) for units in layers)
+        self.steps, self.rate = whole("steps", steps), positive("rate", rate)
+        self.clip, self.learning_rate = positive("clip", clip), positive("learning_rate", learning_rate)
 
     def train(self, data: Data, budget: Allowance) -> NetworkModel:
         schema = data.schema

@@ -50,8 +50,15 @@ class Ready(Pipeline):
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
             raise Mistake(unknown[0], "is no option of a pipeline")
-        if isinstance(inputs, str) or not inputs or len(set(inputs)) != len(inputs):
-            raise Mistake("inputs", "must name at least one column, and none twice")
+        if not isinstance(inputs, (list, tuple)) or not inputs or not all(isinstance(one, str) for one in inputs):
+            raise Mistake("inputs", "must name at least one column")
+        if len(set(inputs)) != len(inputs):
+            raise Mistake("inputs", "must not name a column twice")
+        for field, value in (("stream", stream), ("output", output), ("name", name or "")):
+            if not isinstance(value, str):
+                raise Mistake(field, "must be a name")
+        if bins is not None and not isinstance(bins, Mapping):
+            raise Mistake("bins", "must be {column: into how many bins, or the places between which}")
         made = name or re.sub(r"[^a-z0-9]+", "-", f"{stream}-{type(self).__name__}-{output or inputs[0]}".lower())
         self.__dict__.update(options, name=made, stream=stream)
         self.epsilon, self.delta, self.targets = epsilon, delta, targets
@@ -91,7 +98,7 @@ class Ready(Pipeline):
             return Bins(name, tuple(np.linspace(column.low, column.high, cuts + 1).tolist()))
         try:
             return Bins(name, (column.low, *(float(cut) for cut in cuts), column.high))
-        except Mistake:
+        except (Mistake, TypeError, ValueError):
             raise Mistake("bins", f"must cut {name!r} at rising places between its low and its high") from None
 
     def batches(self, data: Data) -> Batches:
