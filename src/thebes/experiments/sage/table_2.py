@@ -35,6 +35,7 @@ class Models:
     name: str
     losses: list[NDArray[np.float64]]
     method: str
+    reach: float = 1.1  #: the easiest target, as a multiple of what the middle one of the models loses
 
     @property
     def truths(self) -> list[float]:
@@ -48,20 +49,23 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
     ridden, shown = rides(), clicks()
     trials = QUICK_TRIALS if quick else TRIALS
     rows: list[Row] = []
-    for name, make, method in (("taxi", _of_rides, "bernstein"), ("criteo", _of_clicks, "binomial")):
+    for name, make, method, reach in (("taxi", _of_rides, "chernoff", 3.0), ("criteo", _of_clicks, "binomial", 1.1)):
         table = (ridden if name == "taxi" else shown).shuffled()
         for epsilon in EPSILONS:
-            models = Models(name, make(table, epsilon), method)
+            models = Models(name, make(table, epsilon), method, reach)
             for eta in ETAS:
                 rates = np.array([violations(models, epsilon, eta, trials, seed) for seed in seeds])
                 for place, series in enumerate(METHODS):
+                    if np.isnan(rates[:, place]).any():
+                        continue  # no model passed
                     printed = PRINTED[name, eta][place] if epsilon == 1 else None
                     where = {"panel": f"{name}, epsilon {epsilon:g}", "at": eta, "epsilon": epsilon, "printed": printed}
                     rows.append(Row.over(rates[:, place].tolist(), series=series, **where))
     notes = (
         "Every model is tried with 500 test rows and with twice as many up to six times; it passes with the first "
-        "attempt that accepts it. Targets lie evenly around what the models reach, so that many are just missed: more "
-        "than in the paper, where the best and the naive model are the ends.",
+        "attempt that accepts it. Targets lie evenly between what the best model loses and three times "
+        "(Criteo: 1.1 times) what the middle one loses. Where no model passes there is no row. Rides are tested with "
+        "the bound chernoff: with the paper's, few pass so soon.",
         "Test rows are drawn from rows that no model was trained on, over which its loss is known: whoever passes with "
         "a worse one than its target counts as a violation.",
         "No SLA compares the noisy metric with the target. NP is rigorous and not private. UC has private sums and "
@@ -123,7 +127,7 @@ def _each(rows: int, losses: Callable[[slice, slice], NDArray[np.float64]]) -> l
 
 
 def violations(models: Models, epsilon: float, eta: float, trials: int, seed: int) -> list[float]:
-    """By method: the share of those that pass which miss their target."""
+    """By method: the share of those that pass which miss their target; no number where none passes."""
     from thebes.curator.pipelines.adaptive import eta_of
     from thebes.curator.validators import BITS, at_most
     from thebes.privacy import quality
@@ -137,7 +141,7 @@ def violations(models: Models, epsilon: float, eta: float, trials: int, seed: in
     noise = Laplace(epsilon).noise(sums.sensitivity(change_of("add-remove-one")))
     bound: quality.Bound = getattr(quality, models.method)
     truths = models.truths
-    targets = np.linspace(0.97 * min(truths), 1.1 * float(np.median(truths)), TARGETS)
+    targets = np.linspace(0.97 * min(truths), models.reach * float(np.median(truths)), TARGETS)
     passed, missed = np.zeros(len(METHODS)), np.zeros(len(METHODS))
     for trial in range(trials):
         exact = np.zeros((ATTEMPTS, 2))
@@ -162,7 +166,7 @@ def violations(models: Models, epsilon: float, eta: float, trials: int, seed: in
             for place in np.flatnonzero(accepted.any(axis=0)):
                 passed[place] += 1
                 missed[place] += truths[first[place]] > target
-    return np.asarray(missed / np.maximum(passed, 1)).tolist()  # type: ignore[no-any-return]
+    return [float(bad / all_) if all_ else np.nan for bad, all_ in zip(missed, passed, strict=True)]
 
 
 EXPERIMENT = Experiment(
