@@ -184,6 +184,29 @@ def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stock
         stream.close()
 
 
+def test_a_rule_holds_in_each_context_of_separate_budgets(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "zones.toml").write_text(f'{SCHEMA}[columns.zone]\ntype = "string"\nvalues = ["eu", "us"]\n')
+    apart = ("--separate-by", "zone", "--accept-separate-ledgers")
+    by_day = ("--schema", "zones.toml", "--block-by", "time:1d", "--epsilon", 5)
+    assert run("dataset", "create", "rides", "--home", "site", *by_day, *apart)[0] == 0
+    pd.DataFrame({"at": pd.to_datetime(["2026-10-01"]), "x": 0.5, "y": 0.5, "zone": "eu"}).to_parquet("one.parquet")
+    assert run("dataset", "ingest", "rides", "one.parquet", "--home", "site")[0] == 0
+    grant = ("--to", "ana", "--kinds", "pipeline", "--epsilon", 2)
+    assert run("dataset", "grant", "rides", "--home", "site", *grant)[0] == 0
+    place = Home("site")
+    dataset = DataSets(place).get("rides")
+    assert dataset is not None
+    with Ledger(place.ledger) as ledger, closing(stream_of(place, dataset, ledger)) as stream:
+        attempts = Attempts(tmp_path / "pipelines.db")
+        names = ["rides/2026-10-01"]
+        eu, us = (Rights(place, stream, "ana", attempts, context=zone) for zone in ("eu", "us"))
+        stream.reserve(names, epsilon="1.5", purpose="p", spender="ana", key="pipeline p x/1", context="eu").consume()
+        us(names, Decimal(2), Decimal(0))
+        with pytest.raises(BudgetExceeded):
+            eu(names, Decimal("0.6"), Decimal(0))
+        attempts.close()
+
+
 def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run) -> None:
     place = Home("site")
     dataset = DataSets(place).get("rides")

@@ -436,6 +436,21 @@ def test_with_separate_budgets_each_developer_has_their_own_and_the_certificate_
     home.close()
 
 
+def test_nobody_gets_another_budget_by_naming_somebody_else(tmp_path: Path) -> None:
+    home = Home(tmp_path, epsilon="1.2", separate="developer")
+    home.grow(4)
+
+    class Sly(Lines):
+        context = "bob"
+
+    with pytest.raises(Mistake, match="context"):
+        home.run(Sly())
+    assert not any("@" in block.name for block in home.ledger.blocks())
+    Sly.context = home.runner().developer
+    assert home.run(Sly()).verdict == Verdict.ACCEPT
+    home.close()
+
+
 def test_a_pipeline_over_persons_trains_and_tests_on_different_ones(tmp_path: Path) -> None:
     schema = schema_of(
         {

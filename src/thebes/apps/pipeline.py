@@ -113,7 +113,7 @@ def _once(pipeline: Pipeline, source: str, home: Path, developer: str, wait: boo
             turns = turns_of(place, dataset, ledger)
             if turns is not None:
                 opened.enter_context(closing(turns))
-            rights = Rights(place, stream, developer, workshop.attempts)
+            rights = Rights(place, stream, developer, workshop.attempts, context=pipeline.context)
             rights.rule()
             runner = Runner(stream, workshop, developer, rights, told=None if as_json == "-" else _tell, turns=turns)
             ended = runner.run(pipeline, source=source, wait=(lambda: time.sleep(_LOOK)) if wait else None)

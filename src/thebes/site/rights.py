@@ -27,10 +27,14 @@ KIND = "pipeline"
 
 
 class Rights:
-    """Of one developer at one growing data set of a home. The policy is read anew whenever it is asked."""
+    """Of one developer at one growing data set of a home. The policy is read anew whenever it is asked. `context` is
+    whose budget pays where a data set has separate ones: the developer's, unless another is named."""
 
-    def __init__(self, home: Home, stream: Stream, developer: str, attempts: Attempts) -> None:
+    def __init__(
+        self, home: Home, stream: Stream, developer: str, attempts: Attempts, *, context: str | None = None
+    ) -> None:
         self._home, self._stream, self._developer, self._attempts = home, stream, developer, attempts
+        self._context = context or developer
         self._policy = PolicyFile(home.policy)
         self._known: tuple[int, Rule, dict[str, Budget]] | None = None  # as of so many entries in the journal
 
@@ -80,8 +84,8 @@ class Rights:
         return found
 
     def _payers(self, blocks: Sequence[str]) -> list[str]:
-        """The blocks of the ledger that pay; a context of its own where budgets are separate by developer."""
-        own = f"@{self._developer}" if self._stream.terms.separate == "developer" else ""
+        """The blocks of the ledger that pay; those of the context where budgets are separate."""
+        own = f"@{self._context}" if self._stream.terms.separate else ""
         return [f"{name}{own}" for name in blocks]
 
     def _covers(self, rule: Rule, claim: Claim, kinds: Mapping[str, Asked]) -> bool:

@@ -25,6 +25,7 @@ from thebes.curator.pipelines.data import Data, Rows
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
 from thebes.curator.pipelines.workshop import Workshop
+from thebes.curator.stream_terms import DEVELOPER
 from thebes.curator.validators import Validation, Verdict, together
 from thebes.curator.waiting import Turns
 from thebes.data.schema import Schema
@@ -120,6 +121,8 @@ class Runner:
         pipeline.check()
         if pipeline.stream != self.stream.name:
             raise Mistake("stream", f"of {pipeline.name!r} is {pipeline.stream!r}, this is {self.stream.name!r}")
+        if self.stream.terms.separate == DEVELOPER and pipeline.context not in (None, self.developer):
+            raise Mistake("context", f"is not {self.developer}: everybody has a budget of their own here; leave it out")
         self._possible(pipeline)
         with self.workshop.alone(pipeline.name):
             run = self._begun(pipeline, source)
