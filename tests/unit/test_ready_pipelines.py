@@ -203,6 +203,32 @@ def test_a_statistic_s_error_bar_holds_as_often_as_it_says() -> None:
     assert wrong <= 25  # of 60 at odds of at most .2 each: beyond this less than once in 10^5
 
 
+@pytest.mark.parametrize("model", ["GroupMeans", "Histogram"])
+def test_rows_that_a_person_has_many_of_are_no_draws_of_their_own(model: str) -> None:
+    schema = {
+        "unit": "person",
+        "max_rows_per_unit": 20,
+        "columns": {
+            "who": {"type": "integer", "key": True},
+            "of": {"type": "integer", "values": [0]},
+            "side": {"type": "integer", "values": [0, 1]},
+            "took": {"type": "float", "low": 0.0, "high": 1.0},
+        },
+    }
+    inputs = ["of"] if model == "GroupMeans" else ["side"]
+    body = DOCUMENT | {"model": model, "inputs": inputs, "target": {"absolute_error": 0.1}}
+    made, wrong = of(body), 0
+    for seed in range(40):
+        side = np.random.default_rng(seed).integers(0, 2, 60).repeat(20)
+        frame = pd.DataFrame({"who": np.arange(60).repeat(20) + 1, "of": 0, "side": side, "took": side * 1.0})
+        data = data_of(schema, frame, seeded_for_simulation(seed + 1))
+        model_of: Any = made.train(data, Allowance(20, 0))
+        found: Any = made.validate(model_of, data, Trial(1, 0, {"absolute_error": 0.1}, 0.2))
+        off = max(abs(number - 0.5) for number in model_of.numbers.values())
+        wrong += off > found.bound
+    assert wrong <= 18  # of 40 at odds of at most .2 each: beyond this less than once in 10^3
+
+
 def test_a_ready_pipeline_runs_over_a_stream_until_it_is_accepted(tmp_path: Any) -> None:
     home = Home(tmp_path, delta="1e-5", filter="zcdp", randomness=seeded_for_simulation(4))
     home.grow(8, rows=3000)

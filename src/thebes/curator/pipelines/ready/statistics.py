@@ -95,9 +95,11 @@ class _Statistics(Ready):
         """Read off the noise that training drew; the rows to test on are not needed."""
         if not isinstance(model, StatisticsModel) or model.answer is None:
             raise Fault("a statistic is validated in the process that drew its noise")
-        return self._judged(model.answer, self._aim(budget), budget.eta)
+        return self._judged(model.answer, self._aim(budget), budget.eta, data.schema.change.rows)
 
-    def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
+    def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
+        """Rows of one unit may depend on each other: n of them, up to `of_a_unit` of each, are as good as n / of_a_unit
+        that are drawn apart (Hoeffding's bound on the units' sums)."""
         raise NotImplementedError
 
 
@@ -123,7 +125,7 @@ class GroupMeans(_Statistics):
     def _question(self) -> Question:
         return Question("mean", (self.output,), by=self.inputs)
 
-    def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
+    def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
         plan = answer.plan
         if not isinstance(plan, MeanPlan):
             raise Fault("means have another plan")
@@ -138,7 +140,7 @@ class GroupMeans(_Statistics):
         def rows(failing: float) -> Widths:
             # Both cells' noises together; each lies within its width with half the odds of missing.
             width = 2 * answer.noise.width(1 - failing / 2)
-            return np.asarray(np.maximum((cells.sum(axis=1) - width) / plan.grid.steps, 0.0))
+            return np.asarray(np.maximum((cells.sum(axis=1) - width) / plan.grid.steps / of_a_unit, 0.0))
 
         return absolute(ERROR, aim, noise, eta=eta, rows=rows, reach=high - low)
 
@@ -171,7 +173,7 @@ class Histogram(_Statistics):
         bins = cuts if cuts is None or isinstance(cuts, int) else tuple(float(cut) for cut in cuts)
         return Question("histogram", (name,), bins=bins)
 
-    def _judged(self, answer: Answer, aim: float, eta: float) -> Validation:
+    def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
         counts = np.maximum(answer.totals, 0.0)
         together = float(counts.sum())
         cells = len(counts)
@@ -188,7 +190,7 @@ class Histogram(_Statistics):
             return np.asarray(np.minimum(off, 1.0))
 
         def rows(failing: float) -> Widths:
-            return np.full(cells, least(failing))
+            return np.full(cells, least(failing) / of_a_unit)
 
         return absolute(ERROR, aim, noise, eta=eta, rows=rows, reach=1.0)
 
