@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments.sage import models
-from thebes.experiments.sage.models import LINEAR, LOGISTIC, NETWORK, Task
+from thebes.experiments.sage import training
+from thebes.experiments.sage.training import LINEAR, LOGISTIC, NETWORK, Task
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def taxi() -> Iterator[Task]:
-    yield _real(models.taxi())
-    models.taxi.cache_clear()
+    yield _real(training.taxi())
+    training.taxi.cache_clear()
 
 
 @pytest.fixture(scope="module")
 def criteo() -> Iterator[Task]:
-    yield _real(models.criteo())
-    models.criteo.cache_clear()
+    yield _real(training.criteo())
+    training.criteo.cache_clear()
 
 
 def _real(task: Task) -> Task:
@@ -44,14 +44,14 @@ def _real(task: Task) -> Task:
 def test_durations_of_rides_are_told_nearly_as_well_as_without_privacy(
     taxi: Task, rows: int, epsilon: float, most: float | None, share: float | None
 ) -> None:
-    scores, _ = models.timed(taxi, LINEAR, rows, epsilon, range(2))
+    scores, _ = training.timed(taxi, LINEAR, rows, epsilon, range(2))
     assert np.mean(scores) <= (most if most is not None else (share or 1) * taxi.plain(rows))
     assert np.mean(scores) < taxi.naive()
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 0.05])
 def test_with_little_budget_rides_are_still_told_better_than_by_their_mean(taxi: Task, epsilon: float) -> None:
-    scores, _ = models.timed(taxi, LINEAR, 50_000, epsilon, range(3))
+    scores, _ = training.timed(taxi, LINEAR, 50_000, epsilon, range(3))
     assert np.mean(scores) < taxi.naive()
 
 
@@ -71,5 +71,5 @@ def test_clicks_are_told_apart(criteo: Task, epsilon: float, accuracy: float, ar
 
 
 def test_a_network_learns_durations(taxi: Task) -> None:
-    scores, _ = models.timed(taxi, NETWORK, 15_000, 1.0, range(1))
+    scores, _ = training.timed(taxi, NETWORK, 15_000, 1.0, range(1))
     assert scores[0] < 0.6 * taxi.naive()

@@ -10,7 +10,7 @@ import pytest
 
 from thebes.data.schema import schema_of
 from thebes.experiments.registry import experiment
-from thebes.experiments.sage import clicks, models, rides
+from thebes.experiments.sage import clicks, rides, training
 from thebes.experiments.sage.frames import data_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
@@ -21,7 +21,7 @@ def _no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THEBES_DATA", str(tmp_path / "nothing"))
     monkeypatch.delenv("THEBES_TAXI", raising=False)
     monkeypatch.delenv("THEBES_CRITEO", raising=False)
-    for made in (models.taxi, models.criteo):
+    for made in (training.taxi, training.criteo):
         made.cache_clear()
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
-from thebes.experiments.sage import PAPER, models
-from thebes.experiments.sage.models import LINEAR, LOGISTIC, NETWORK, Task
+from thebes.experiments.sage import PAPER, training
+from thebes.experiments.sage.training import LINEAR, LOGISTIC, NETWORK, Task
 
 #: (panel, task, model, epsilons, rows to learn from)
-_SIZES = {models.TAXI: (5_000, 20_000, 50_000, 100_000, 300_000), models.CRITEO: (5_000, 20_000, 50_000, 112_000)}
+_SIZES = {training.TAXI: (5_000, 20_000, 50_000, 100_000, 300_000), training.CRITEO: (5_000, 20_000, 50_000, 112_000)}
 _QUICK = (4_000, 12_000)
 _QUICK_STEPS = {LINEAR: {}, LOGISTIC: {"steps": 20}, NETWORK: {"steps": 15, "layers": [8]}}
 NOTES = (
@@ -26,20 +26,20 @@ NOTES = (
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
     plans: list[tuple[Task, str, tuple[float, ...]]] = [
-        (models.taxi(), LINEAR, (1.0, 0.05)),
-        (models.criteo(), LOGISTIC, (1.0, 0.25)),
-        (models.taxi(), NETWORK, (1.0, 0.5)),
-        (models.criteo(), NETWORK, (1.0, 0.25)),
+        (training.taxi(), LINEAR, (1.0, 0.05)),
+        (training.criteo(), LOGISTIC, (1.0, 0.25)),
+        (training.taxi(), NETWORK, (1.0, 0.5)),
+        (training.criteo(), NETWORK, (1.0, 0.25)),
     ]
     rows: list[Row] = []
     for task, model, epsilons in plans:
         rows += _panel(task, model, epsilons, quick, seeds)
-    told = f"{models.taxi().told}; {models.criteo().told}"
-    return Found(rows=rows, data=told, made_up=models.taxi().made_up or models.criteo().made_up, notes=NOTES)
+    told = f"{training.taxi().told}; {training.criteo().told}"
+    return Found(rows=rows, data=told, made_up=training.taxi().made_up or training.criteo().made_up, notes=NOTES)
 
 
 def _panel(task: Task, model: str, epsilons: tuple[float, ...], quick: bool, seeds: Sequence[int]) -> list[Row]:
-    measure = "mean squared error" if task.name == models.TAXI else "accuracy"
+    measure = "mean squared error" if task.name == training.TAXI else "accuracy"
     panel = f"{task.name}, {model}: {measure} (naive {task.naive():.4f})"
     network = model == NETWORK
     sizes = _QUICK[:1] if quick and network else _QUICK if quick else _SIZES[task.name]
@@ -47,10 +47,10 @@ def _panel(task: Task, model: str, epsilons: tuple[float, ...], quick: bool, see
     few = seeds[:1] if network else seeds
     rows = []
     for size in sizes:
-        ceiling = models.timed(task, model, size, 1000.0, few, more)[0][0] if network else task.plain(size)
+        ceiling = training.timed(task, model, size, 1000.0, few, more)[0][0] if network else task.plain(size)
         rows.append(Row(panel=panel, series="not private", at=size, ours=ceiling))
         for epsilon in epsilons:
-            scores, _ = models.timed(task, model, size, epsilon, few, more)
+            scores, _ = training.timed(task, model, size, epsilon, few, more)
             series = f"epsilon {epsilon:g}"
             rows.append(Row.over(scores, panel=panel, series=series, at=size, ceiling=ceiling, epsilon=epsilon))
     return rows

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from thebes.curator.validators import Verdict, validate
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
-from thebes.experiments.sage import PAPER, models
-from thebes.experiments.sage.models import LINEAR, Task
+from thebes.experiments.sage import PAPER, training
+from thebes.experiments.sage.training import LINEAR, Task
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ NOTES = (
 
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
-    task = models.taxi()
+    task = training.taxi()
     rows: list[Row] = []
     sizes = _QUICK_SIZES if quick else tuple(size for size in _SIZES if size <= len(task.train))
     ceilings = {size: task.plain(size * 9 // 10) for size in sizes}

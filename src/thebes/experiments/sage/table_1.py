@@ -12,9 +12,9 @@ from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.ready import of
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
-from thebes.experiments.sage import PAPER, clicks, models
+from thebes.experiments.sage import PAPER, clicks, training
 from thebes.experiments.sage.frames import data_of
-from thebes.experiments.sage.models import DELTA, LINEAR, LOGISTIC, NETWORK, Task
+from thebes.experiments.sage.training import DELTA, LINEAR, LOGISTIC, NETWORK, Task
 from thebes.privacy.randomness import seeded_for_simulation
 
 _QUICK_ROWS = 10_000
@@ -28,7 +28,7 @@ NOTES = (
 
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
-    taxi, criteo = models.taxi(), models.criteo()
+    taxi, criteo = training.taxi(), training.criteo()
     rows: list[Row] = []
     seconds: list[str] = []
     plans = (
@@ -42,10 +42,10 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
         size = size if quick or model != NETWORK else min(size, 100_000)
         more = _STEPS[model] if quick else {}
         few = seeds[:1] if model == NETWORK else seeds
-        ceiling = models.timed(task, model, size, 1000.0, few, more)[0][0] if model == NETWORK else task.plain(size)
+        ceiling = training.timed(task, model, size, 1000.0, few, more)[0][0] if model == NETWORK else task.plain(size)
         name = f"{task.name}, {model}"
         for epsilon in epsilons:
-            scores, took = models.timed(task, model, size, epsilon, few, more)
+            scores, took = training.timed(task, model, size, epsilon, few, more)
             rows.append(_row(name, scores, _measure(task), epsilon, printed, ceiling))
             seconds.append(f"{name}, epsilon {epsilon:g}: {took:.1f} s over {size:,} rows")
     started = time.perf_counter()
@@ -60,7 +60,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
 
 
 def _measure(task: Task) -> str:
-    return "mean squared error" if task.name == models.TAXI else "accuracy"
+    return "mean squared error" if task.name == training.TAXI else "accuracy"
 
 
 def _row(name: str, scores: Sequence[float], measure: str, epsilon: float, printed: float, ceiling: float) -> Row:
