@@ -12,7 +12,7 @@ import pytest
 
 from thebes.curator.pipelines import blocks
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.data import Data
+from thebes.curator.pipelines.data import Data, Feature
 from thebes.curator.pipelines.ready import of
 from thebes.curator.pipelines.serving import MOST_ROWS, Served
 from thebes.experiments.sage.frames import data_of
@@ -94,7 +94,7 @@ def test_a_bundle_predicts_what_its_model_did(change: dict[str, Any]) -> None:
 def test_features_are_made_of_the_streams_own_columns_again() -> None:
     data = rides(frame())
     budget = Allowance(4.0, 1e-6)
-    features = (
+    features: tuple[Feature, ...] = (
         *blocks.scaling(data, ["way"], budget.take(0.5)),
         *blocks.quantile_bins(data, ["way"], budget, bins=4),
         *blocks.one_hot(data, ["wet"]),

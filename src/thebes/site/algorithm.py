@@ -22,10 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thebes.confinement.calls import die_with_parent, hide_memory
+from thebes.curator.pipelines.bundles import checked
 from thebes.data.table import Table
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.randomness import system
 from thebes.site import showing
+from thebes.site.attempting import TaskAttempts
 from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.desk import Desk
@@ -35,6 +38,7 @@ from thebes.site.policy import PolicyFile
 from thebes.site.purse import Purse
 from thebes.site.starting import PIPE
 from thebes.site.streams import Streams
+from thebes.site.workshop import Pipelines
 from thebes.tasks import registry
 from thebes.tasks.sites import LOCAL
 from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
@@ -51,11 +55,12 @@ _HEAVY = ("opendp.prelude", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
 
 APPEND = "append"  #: rows for a growing data set
+PREDICT = "predict"  #: what a model of the store says of rows
 
 log = logging.getLogger("thebes.site")
 
 #: asked by the site's own interface only, never passed on from a coordinator
-OWN = ("requests", "ledger", "datasets", "audit", APPEND)
+OWN = ("requests", "ledger", "datasets", "audit", "verified", "pipelines", "models", "model", APPEND, PREDICT)
 
 
 class Tables:
@@ -145,6 +150,7 @@ class Office:
         (home.folder / "ledger.db").chmod(0o600)
         self.purse = Purse(self.ledger, self.outbox)
         self.streams = Streams(home, self.ledger)
+        self.pipelines = Pipelines(home, self.datasets, self.ledger)
         tables = Tables(home, self.streams)
         self.desk = Desk(
             name=name,
@@ -156,6 +162,7 @@ class Office:
             tables=tables,
             streams=self.streams,
             grown=tables.grown,
+            attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
         )
         self.desk.recover()
 
@@ -185,7 +192,22 @@ class Office:
             return showing.log(self.audit)
         if kind == "verified":
             return showing.verified(self.audit, self.ledger)
+        if kind == "pipelines":
+            return self.pipelines.told()
+        if kind == "models":
+            return self.pipelines.store.told()
+        if kind in ("model", PREDICT):
+            return self._model(kind, message)
         raise Mistake("kind", "is not one that a site answers")
+
+    def _model(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A model of the store, or what it says of rows; None where there is none of that name and version."""
+        name, version = checked(message.get("name", "")), message.get("version")
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise Mistake("version", "must be a whole number")
+        if kind == PREDICT:
+            return self.pipelines.store.predict(name, message.get("rows"), version)
+        return self.pipelines.model(name, version)
 
     def _append(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """More rows of a growing data set, from whoever holds the token of the site's interface."""
@@ -208,6 +230,8 @@ class Office:
         if message["kind"] == Word.CLOSED:
             request = self.outbox.request(str(message.get("task")))
             return request.dataset if request is not None else _FRONT
+        if message["kind"] == PREDICT:
+            return PREDICT
         if message["kind"] == APPEND:
             named = str(message.get("dataset"))
             return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT

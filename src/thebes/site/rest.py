@@ -18,6 +18,7 @@ from thebes.site.dialing import Link
 from thebes.wire.access import Access
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.refusals import NotFound
 
 MOST_BYTES = 2**23  #: of rows in one request
 MOST_ROWS = 10_000
@@ -70,6 +71,24 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         rows, key = read_rows(await request.body())
         return await link.algorithm.ask("append", dataset=name, rows=rows, key=key)
 
+    @api.get("/api/model")
+    async def models() -> Any:
+        """The newest version of every model that was accepted, without the model itself."""
+        return await link.algorithm.ask("models")
+
+    @api.get("/api/model/{name}")
+    async def model(name: str, version: str = "") -> Any:
+        """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
+        return _there(await link.algorithm.ask("model", name=name, version=_version(version)))
+
+    @api.post("/api/model/{name}/predict")
+    async def predict(name: str, request: Request, version: str = "") -> Any:
+        """What a model says of rows with the stream's own columns: `{"rows": [{column: value}]}`."""
+        rows, key = read_rows(await request.body())
+        if key is not None:
+            raise Mistake("key", "is for rows that are appended")
+        return _there(await link.algorithm.ask("predict", name=name, version=_version(version), rows=rows))
+
     @api.post("/api/session", status_code=201)
     async def session() -> dict[str, str]:
         """A new one-time address for a browser."""
@@ -78,6 +97,18 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
     if pages is not None:
         pages(api, link, Door(guard, access, lambda: None), confined)
     return guard
+
+
+def _version(text: str) -> int | None:
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise Mistake("version", "must be a whole number")
+    return int(text) if text else None
+
+
+def _there(told: Any) -> Any:
+    if told is None:
+        raise NotFound("there is no model of that name, or no such version of it")
+    return told
 
 
 def read_rows(body: bytes) -> tuple[list[dict[str, Any]], str | None]:

@@ -72,7 +72,7 @@ def shown(dataset: DataSet, books: Ledger, streams: Callable[[DataSet], Stream] 
         elif streams is not None:
             stream = streams(dataset)
             blocks = [block_of_stream(block, dataset) for block in stream.blocks()]
-            growing = {"by": str(stream.by), "assumption": stream.assumption}
+            growing = {"by": str(stream.by), "assumption": stream.assumption, "filter": stream.terms.filter}
     except (Refusal, Mistake) as refused:
         trouble = str(refused)
     return {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from thebes.apps.pages.frame import Frame, Place, serve_files, serve_no_page
-from thebes.apps.pages.site import asked, datasets, log, overview
+from thebes.apps.pages.site import asked, datasets, log, overview, streams
 from thebes.apps.pages.site.lodge import Lodge
 from thebes.site.dialing import Link
 from thebes.wire.guard import Door
@@ -15,6 +15,9 @@ PLACES = (
     Place("/", "Overview"),
     Place("/requests", "Requests"),
     Place("/datasets", "Data sets"),
+    Place("/streams", "Streams"),
+    Place("/pipelines", "Pipelines"),
+    Place("/models", "Models"),
     Place("/policy", "Policy"),
     Place("/log", "Audit log"),
 )
@@ -25,5 +28,5 @@ def put_on(api: FastAPI, link: Link, door: Door, confined: bool) -> None:
     lodge = Lodge(Frame(f"site {link.name}", PLACES), link, door, confined=confined)
     serve_files(api)
     serve_no_page(api, lodge.refused)
-    for page in (overview, asked, datasets, log):
+    for page in (overview, asked, datasets, streams, log):
         api.include_router(page.routes(lodge))

@@ -30,9 +30,9 @@ class Lodge:
         """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
         return routes(self.refused, ThebesError)
 
-    async def told(self, kind: str) -> Any:
-        """What the process with the rows tells of `requests`, `ledger`, `datasets`, `audit` or `verified`."""
-        return await self.link.algorithm.ask(kind)
+    async def told(self, kind: str, **more: Any) -> Any:
+        """What the process with the rows tells of `requests`, `ledger`, `datasets`, `pipelines`, `models`, ..."""
+        return await self.link.algorithm.ask(kind, **more)
 
     async def attempt(self, kind: str) -> tuple[Any, str]:
         """What a page can do without: what is told, or None and a sentence that says why there is nothing."""

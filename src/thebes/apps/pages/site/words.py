@@ -90,3 +90,39 @@ def bounds(column: Mapping[str, Any]) -> str:
     if column.get("low") is not None:
         return f"{figure(column['low'])} to {figure(column['high'])}"
     return "anything; conditions only"
+
+
+def counts(found: Mapping[str, int]) -> str:
+    """How many blocks look how, as one sentence for those who do not see the map."""
+    return ", ".join(f"{count} {name}" for name, count in found.items())
+
+
+def run(told: Mapping[str, Any]) -> tuple[str, str]:
+    """How a run of a pipeline stands, in a word, and how that looks."""
+    if told["state"] == "failed":
+        return "failed", "bad"
+    if told["state"] == "open":
+        return ("waiting" if told["verdict"] else "running"), "warn"
+    return str(told["verdict"]), {"ACCEPT": "good", "REJECT": "bad"}.get(str(told["verdict"]), "warn")
+
+
+def found(attempt: Mapping[str, Any]) -> str:
+    """What an attempt's tests said."""
+    metrics = (attempt["validation"] or {}).get("metrics", ())
+    return "; ".join(_metric(each) for each in metrics)
+
+
+def reached(validation: list[Mapping[str, Any]]) -> str:
+    """What a model was shown to reach."""
+    return "; ".join(
+        f"{each['metric']} {figure(each['bound'])}" for each in validation if each.get("bound") is not None
+    )
+
+
+def _metric(told: Mapping[str, Any]) -> str:
+    parts = [f"{told['metric']}"]
+    if told.get("value") is not None:
+        parts.append(f"about {figure(told['value'])}")
+    if told.get("bound") is not None:
+        parts.append(f"no worse than {figure(told['bound'])}")
+    return f"{parts[0]} {', '.join(parts[1:])} (wanted {figure(told['target'])})"
