@@ -436,6 +436,26 @@ def test_with_separate_budgets_each_developer_has_their_own_and_the_certificate_
     home.close()
 
 
+def test_what_is_told_of_attempts_says_nothing_of_how_many_rows_there_are(home: Home) -> None:
+    class Short(Line):
+        def predict(self, rows: Any) -> Any:
+            return super().predict(rows)[:1]
+
+    class Breaks(Lines):
+        name = "breaks"
+
+        def train(self, data: Data, budget: Allowance) -> Line:
+            return Short(super().train(data, budget).slope)
+
+    home.grow(8)
+    told = [one.as_json() for one in home.workshop.attempts.attempts(home.run(Lines()).id)]
+    assert all("seconds" not in one for one in told)
+    assert {"number", "epsilon", "delta", "blocks", "claim", "rows", "verdict", "validation"} <= told[0].keys()
+    failed = home.run(Breaks())
+    assert failed.state is RunState.FAILED
+    assert not any(letter.isdigit() for letter in failed.reason), failed.reason
+
+
 def test_nobody_gets_another_budget_by_naming_somebody_else(tmp_path: Path) -> None:
     home = Home(tmp_path, epsilon="1.2", separate="developer")
     home.grow(4)

@@ -114,7 +114,7 @@ class Pipeline(ABC):
         for rows in data.arrays((*self.inputs, self.output)):
             predicted = np.asarray(model.predict(rows[:, :-1]), dtype=np.float64).reshape(-1)
             if len(predicted) != len(rows):
-                raise Mistake("model", f"predicts {len(predicted)} numbers for {len(rows)} rows")
+                raise Mistake("model", "must predict one number for each row")
             yield METRICS[metric].losses(rows[:, -1], predicted)
 
     def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
