@@ -42,6 +42,9 @@ def test_the_description_names_every_address_of_the_contract(server: Server) -> 
         ("/api/group", "get"),
         ("/api/group/{name}", "get"),
         ("/api/group/{name}/enrol", "post"),
+        ("/api/model", "get"),
+        ("/api/model/{name}", "get"),
+        ("/api/model/{name}/predict", "post"),
         ("/api/log", "get"),
         ("/api/site", "get"),
         ("/api/health", "get"),
@@ -53,7 +56,7 @@ def test_schemathesis_finds_nothing(server: Server) -> None:
     task_id = server.post(AGES)
     found = schemathesis.openapi.from_url(f"{server.ready['url']}/openapi.json")
     operations = [operation.ok() for operation in found.get_all_operations()]
-    assert len(operations) == 21
+    assert len(operations) == 24
     for operation in operations:
         # Which documents, contributions, names and passwords are right no schema can say.
         unknowable = [checks.positive_data_acceptance] if operation.method == "post" else []
@@ -90,12 +93,13 @@ def test_right_and_wrong_requests_are_told_apart(server: Server, mode: schemathe
 def test_no_token_and_a_wrong_token_are_refused_wherever_one_is_needed(server: Server) -> None:
     described = server.client.get("/openapi.json").json()["paths"]
     guarded = [(m, p) for p, methods in described.items() for m, o in methods.items() if o.get("security")]
-    assert len(guarded) == 5
-    bodies = {"/api/task": AGES, "/api/schema": {"app": "a", "tables": {}}}
+    assert len(guarded) == 8
+    rows = {"rows": [{"a": 1}]}
+    bodies = {"/api/task": AGES, "/api/schema": {"app": "a", "tables": {}}, "/api/model/{name}/predict": rows}
     for method, path in guarded:
         open_to_all = path.endswith("/training")  # who signs in sees more
         for headers in ({"Authorization": "Bearer wrong"},) if open_to_all else ({}, {"Authorization": "Bearer wrong"}):
             answer = server.client.request(
-                method, path.replace("{task_id}", "x"), json=bodies.get(path), headers=headers
+                method, path.replace("{task_id}", "x").replace("{name}", "x"), json=bodies.get(path), headers=headers
             )
             assert answer.status_code == 401

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fastapi.testclient import TestClient
 
 from thebes.apps.pages.site import heat
 from thebes.apps.pages.site.front import put_on
@@ -27,7 +28,6 @@ from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
 from thebes.site.home import Home, written
 from thebes.site.rest import guarded, one_time
 from thebes.site.streams import turns_of
-from thebes.testing.coordinator import TestClient
 from thebes.wire.access import Access
 
 PORT = 8765

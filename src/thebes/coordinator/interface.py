@@ -29,6 +29,8 @@ from thebes.wire.refusals import TooLarge
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
 Group = Annotated[str, Path(pattern=GROUP_NAME)]
+ModelName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Version = Annotated[int | None, Query(ge=1, le=10**9, description="the newest where none is named")]
 Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
 State = Annotated[Literal["active", "ended"], Query(description="those that go on, or those that are over")]
 Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
@@ -70,6 +72,7 @@ def interface(reception: Reception, *, largest_body: int, pages: Pages | None = 
     _contributions(app, reception, metrics, shortcuts)
     _tasks(app, reception)
     _groups(app, reception)
+    _models(app, reception)
     _everything_else(app, reception, metrics)
     if pages is not None:
         pages(app, reception)
@@ -188,6 +191,28 @@ def _groups(app: FastAPI, reception: Reception) -> None:
         """The authority's answer to whoever it gave a code; the same request again gets the same."""
         epoch, response = await reception.groups.enrol(name, body.code, body.request, body.epoch)
         return m.Enrolled(epoch=epoch, response=response)
+
+
+def _models(app: FastAPI, reception: Reception) -> None:
+    """Whoever logs in may ask: a model may come from the institution's own pipelines, which no task has released."""
+
+    @app.get("/api/model", responses=_says(401))
+    async def models(bearer: Bearer) -> list[m.ModelSummary]:
+        """Models of the institution on this machine that were accepted: the newest version of each."""
+        await reception.who(_token(bearer))
+        return JSONResponse(await reception.models())  # type: ignore[return-value]
+
+    @app.get("/api/model/{name}", responses=_says(401, 404))
+    async def model(name: ModelName, bearer: Bearer, version: Version = None) -> m.ModelBundle:
+        """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
+        await reception.who(_token(bearer))
+        return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
+
+    @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
+    async def predict(name: ModelName, body: m.Unseen, bearer: Bearer, version: Version = None) -> m.Predicted:
+        """What a model says of rows with the data set's own columns: a number for each, null where it has none."""
+        await reception.who(_token(bearer))
+        return m.Predicted(**await reception.predict(name, body.rows, version))
 
 
 def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:

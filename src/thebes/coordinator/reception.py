@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from thebes.coordinator.accounts import Accounts, Role, Somebody, User, operates
 from thebes.coordinator.admission import Admission, Shown
@@ -44,6 +45,9 @@ from thebes.tasks.sites import SiteDocument
 from thebes.wire import log
 from thebes.wire.groups import GroupRecord
 from thebes.wire.refusals import Busy, Conflict, NotAllowed, NotFound, NotSignedIn
+
+if TYPE_CHECKING:
+    from thebes.curator.pipelines.store import Store
 
 T = TypeVar("T")
 _KEPT_PHASES = 256  #: tasks whose aggregators are kept ready
@@ -435,6 +439,26 @@ class Reception:
             raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
         return await self._in_reader(lambda: self.accounts.who(bearer))
 
+    # --- models of this machine's own institution ---------------------------------------------------------------
+
+    async def models(self) -> list[dict[str, Any]]:
+        """The newest version of every model in the store of this home, without the model itself."""
+        return await self._in_reader(lambda: self._models.told())
+
+    async def model(self, name: str, version: int | None) -> dict[str, Any]:
+        """One of them whole."""
+        return _there(await self._in_reader(lambda: self._models.whole(name, version)))
+
+    async def predict(self, name: str, rows: list[dict[str, Any]], version: int | None) -> dict[str, Any]:
+        """What one of them says of rows; see `Store`."""
+        return _there(await self._in_reader(lambda: self._models.predict(name, rows, version)))
+
+    @cached_property
+    def _models(self) -> Store:
+        from thebes.curator.pipelines.store import Store  # with all that models are made of: most never ask for one
+
+        return Store(self._home.folder)
+
     async def users(self, asking: Somebody) -> list[User]:
         """Everybody with a password, by name."""
         operates(asking)
@@ -595,3 +619,9 @@ def _keep(kept: OrderedDict[str, T], name: str, value: T, most: int) -> None:
     kept.move_to_end(name)
     while len(kept) > most:
         kept.popitem(last=False)
+
+
+def _there(model: dict[str, Any] | None) -> dict[str, Any]:
+    if model is None:
+        raise NotFound("there is no model of that name, or no such version of it")
+    return model
