@@ -365,6 +365,33 @@ def test_what_a_phase_gave_is_told_nobody_before_it_is_stored(tmp_path: Path, mo
     assert seen == [(0, 0), (1, 1), (1, 1), (2, 2)]
 
 
+@pytest.mark.parametrize("noise", ["site", "coordinator"])
+def test_a_note_that_comes_too_late_does_not_replace_what_the_end_of_a_phase_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: str
+) -> None:
+    told: list[list[int]] = []
+
+    async def scenario() -> None:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(north=counting(1, 2, 3))
+            real = FederationStore.conclude
+
+            def conclude(store: FederationStore, task: Any, phase: int, ended: Any) -> None:
+                before = world.federation.progress(task.id)
+                assert before is not None
+                real(store, task, phase, ended)
+                store.tell(task.id, before)
+                after = store.progress(task.id)
+                assert after is not None
+                told.append([each["phase"] for each in after["seconds"]["phases"]])
+
+            monkeypatch.setattr(FederationStore, "conclude", conclude)
+            assert (await world.asked({**CENSUS, "rounds": 3, "noise": noise}))["status"] == "done"
+
+    run(scenario())
+    assert told == [[0], [0, 1], [0, 1, 2]]
+
+
 def test_a_coordinator_that_died_before_a_key_was_gone_destroys_it_and_then_says_done(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:

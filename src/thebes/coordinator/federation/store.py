@@ -212,11 +212,13 @@ class FederationStore:
         self.database.write(work)
 
     def tell(self, task_id: str, progress: Mapping[str, Any]) -> None:
-        """How a task goes that is not over, for readers of other processes."""
+        """How a task goes that is not over, for readers of other processes. What is told of a phase that has ended
+        meanwhile comes too late: its end is stored with more."""
 
         def work(connection: sa.Connection) -> None:
             own = (TASK.c.id == task_id, TASK.c.status == Status.OPEN, TASK.c.holder == self._holder)
-            if connection.execute(select(TASK.c.id).where(*own).with_for_update()).first() is not None:
+            now = (TASK.c.phase == progress["phase"], TASK.c.following.is_(None))
+            if connection.execute(select(TASK.c.id).where(*own, *now).with_for_update()).first() is not None:
                 _note_progress(connection, task_id, progress)
 
         self.database.write(work)
