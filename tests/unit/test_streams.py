@@ -112,6 +112,23 @@ def test_a_block_that_is_sealed_while_rows_are_written_does_not_get_them(
     assert [count(made, name) for name in names(made)] == [1, 3]
 
 
+def test_a_block_that_retires_before_it_bought_its_size_keeps_nobody_else_from_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = stream(tmp_path)
+    made.ingest(rides("2026-01-01", "2026-01-02", "2026-01-03"))
+    with monkeypatch.context() as killed:
+        killed.setattr(made, "_buy_sizes", lambda: None)  # as if the process had ended there
+        made.seal(["s/2026-01-01", "s/2026-01-02"])
+    made.retire(["s/2026-01-01"])
+    made.reserve(["s/2026-01-03"], epsilon="0.5", purpose="p", spender="ana")
+    sizes = {block.name: block.size for block in made.blocks()}
+    assert sizes["s/2026-01-01"] is None
+    assert isinstance(sizes["s/2026-01-02"], int)
+    spent = {block.name: block.meters["epsilon"].spent for block in made.ledger.blocks("s/")}
+    assert spent["s/2026-01-01"] == 0 < spent["s/2026-01-02"]
+
+
 def test_where_every_block_is_sealed_a_late_row_opens_another(tmp_path: Path) -> None:
     made = stream(tmp_path)
     made.ingest(rides("2026-01-01", "2026-01-02"))

@@ -364,19 +364,29 @@ class Stream:
         return StreamBlock(name, kept.state, remaining, left, kept.size, since, until, value)
 
     def _buy_sizes(self) -> None:
-        """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever."""
-        for purchase, blocks in self._manifest.unsized().items():
-            epsilon = self.terms.size_epsilon
-            claim = self.ledger.reserve(
-                [self._name(kept) for kept in blocks],
-                epsilon=epsilon,
-                purpose="sizes of blocks",
-                spender=SPENDER,
-                key=f"size {self.name} {purchase}",
-                unit=Unit(self.schema.unit),
-                adjacency=Adjacency.ADD_REMOVE_ONE,
-            )
+        """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever. One that
+        retired before it could pay never has a size."""
+        unsized = self._manifest.unsized()
+        held = self._held() if unsized else {}
+        for purchase, sealed in unsized.items():
+            epsilon, key = self.terms.size_epsilon, f"size {self.name} {purchase}"
+            try:
+                claim = self.ledger.claim(key=key)
+            except Mistake:
+                able = [name for name in map(self._name, sealed) if held[name].state is BlockState.OPEN]
+                if not able:
+                    continue
+                claim = self.ledger.reserve(
+                    able,
+                    epsilon=epsilon,
+                    purpose="sizes of blocks",
+                    spender=SPENDER,
+                    key=key,
+                    unit=Unit(self.schema.unit),
+                    adjacency=Adjacency.ADD_REMOVE_ONE,
+                )
             claim.consume(epsilon=epsilon, part="size")
+            blocks = [kept for kept in sealed if self._name(kept) in claim.blocks]
             true = self._manifest.true_rows(kept.number for kept in blocks)
             totals = np.array([true[kept.number] for kept in blocks], dtype=np.int64)
             noise = Laplace(epsilon).noise(Count().sensitivity(self.schema.change))
