@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from thebes.apps import command
+from thebes.curator.pipelines.workshop import deciding
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
@@ -124,6 +126,17 @@ def test_a_query_is_paid_by_every_block_that_is_over_and_says_which(office: Offi
     assert office.answer(ask(QUERY)) | {"id": 0} == answer | {"id": 0}, "the same ask costs nothing again"
     assert left(office, "taxi/2026-01-01") == pytest.approx(8.5)
     office.ledger.verify()
+
+
+def test_no_task_is_paid_between_a_pipeline_s_asking_for_its_rights_and_its_claim(office: Office, home: Home) -> None:
+    with ThreadPoolExecutor(1) as site:
+        with deciding(home.folder):
+            answering = site.submit(office.answer, ask(QUERY))
+            with pytest.raises(TimeoutError):
+                answering.result(timeout=1)
+            assert office.ledger.claims(spender="ana") == []
+        assert answering.result(timeout=60)["kind"] == "contribution"
+    assert len(office.ledger.claims(spender="ana")) == 1
 
 
 def test_rows_that_came_later_are_not_in_an_answer_that_was_given(office: Office) -> None:

@@ -17,12 +17,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.curator.pipelines.bundles import checked
+from thebes.curator.pipelines.workshop import deciding
 from thebes.data.table import Table
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, ThebesError
@@ -148,7 +150,7 @@ class Office:
         self.outbox, self.audit = Outbox(home.folder / OUTBOX), Audit(home.folder / AUDIT)
         self.ledger = Ledger(home.ledger)
         (home.folder / "ledger.db").chmod(0o600)
-        self.purse = Purse(self.ledger, self.outbox)
+        self.purse = Purse(self.ledger, self.outbox, deciding=partial(deciding, home.folder))
         self.streams = Streams(home, self.ledger)
         self.pipelines = Pipelines(home, self.datasets, self.ledger)
         tables = Tables(home, self.streams)

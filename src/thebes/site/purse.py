@@ -8,7 +8,8 @@ rule counts what documents say: their epsilons add up, and their deltas. The blo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -70,10 +71,13 @@ class _Sums:
 
 class Purse:
     """The claims of one home. Only one process makes those of tasks, so that what a rule has left is known here; what
-    others claim there (a pipeline, sizes of blocks) is read off the journal."""
+    others claim there (a pipeline, sizes of blocks) is read off the journal. `deciding` is held while a rule is asked
+    and a claim is made where others claim too."""
 
-    def __init__(self, ledger: Ledger, outbox: Outbox) -> None:
-        self.ledger = ledger
+    def __init__(
+        self, ledger: Ledger, outbox: Outbox, *, deciding: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        self.ledger, self._deciding = ledger, deciding
         self._lock = threading.RLock()
         self._counted: dict[str, _Sums] = {}  # by block
         self._blocks: dict[str, tuple[DataSet, Block]] = {}
@@ -138,7 +142,7 @@ class Purse:
     ) -> tuple[Claim, list[str]]:
         """Set the cost of a task aside in every block of a growing data set that is over and can pay it, under the rule
         and by its own budget: the claim, and the blocks. Again gives the same. A Refusal where no block can."""
-        with self._lock:
+        with self._deciding(), self._lock:
             earlier = self.claim(request)
             price = _price(document)
             context = request.requestor if stream.terms.separate else None

@@ -1,8 +1,7 @@
 """What a developer may spend at a growing data set by pipelines: what HOME/policy.toml says of the kind "pipeline".
 
 What must stay true: without a rule that covers developer, data set and kind nothing is spent; all claims on a block
-that a rule covers never add up to more than it says. (A task that the site answers in the same instant may come in
-between; the block's own budget holds all the same.)
+that a rule covers never add up to more than it says. (Whoever asks holds `deciding` until the claim is made.)
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from thebes.curator.pipelines.attempts import Attempts
@@ -40,17 +40,27 @@ class Workshop:
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def deciding(self) -> Iterator[None]:
-        """While it is held no other pipeline here is asked for its rights: what they count does not change."""
-        descriptor = self._lock(".rights")
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def deciding(self) -> AbstractContextManager[None]:
+        """See `deciding`."""
+        return deciding(self.folder)
 
     def _lock(self, file: str) -> int:
-        locks = self.folder / _LOCKS
-        locks.mkdir(mode=0o700, exist_ok=True)
-        return os.open(locks / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return _opened(self.folder, file)
+
+
+@contextmanager
+def deciding(folder: Path) -> Iterator[None]:
+    """While it is held nobody else at this home is told whether a rule allows a claim on a growing data set: what rules
+    count does not change between looking and claiming."""
+    descriptor = _opened(folder, ".rights")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(folder: Path, file: str) -> int:
+    locks = folder / _LOCKS
+    locks.mkdir(mode=0o700, exist_ok=True)
+    return os.open(locks / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
