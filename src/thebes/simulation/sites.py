@@ -24,6 +24,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
 from thebes.simulation.purses import Purses, PursesOf
+from thebes.simulation.streams import rows_of, simulate_stream
 from thebes.tasks import registry
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Convened, Setting, State
@@ -37,6 +38,11 @@ def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int 
     """Run one task over institutions. `rows` has for each its rows (a DataFrame, columns, a CSV or Parquet file as a
     `Path`, or a `Table`); `schema` is that of all of them, or one for each."""
     source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
+    if document.in_attempts:
+        own = _schema_of(schema, document.sites[0])
+        if own is None:
+            raise Mistake("schema", "must say what the columns of the stream are")
+        return simulate_stream(document, rows_of(document, rows), own, source)
     with ExitStack() as opened:
         tables = _tables(rows, schema, opened)
         return run(document, _asked(document, tables), source)

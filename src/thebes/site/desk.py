@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from thebes import __version__
+from thebes.curator.pipelines.outcome import NotRun
 from thebes.curator.streams import Stream
 from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, Claim, ClaimEnded
@@ -35,6 +36,7 @@ from thebes.site.questions import Declined, Question, read, task_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.packets import part_of
+from thebes.tasks.shape import Attempting
 from thebes.tasks.sites import SiteDocument, declared
 from thebes.wire import frames
 from thebes.wire.link import MOST_BYTES, Code, Word
@@ -116,7 +118,8 @@ class _Matter:
 
 class Desk:
     """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task, `grown` those of some
-    blocks of a growing one, of which `streams` knows the blocks; `pause` waits for some seconds."""
+    blocks of a growing one, of which `streams` knows the blocks; `attempting` gives the right to make attempts over a
+    stream for a task; `pause` waits for some seconds."""
 
     def __init__(
         self,
@@ -130,6 +133,7 @@ class Desk:
         tables: Callable[[DataSet, str], Table],
         streams: Callable[[DataSet], Stream] | None = None,
         grown: Callable[[DataSet, str, Sequence[str]], Table] | None = None,
+        attempting: Callable[[Stream, Request], Attempting] | None = None,
         randomness: Callable[[], Randomness] = system,
         moment: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -137,7 +141,7 @@ class Desk:
         self.name = name
         self._datasets, self._policy, self._outbox, self._audit, self._purse = datasets, policy, outbox, audit, purse
         self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
-        self._streams, self._blocks_of = streams, grown
+        self._streams, self._blocks_of, self._attempting = streams, grown, attempting
         self._matters: dict[str, _Matter] = {}
 
     def recover(self) -> None:
@@ -295,6 +299,8 @@ class Desk:
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         document, ask, request = matter.document, question.ask, turn.request
         _as_declared(question, document, dataset)
+        if document.in_attempts:
+            return self._attempted(turn, question, document, dataset)
         blocks: list[str] = []
         if dataset.blocks is None:
             table = self._reached(lambda: self._tables(dataset, request.task), dataset)
@@ -312,21 +318,46 @@ class Desk:
             raise Declined(Code.BUDGET, str(refused)) from None
         if charge.claim is not None and not charge.paid:
             raise Fault("an owner's half answered without paying")
+        message = self._contribution(turn, question, carried(layout, made), charge)
+        if dataset.blocks is not None:
+            message["covers"] = self._covers(dataset, blocks)
+        return message, charge
+
+    def _attempted(
+        self, turn: _Turn, question: Question, document: SiteDocument, dataset: DataSet
+    ) -> tuple[dict[str, Any], Charge]:
+        """What came of attempts over a growing data set, each with a claim of its own; and what its blocks paid."""
+        assert turn.request is not None  # noqa: S101
+        if dataset.blocks is None or self._streams is None or self._attempting is None:
+            raise Declined(Code.SCHEMA, "dataset does not grow: a pipeline works on blocks of rows that keep coming in")
+        owner = registry.stream_owner(document)
+        try:
+            right = self._attempting(self._streams(dataset), turn.request)
+            made = owner.attempt(document, question.ask, right)
+        except NotRun as refused:
+            raise Declined(Code.FAILED, str(refused)) from None
+        except Refusal as refused:
+            raise Declined(Code.BUDGET, str(refused)) from None
+        paid = owner.paid(made)
+        charge = Charge(None, None, question.ask.part, epsilon=float(paid.epsilon), delta=float(paid.delta), paid=True)
+        layout = owner.layout(document, question.ask, dataset.schema)
+        return self._contribution(turn, question, carried(layout, made), charge), charge
+
+    def _contribution(self, turn: _Turn, question: Question, payload: dict[str, Any], charge: Charge) -> dict[str, Any]:
+        assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         message: dict[str, Any] = {
             "kind": Word.CONTRIBUTION,
             "task": turn.request.task,
-            "ask_id": ask.ask_id,
-            "part": ask.part,
-            "payload": carried(layout, made),
+            "ask_id": question.ask.ask_id,
+            "part": question.ask.part,
+            "payload": payload,
             "cost": {"epsilon": charge.epsilon, "delta": charge.delta},
             "source": SOURCE,
         }
-        if dataset.blocks is not None:
-            message["covers"] = self._covers(dataset, blocks)
         if not turn.rule.steady:
             steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
             message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
-        return message, charge
+        return message
 
     def _reached(self, opened: Callable[[], Table], dataset: DataSet) -> Table:
         try:

@@ -259,7 +259,7 @@ class PeopleDocument(Document):
         return sql.read(self.featurizer).tables
 
 
-def raw(document: object) -> dict[str, Any]:
+def raw(document: object, aliases: Mapping[str, str] = Document.ALIASES) -> dict[str, Any]:
     """A document as a plain object with aliases resolved; depth and keys are checked before anything else."""
     if isinstance(document, Document):
         return document.as_json()
@@ -268,7 +268,7 @@ def raw(document: object) -> dict[str, Any]:
     plain = dict(document)
     if not all(isinstance(key, str) for key in plain):
         raise InvalidDocument([("document", "every field name must be text")])
-    for alias, name in Document.ALIASES.items():
+    for alias, name in aliases.items():
         if alias in plain:
             if name in plain:
                 raise InvalidDocument([(alias, f"is another spelling of {name}; give one of them")])
@@ -281,7 +281,7 @@ D = Any
 
 def read_as(model: type[Document], document: object) -> D:
     """Read a document as `model`, or refuse it naming every field at fault."""
-    plain = raw(document)
+    plain = raw(document, model.ALIASES)
     try:
         parsed = model.model_validate(plain)
         digest = parsed.digest  # a number or text that has no canonical form is refused here

@@ -30,14 +30,15 @@ def release_from_json(body: Mapping[str, Any]) -> Release:
         written = body.get("intervals") or ([body["interval"]] if body.get("interval") else [])
         bars = {bar["level"]: Interval(bar["level"], _number(bar["low"]), _number(bar["high"])) for bar in written}
         extra = {name: value for name, value in body.items() if name not in _OWN}
-        return made(body["value"], _certificate(body["certificate"]), bars, extra)
+        return made(body["value"], certificate_of(body["certificate"]), bars, extra)
     except Mistake:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Mistake("release", f"is not a release ({type(error).__name__})") from None
 
 
-def _certificate(body: Mapping[str, Any]) -> Certificate:
+def certificate_of(body: Mapping[str, Any]) -> Certificate:
+    """Read what `Certificate.as_json` wrote; a KeyError, TypeError or ValueError where it is something else."""
     fields = {name: body[name] for name in body if name not in ("text", "unit", "adjacency", "estimated", "notes")}
     return Certificate(
         unit=Unit(body["unit"]),

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from thebes.tasks.document import Document, InvalidDocument, raw
-from thebes.tasks.shape import Aggregator, Kind, Owner, Setting, SiteOwner
+from thebes.tasks.shape import Aggregator, Kind, Owner, Setting, SiteOwner, StreamOwner
 from thebes.tasks.sites import SiteDocument, SiteKind
 
 
@@ -105,6 +105,12 @@ def site_kind(document: SiteDocument) -> SiteKind:
 def site_owner(document: SiteDocument, *, simulated: bool = False) -> SiteOwner:
     """The half of a checked document that an institution runs on its own rows; `simulated` as in `owner`."""
     half: SiteOwner = _owner(document, simulated)
+    return half
+
+
+def stream_owner(document: SiteDocument) -> StreamOwner:
+    """The half of a checked document that an institution runs in attempts over a growing data set."""
+    half: StreamOwner = _owner(document, simulated=False)
     return half
 
 

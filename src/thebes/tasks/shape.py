@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document
 from thebes.tasks.release import Release
+
+if TYPE_CHECKING:
+    from thebes.curator.pipelines.outcome import Outcome
+    from thebes.curator.pipelines.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +291,33 @@ class SiteOwner(Protocol):
     def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout:
         """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
+
+
+class Attempting(Protocol):
+    """The right to work on a growing data set in attempts, as a site gives it for one task: every attempt is allowed by
+    its policy, charged to all of its blocks or to none before a row is read, and written down. Where an owner of fixed
+    rows has a claim and a table, this stands for both."""
+
+    @property
+    def name(self) -> str:
+        """Under which the attempts are kept."""
+        ...
+
+    def run(self, pipeline: Pipeline) -> Outcome:
+        """As many attempts as can be paid; again gives the same outcome."""
+        ...
+
+
+class StreamOwner(Protocol):
+    """The half of a document that is worked on `in_attempts`."""
+
+    def attempt(self, document: Any, ask: Ask, attempting: Attempting) -> Contributions: ...
+
+    def paid(self, contributions: Contributions) -> Price:
+        """What one unit in the block that paid most paid for it, as the answer says."""
+        ...
+
+    def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout: ...
 
 
 class Owner(Protocol):

@@ -62,6 +62,11 @@ class SiteDocument(Document):
         return 1
 
     @property
+    def in_attempts(self) -> bool:
+        """Whether a site works on it in attempts over blocks of a growing data set, each with a claim of its own."""
+        return False
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """The columns of the data set that are read: every site's must be declared alike."""
         raise NotImplementedError

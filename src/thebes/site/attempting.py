@@ -1,0 +1,38 @@
+"""Attempts for one task over a growing data set: under the rule that lets its requestor run pipelines there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from thebes.curator.pipelines.outcome import Outcome, outcome
+from thebes.curator.pipelines.pipeline import Pipeline
+from thebes.curator.pipelines.runner import Runner
+from thebes.curator.pipelines.workshop import Workshop
+from thebes.curator.streams import Stream
+from thebes.privacy.randomness import Randomness
+from thebes.site.home import Home
+from thebes.site.outbox import Request
+from thebes.site.rights import Rights
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttempts:
+    """What a pipeline's half is handed for one task. `name` is nobody else's: a model that is accepted is kept under
+    it, and the same task again finds what came of it."""
+
+    home: Home
+    stream: Stream
+    request: Request
+    randomness: Callable[[], Randomness]
+
+    @property
+    def name(self) -> str:
+        return f"task-{self.request.task}".lower()
+
+    def run(self, pipeline: Pipeline) -> Outcome:
+        with closing(Workshop(self.home.folder)) as workshop:
+            rights = Rights(self.home, self.stream, self.request.requestor, workshop.attempts)
+            runner = Runner(self.stream, workshop, self.request.requestor, rights, randomness=self.randomness())
+            return outcome(runner, pipeline, source=f"task {self.request.digest}")
