@@ -88,6 +88,15 @@ def test_every_block_of_a_year_has_a_square_of_its_own(hours: int, columns: int,
     assert ">Jan 2026<" in drawn or hours == 168
 
 
+def test_a_week_that_has_just_begun_is_a_whole_week_high() -> None:
+    drawn = str(heat.heat(blocks(3, 24), title="three days"))
+    height = re.search(r'height="(\d+)"', drawn)
+    sunday = re.search(r'y="(\d+)"[^>]*>Sun<', drawn)
+    assert height is not None
+    assert sunday is not None
+    assert int(sunday[1]) < int(height[1])
+
+
 def test_blocks_without_a_calendar_lie_line_by_line() -> None:
     drawn = str(heat.heat(blocks(150, 1, since=None, until=None), title="users"))
     assert len(set(re.findall(r"M(\d+) (\d+)h", drawn))) == 150

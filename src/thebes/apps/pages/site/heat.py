@@ -46,6 +46,7 @@ class _Grid:
     place: Callable[[int], tuple[int, int]]  #: of the block of that number: column, row
     beside: tuple[tuple[int, str], ...]
     above: tuple[tuple[int, str], ...]
+    rows: int = 1  #: at least so many, also where the last ones are empty
 
 
 def heat(blocks: Sequence[Mapping[str, Any]], *, title: str) -> Markup:
@@ -54,7 +55,7 @@ def heat(blocks: Sequence[Mapping[str, Any]], *, title: str) -> Markup:
         return Markup("")
     grid = _grid(blocks)
     paths: dict[str, list[str]] = {}
-    columns = rows = 0
+    columns, rows = 0, grid.rows
     for number, block in enumerate(blocks):
         column, row = grid.place(number)
         columns, rows = max(columns, column + 1), max(rows, row + 1)
@@ -83,6 +84,7 @@ def _grid(blocks: Sequence[Mapping[str, Any]]) -> _Grid:
         return _lines(len(blocks))
     ends = _moment(blocks[0]["until"])
     hours = round((ends - moments[0]) / timedelta(hours=1))
+    rows = 7
     if hours < 24:
         first, rows = moments[0].date(), 24 // hours
         places = [((m.date() - first).days, m.hour // hours) for m in moments]
@@ -93,7 +95,7 @@ def _grid(blocks: Sequence[Mapping[str, Any]]) -> _Grid:
         beside = ((0, "Mon"), (2, "Wed"), (4, "Fri"), (6, "Sun"))
     else:
         return _lines(len(blocks))
-    return _Grid(lambda number: places[number], beside, _months(moments, [column for column, _ in places]))
+    return _Grid(lambda number: places[number], beside, _months(moments, [column for column, _ in places]), rows)
 
 
 def _lines(count: int) -> _Grid:
