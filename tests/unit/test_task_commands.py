@@ -392,16 +392,22 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
 
     import thebes
     from thebes.apps.site_scenes import site_scenes
+    from thebes.simulation import visits
     from thebes.simulation.patients import NAMES, SCHEMA, hospital
     from thebes.tasks import registry
 
     names = NAMES[:3]
     frames = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(names)}
     patients = {column: pd.concat(frames.values())[column].to_numpy() for column in frames["north"].columns}
-    made = site_scenes(names[:2], names[2])
+    seen = visits.visits(7)
+    made = site_scenes(names[:2], names[2], seen)
     assert {scene.document["type"] for scene in made} == set(registry.site_types())
     assert [scene.missing for scene in made if scene.missing] == [("harbour",)]
     for scene in made:
+        if scene.document["type"] == "pipeline":
+            grown = thebes.simulate(scene.document, {"north": visits.frame(seen)}, schema=visits.SCHEMA, seed=1)
+            assert scene.judge(grown, patients).ok, scene.name
+            continue
         asked = {**scene.document, "sites": "all"}
         release = thebes.simulate(asked, frames, schema=SCHEMA, seed=1)
         assert scene.judge(release, patients).ok, scene.name
@@ -409,4 +415,4 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
             strangers = {**patients, "diabetes": np.random.default_rng(1).permutation(patients["diabetes"])}
             learned = thebes.simulate(asked, {"north": pd.DataFrame(strangers)}, schema=SCHEMA, seed=1)
             assert not scene.judge(learned, patients).ok, f"{scene.name}: nothing was learned, and it is not said"
-    assert all(not scene.missing for scene in site_scenes(names[:1], None))
+    assert all(not scene.missing for scene in site_scenes(names[:1], None, seen))

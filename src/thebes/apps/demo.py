@@ -147,7 +147,7 @@ def _asked_of(stage: Stage) -> list[SiteScene]:
     from thebes.apps.site_scenes import site_scenes
 
     hospitals = stage.hospitals
-    return [] if hospitals is None else site_scenes(hospitals.lenient, hospitals.strict)
+    return [] if hospitals is None else site_scenes(hospitals.lenient, hospitals.strict, hospitals.visits)
 
 
 def _row(scene: Scene | SiteScene) -> dict[str, Any]:

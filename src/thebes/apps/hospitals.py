@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,21 @@ from thebes.apps.processes import Process
 from thebes.coordinator.accounts import ADMIN
 from thebes.coordinator.authority import Authority
 from thebes.coordinator.clock import SystemClock
+from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Fault
 from thebes.requestor.server import Server
+from thebes.simulation import visits
 from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital, write_csv, write_sqlite
-from thebes.site.dataset import Budget, DataSet, DataSets
+from thebes.site.dataset import GROWING, Blocks, Budget, DataSet, DataSets
 from thebes.site.home import Home, written
 from thebes.site.policy import appended
+from thebes.site.streams import stream_of
 
 MOST = len(NAMES)
 EPSILON, DELTA = 60, 1e-5  #: what everything ever asked about the patients may cost one of them
+BLOCK_EPSILON = 8  #: and about the visits of one day
 READY_SECONDS = 60.0
 _DAYS = 1  #: for so long the certificates count
 _LOOK_SECONDS = 0.05
@@ -40,6 +45,7 @@ class Hospitals:
         self.names = NAMES[:count]
         self._folder, self._seed = folder, seed
         self._patients = {name: hospital(number, seed) for number, name in enumerate(self.names)}
+        self.visits = visits.visits(seed)  #: of the first, whose data set of them grows
         self._processes: dict[str, Process] = {}
 
     @property
@@ -92,7 +98,21 @@ class Hospitals:
         noise = ["site"] if name == self.strict else ["site", "coordinator"]
         kinds = ["query", "train", "algorithm"]
         rule = {"requestors": [ADMIN.name], "datasets": [DATASET], "kinds": kinds, "epsilon": EPSILON}
-        written(home.policy, appended("", {**rule, "noise": noise}))
+        policy = appended("", {**rule, "noise": noise})
+        if name == self.names[0]:
+            self._grow(home)
+            grows = {"requestors": [ADMIN.name], "datasets": [visits.DATASET], "kinds": ["pipeline", "query"]}
+            policy = appended(policy, {**grows, "epsilon": EPSILON, "noise": ["site"]})
+        written(home.policy, policy)
+
+    def _grow(self, home: Home) -> None:
+        """What `thebes dataset create --block-by time:1d` and `ingest` do."""
+        schema = schema_of(visits.SCHEMA)
+        blocks = Blocks(block_by("time:1d", schema))
+        made = DataSet(visits.DATASET, schema, {"kind": GROWING}, Budget.of(BLOCK_EPSILON, DELTA, "basic"), blocks)
+        DataSets(home).keep(made)
+        with Ledger(home.ledger) as ledger, closing(stream_of(home, made, ledger)) as stream:
+            stream.ingest(visits.frame(self.visits))
 
     def _linked(self, server: Server) -> bool:
         known = {site["name"]: site for site in server.sites()}

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.apps.scenes import Verdict, beside
+from thebes.simulation import visits
 from thebes.simulation.patients import DATASET
 from thebes.tasks.release import Release
 
 Patients = Mapping[str, NDArray[Any]]
+Visits = Mapping[str, NDArray[Any]]
 _BINS = 8
 _GAINED = 0.3  #: the least share of the way from guessing alike for everybody to a model without noise
 
@@ -34,8 +36,8 @@ class SiteScene:
     missing: tuple[str, ...] = ()
 
 
-def site_scenes(lenient: Sequence[str], strict: str | None) -> list[SiteScene]:
-    """Every scene, for these sites; `strict` lets no exact totals out."""
+def site_scenes(lenient: Sequence[str], strict: str | None, seen: Visits) -> list[SiteScene]:
+    """Every scene, for these sites; `strict` lets no exact totals out, `seen` are the visits that the first has."""
     made = [
         _scene("patients with diabetes", _count, statistic="count", where="diabetes = 1"),
         _scene("age in cardiology", _mean_in("cardiology"), statistic="mean", column="age", by=["ward"]),
@@ -50,6 +52,7 @@ def site_scenes(lenient: Sequence[str], strict: str | None) -> list[SiteScene]:
         ),
         _trained(),
         _composed(),
+        _grown(lenient[0], seen),
     ]
     if strict is not None:
         told = {"statistic": "mean", "column": "glucose", "noise": "coordinator", "min_sites": 1}
@@ -104,6 +107,25 @@ def _composed() -> SiteScene:
     return SiteScene(name, document, _classifier(_loaded), metric="accuracy")
 
 
+def _grown(site: str, seen: Visits) -> SiteScene:
+    name = "minutes until a doctor"
+    document = {
+        "type": "pipeline",
+        "sites": [site],
+        "stream": visits.DATASET,
+        "model": "LinearRegression",
+        "inputs": ["before", "urgent"],
+        "output": "minutes",
+        "target": {"mse": 1000.0},
+        "largest": {"mse": 5000.0},
+        "epsilon": 3.0,
+        "delta": 1e-6,
+        "name": name,
+        "purpose": "To tell who comes how long it will take",
+    }
+    return SiteScene(name, document, _accepted(seen), metric="r2")
+
+
 # --- beside the truth ---------------------------------------------------------------------------------------
 
 
@@ -142,6 +164,25 @@ def _classifier(inputs_of: Callable[[Patients], Patients]) -> Callable[[Release,
         value = float(np.mean(release.model.predict(inputs) == told))  # type: ignore[attr-defined]
         guessed = float(np.max(np.bincount(told.astype(np.int64)))) / len(told)
         return Verdict(true, value, value - guessed >= _GAINED * (true - guessed))
+
+    return judge
+
+
+def _accepted(seen: Visits) -> Callable[[Release, Patients], Verdict]:
+    """How much of what differs between visits the accepted model tells, beside one without noise."""
+
+    def judge(release: Release, patients: Patients) -> Verdict:
+        from sklearn.linear_model import LinearRegression
+        from sklearn.metrics import r2_score
+
+        inputs = {name: seen[name] for name in ("before", "urgent")}
+        table, told = np.column_stack(list(inputs.values())).astype(np.float64), seen["minutes"]
+        true = float(LinearRegression().fit(table, told).score(table, told))
+        if release.extra["verdict"] != "ACCEPT":
+            return Verdict(true, 0.0, False, answer=str(release.extra["verdict"]))
+        value = float(r2_score(told, release.model.predict(inputs)))  # type: ignore[attr-defined]
+        attempts = len(release.extra["attempts"])
+        return Verdict(true, value, value >= _GAINED * true, answer=f"ACCEPT after {attempts} attempts")
 
     return judge
 
