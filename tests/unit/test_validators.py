@@ -246,3 +246,20 @@ def test_what_is_no_column_of_numbers_is_refused() -> None:
         with pytest.raises(Mistake) as refused:
             checked("mse", 0.1, values)
         assert refused.value.argument == "values"
+
+
+@pytest.mark.parametrize("metric", sorted(METRICS))
+def test_a_prediction_that_is_no_number_is_as_bad_as_can_be(metric: str) -> None:
+    truth, none = np.repeat([0.0, 1.0], 500), np.full(1000, np.nan)
+    values = METRICS[metric].losses(truth, none)
+    largest = METRICS[metric].largest or 1.0
+    found = validate(
+        metric,
+        0.5,
+        values,
+        epsilon=5,
+        eta=0.05,
+        change=Change(Adjacency.ADD_REMOVE_ONE, 1, Unit.EVENT),
+        largest=largest,
+    )
+    assert found.value == pytest.approx(0.0 if METRICS[metric].higher else largest, abs=0.05)

@@ -109,7 +109,8 @@ def _log_loss(truth: Floats, predicted: Floats) -> Floats:
 
 
 def _right(truth: Floats, predicted: Floats) -> Floats:
-    return np.asarray((predicted > 0.5) == (truth > 0.5), dtype=np.float64)
+    said = np.isfinite(predicted)  # nothing is right about what is no number
+    return np.asarray(said & ((predicted > 0.5) == (truth > 0.5)), dtype=np.float64)
 
 
 METRICS: dict[str, Metric] = {
