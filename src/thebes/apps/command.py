@@ -42,6 +42,7 @@ def _wire() -> None:
         experiment,
         group,
         ledger,
+        model,
         person,
         pipeline,
         requests,
@@ -65,6 +66,7 @@ def _wire() -> None:
     app.add_typer(ca.app, name="ca", cls=Commands)
     app.add_typer(dataset.app, name="dataset", cls=Commands)
     app.add_typer(pipeline.app, name="pipeline", cls=Commands)
+    app.add_typer(model.app, name="model", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.add_typer(experiment.app, name="experiment", cls=Commands)
     app.command("doctor")(doctor.doctor)
