@@ -25,12 +25,18 @@ def coordinator(
     """
     from thebes.apps.pages import coordinator as pages
     from thebes.coordinator.federation.local import Start
+    from thebes.coordinator.own_models import Models
     from thebes.coordinator.serving import serve
     from thebes.site.starting import algorithm_command, algorithm_environment
     from thebes.tasks.sites import LOCAL
 
     def local(home: Path, descriptor: int) -> Start:
         return Start(algorithm_command(home, LOCAL), algorithm_environment(descriptor))
+
+    def models(home: Path) -> Models:
+        from thebes.curator.pipelines.store import Store  # with all that models are made of: most never ask for one
+
+        return Store(home)
 
     serve(
         home,
@@ -42,4 +48,5 @@ def coordinator(
         site_port=site_port,
         pages=pages.put_on,
         local=local,
+        models=models,
     )

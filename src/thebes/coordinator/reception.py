@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from thebes.coordinator.accounts import Accounts, Role, Somebody, User, operates
 from thebes.coordinator.admission import Admission, Shown
@@ -30,6 +31,7 @@ from thebes.coordinator.inquiries import Convocation, Inquiries
 from thebes.coordinator.intake import Intake
 from thebes.coordinator.keys import TaskKey, place_of_snapshot
 from thebes.coordinator.membership import Membership
+from thebes.coordinator.own_models import Models, NoModels
 from thebes.coordinator.records import most_bytes
 from thebes.coordinator.states import Status
 from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_part
@@ -45,9 +47,6 @@ from thebes.tasks.sites import SiteDocument
 from thebes.wire import log
 from thebes.wire.groups import GroupRecord
 from thebes.wire.refusals import Busy, Conflict, NotAllowed, NotFound, NotSignedIn
-
-if TYPE_CHECKING:
-    from thebes.curator.pipelines.store import Store
 
 T = TypeVar("T")
 _KEPT_PHASES = 256  #: tasks whose aggregators are kept ready
@@ -81,11 +80,20 @@ class Public:
 class Reception:
     """One coordinator process's front."""
 
-    def __init__(self, home: Home, database: Database, clock: Clock, *, look: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        database: Database,
+        clock: Clock,
+        *,
+        look: Callable[[], None],
+        models: Callable[[Path], Models] | None = None,
+    ) -> None:
         self._home = home
         self._database = database
         self._clock = clock
         self._look = look  #: tells the worker that a phase may be full
+        self._models_of = models  #: a home's models, made when somebody first asks for one
         self.store = CoordinatorStore(database)
         self.accounts = Accounts(database, admin_token=home.admin_token, session_key=home.session_key, clock=clock)
         self.register = Groups(database, home, clock)
@@ -450,14 +458,12 @@ class Reception:
         return _there(await self._in_reader(lambda: self._models.whole(name, version)))
 
     async def predict(self, name: str, rows: list[dict[str, Any]], version: int | None) -> dict[str, Any]:
-        """What one of them says of rows; see `Store`."""
+        """What one of them says of rows."""
         return _there(await self._in_reader(lambda: self._models.predict(name, rows, version)))
 
     @cached_property
-    def _models(self) -> Store:
-        from thebes.curator.pipelines.store import Store  # with all that models are made of: most never ask for one
-
-        return Store(self._home.folder)
+    def _models(self) -> Models:
+        return NoModels() if self._models_of is None else self._models_of(self._home.folder)
 
     async def users(self, asking: Somebody) -> list[User]:
         """Everybody with a password, by name."""

@@ -26,6 +26,7 @@ from thebes.coordinator.federation.local import Start
 from thebes.coordinator.federation.pace import Pace
 from thebes.coordinator.home import Home
 from thebes.coordinator.interface import Pages, interface
+from thebes.coordinator.own_models import Models
 from thebes.coordinator.reception import Reception
 from thebes.coordinator.whole import WholeAnswers
 from thebes.privacy.faults import Mistake
@@ -47,9 +48,11 @@ def serve(
     site_port: int | None = None,
     pages: Pages | None = None,
     local: Callable[[Path, int], Start] | None = None,
+    models: Callable[[Path], Models] | None = None,
 ) -> None:
     """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens. `pages` puts web pages on; `local` says how
-    the process of the coordinator's own site is started, of a home and with the descriptor of its pipe."""
+    the process of the coordinator's own site is started, of a home and with the descriptor of its pipe; `models` gives
+    the models of a home."""
     if (tls_cert is None) != (tls_key is None):
         raise Mistake("--tls-cert", "and --tls-key go together")
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
@@ -63,7 +66,7 @@ def serve(
     url = f"{'https' if tls_cert else 'http'}://{_shown(host)}:{listening.getsockname()[1]}"
     crew = Crew(str(place.folder), where, database)
     clock = SystemClock()
-    reception = Reception(place, database, clock, look=crew.look)
+    reception = Reception(place, database, clock, look=crew.look, models=models)
     pace = Pace(ping=place.settings.site_ping, silence=place.settings.site_silence)
     start = None if local is None else partial(local, place.folder)
     federation = Federation(place, database, clock, pace=pace, start=start, known_as=place.settings.site_hosts)

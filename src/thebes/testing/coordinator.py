@@ -27,6 +27,7 @@ from thebes.coordinator.desk import Desk
 from thebes.coordinator.home import Home
 from thebes.coordinator.interface import interface
 from thebes.coordinator.reception import Reception
+from thebes.curator.pipelines.store import Store
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have another client than the one we ship with
@@ -165,7 +166,7 @@ class Front(Talking):
             file.write_bytes(_empty())
         self.database = Database(store or self.home.store)
         self.looks = 0
-        self.reception = Reception(self.home, self.database, self.clock, look=self._look)
+        self.reception = Reception(self.home, self.database, self.clock, look=self._look, models=Store)
         self.desk = Desk(self.database, secrets.token_hex(4))
         self.closing = Closing(self.desk, self.home.keys, self.clock)
         self.admin_token = self.home.admin_token
