@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import thebes
+from thebes.apps.pages.asking.result import shown
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
@@ -212,3 +213,14 @@ def test_an_answer_that_no_site_would_give_is_refused(office: Office) -> None:
     for wrong in ({**body, "verdict": "MAYBE"}, {**body, "bundle": None}, {**body, "rows": [[1, 2]]}, dearer, [], "x"):
         with pytest.raises(Mistake, match=r"payload\.answer"):
             heard(DOCUMENT, {"payload": {"answer": json.dumps(wrong)}})
+
+
+def test_its_page_tells_the_verdict_and_every_attempt_also_without_a_model(office: Office) -> None:
+    for target in (60.0, 1e-6):
+        document = {**DOCUMENT, "target": {"mse": target}}
+        release: Any = heard(document, asked(office, document, task=f"{target:032.10f}".replace(".", "0"))).release()
+        told = shown(registry.check(document), json.dumps(release.as_json()))  # type: ignore[arg-type]
+        verdict, attempts = told.sections[:2]
+        assert verdict.words.startswith(release.verdict)
+        assert attempts.table is not None
+        assert len(attempts.table.rows) == len(release.attempts)

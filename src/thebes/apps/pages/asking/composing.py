@@ -44,6 +44,10 @@ KIND_WORDS = {
     ),
     "query": ("A question to sites", "a count, mean, histogram … over the rows of institutions, which stay with them"),
     "train": ("A model over sites", "a regression, trained over the rows of several institutions together"),
+    "pipeline": (
+        "A model of a stream",
+        "trained at one site on rows that keep coming in, with more data or budget each time, until it is good enough",
+    ),
     "algorithm": (
         "Blocks over sites",
         "what each institution computes from its rows, also from new columns, what becomes of it, how a model moves",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from thebes.apps.pages.asking.answers import ensemble, lanes, model, network, number, queried, rows, trained
+from thebes.apps.pages.asking.answers import attempted, ensemble, lanes, model, network, number, queried, rows, trained
 from thebes.apps.pages.asking.answers.pieces import Cells, Section, Table, percent, plain, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.reading import release_from_json
@@ -40,6 +40,7 @@ FORMS: dict[str, Form] = {
     "draw-discard": lanes,
     "draw-discard-network": lanes,
     "query": queried,
+    "pipeline": attempted,
     "train": trained,
 }
 _UNKNOWN = Section("Answer", "This page has no drawing for it. Download it.")
@@ -62,7 +63,7 @@ def shown(document: PeopleDocument, body: str) -> Shown:
     release = release_from_json(json.loads(body))
     certificate = release.certificate.as_json()
     beside = tuple(_beside(release))
-    if release.value is None:
+    if release.value is None and release.form != "pipeline":  # whose verdict is an answer, too
         why = str(release.extra.get("explanation", "nothing could be released"))
         return Shown(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
     form = FORMS.get(release.form)
