@@ -67,7 +67,7 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     assert running.returncode == 0, err
     body = json.loads(out)
     assert set(body) >= {"tasks", "urls", "seconds"}
-    assert {task["type"] for task in body["tasks"]} == {*registry.people_types(), "query", "train", "algorithm", "pipeline"}
+    assert {task["type"] for task in body["tasks"]} == {*registry.types()}
     for task in body["tasks"]:
         assert set(task) >= {"type", "name", "true", "value", "interval", "epsilon", "seconds", "ok"}
         assert task["ok"] is True
