@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,8 @@ def test_a_declaration_is_read_as_it_was_written(home: Home) -> None:
     [
         (('by = "time:1d"', 'by = "month"'), "blocks.by"),
         (('kind = "growing"', 'kind = "csv"'), "blocks: goes with"),
+        (('by = "time:1d"', 'by = "time:1d"\nsince = "once"'), "blocks.since"),
+        (('by = "time:1d"', 'by = "time:1d"\nsince = 2026'), "blocks.since"),
         (('by = "time:1d"', 'by = "time:1d"\nsize_share = 2'), "blocks.size_share"),
         (('by = "time:1d"', 'by = "time:1d"\nsize_share = true'), "blocks.size_share"),
         (('by = "time:1d"', 'by = "time:1d"\nsize = 2'), "blocks.size: is not one of"),
@@ -307,9 +310,26 @@ def test_a_data_set_grows_from_the_command_line(run: Callable[..., Any]) -> None
     assert "at each of its blocks" in granted
 
 
+def test_a_declared_first_day_opens_its_blocks_before_a_row_has_come(run: Callable[..., Any]) -> None:
+    told = run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")[1]
+    assert "--since" in told
+    since = (datetime.now(UTC) - timedelta(days=2)).strftime("%Y-%m-%d")
+    told = run("create", "cabs", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1", "--since", since)[
+        1
+    ]
+    assert "--since" not in told
+    blocks = [block["block"] for block in json.loads(run("show", "cabs", "--json")[1])["blocks"]]
+    assert blocks[0] == f"cabs/{since}"
+    assert len(blocks) in (4, 5)  # midnight may pass meanwhile
+    status, _, error = run("ingest", "cabs", "rides.csv")
+    assert (status, "before blocks.since" in error) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
+        (("--since", "2026-01-01", "--source", "rides.csv"), "--block-by"),
+        (("--block-by", "time:1d", "--since", "soon"), "since"),
         (("--block-by", "user"), "protect persons"),
         (("--block-by", "time:1d", "--source", "rides.csv"), "leave --source"),
         ((), "--source"),

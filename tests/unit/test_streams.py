@@ -76,6 +76,35 @@ def test_rows_go_to_the_block_of_their_own_time_and_windows_between_are_there_to
     assert [count(made, name) for name in names(made)] == [2, 0, 0, 1]
 
 
+def test_with_a_declared_first_day_which_blocks_there_are_follows_from_the_clock_alone(tmp_path: Path) -> None:
+    clock = [datetime(2026, 1, 4, 12, tzinfo=UTC)]
+
+    def opened(folder: Path) -> Stream:
+        by, ledger = block_by("time:1d", RIDES).beginning("2026-01-02"), Ledger(f"sqlite:///{folder}.db")
+        terms = Terms(epsilon=Decimal(1))
+        place = folder / "s"
+        return Stream("s", schema=RIDES, by=by, terms=terms, ledger=ledger, folder=place, clock=lambda: clock[0])
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    full, empty = opened(tmp_path / "a"), opened(tmp_path / "b")
+    full.ingest(rides("2026-01-02", "2026-01-05"))
+    expected = [f"s/2026-01-0{day}" for day in (2, 3, 4, 5)]  # the next one, too: clocks differ by a little
+    assert names(full) == names(empty) == expected
+    clock[0] = datetime(2026, 1, 6, 0, 1, tzinfo=UTC)
+    assert names(full) == names(empty) == [*expected, "s/2026-01-06", "s/2026-01-07"]
+    assert [block.name for block in empty.offered()] == expected
+    assert {block.name for block in empty.ledger.blocks()} == set(names(empty))
+    with pytest.raises(Mistake, match="row 2 lies before"):
+        full.ingest(rides("2026-01-03", "2026-01-01"))
+    assert names(opened(tmp_path / "a")) == names(full)
+    for wrong in ("soon", "1600-01-01", "99999-01-01"):
+        with pytest.raises(Mistake, match="since"):
+            block_by("time:1d", RIDES).beginning(wrong)
+    with pytest.raises(Mistake, match="since"):
+        block_by("attribute:zone", RIDES).beginning("2026-01-01")
+
+
 def test_hours_and_weeks_are_windows_too(tmp_path: Path) -> None:
     hours = stream(tmp_path / "a", "time:6h")
     hours.ingest(rides("2026-01-01 05:59", "2026-01-01 06:00"))

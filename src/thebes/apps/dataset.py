@@ -54,6 +54,10 @@ def create(
         str | None,
         typer.Option(help="It grows, in blocks with a budget each: time:1d, user, user:100 or attribute:COLUMN."),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="The first day of blocks of time, so that no row shows by its date: 2026-01-31."),
+    ] = None,
     size_share: Annotated[str, typer.Option(help="Share of a block's epsilon that buys its size.")] = "0.05",
     retire_below: Annotated[str, typer.Option(help="A block with a smaller share left retires.")] = "0.01",
     separate_by: Annotated[
@@ -72,6 +76,7 @@ def create(
     """
     from decimal import Decimal
 
+    from thebes.data.growing.blocking import TIME
     from thebes.data.growing.blocking import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
     from thebes.site.dataset import GROWING, Blocks, Budget, DataSet, DataSets, path_of
@@ -89,15 +94,24 @@ def create(
         more: dict[str, Any] = {"size_share": Decimal(size_share), "retire_below": Decimal(retire_below)}
         if separate_by is not None:
             more |= {"separate_by": separate_by, "accept_separate_ledgers": accept_separate_ledgers}
-        grown = DataSet(name, declared, {"kind": GROWING}, budget, Blocks(blocking(block_by, declared), more))
+        by = blocking(block_by, declared)
+        if since is not None:
+            by, more = by.beginning(since), {"since": since, **more}
+        grown = DataSet(name, declared, {"kind": GROWING}, budget, Blocks(by, more))
         with _ledger(place) as ledger:
             stream_of(place, grown, ledger).close()
         DataSets(place).keep(grown)
         typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")
+        if by.kind == TIME and since is None:
+            typer.echo(
+                "Its first block will be that of the earliest row, which shows; --since DAY declares it instead."
+            )
         if assumption := (grown.stream_terms.assumption if grown.stream_terms else ""):
             typer.echo(assumption)
         typer.echo(f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place))
         return
+    if since is not None:
+        raise Mistake("--since", "goes with --block-by time:...")
     if source is None:
         raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
     made = DataSet(name, declared, _source(source), budget)

@@ -67,11 +67,13 @@ class Stream:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
         self._manifest = Manifest(folder / "manifest.db", by)
+        self._until = by.first  # the windows before it are there
         if by.kind == ATTRIBUTE:
             self._manifest.begin_with(range(len(by.values)))
         self._writer = Writer(folder, schema, by, self._manifest)
         self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
         self._open()
+        self._by_clock()
 
     def close(self) -> None:
         self._manifest.close()
@@ -80,6 +82,7 @@ class Stream:
 
     def blocks(self, *, context: str | None = None) -> list[StreamBlock]:
         """All blocks that there are, by time, id or value; of users only those below the private maximum."""
+        self._by_clock()
         held = self._held(context)
         return [self._shown(kept, held.get(self._payer(kept, context))) for kept in self._listed()]
 
@@ -94,6 +97,7 @@ class Stream:
     ) -> list[StreamBlock]:
         """The blocks that may still be charged, and `loss` if one is named, oldest first; `since` and `until` bound
         their windows. `complete`: only windows that are over."""
+        self._by_clock()
         held, now = self._held(context), self._clock()
         found = []
         for kept in self._listed():
@@ -145,6 +149,7 @@ class Stream:
 
     def ingest(self, batch: Any, *, key: str | None = None) -> Ingested:
         """Keep more rows: a file, a data frame, rows as dictionaries, something of Arrow. All of them or none."""
+        self._by_clock()
         came = self._writer.take(batch, key=key, now=self._clock())
         self._open()
         self.retire()
@@ -309,6 +314,16 @@ class Stream:
         if context is not None and self.terms.separate:
             self._open(self._context(context))
         return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
+
+    def _by_clock(self) -> None:
+        """Where the first window is declared, all up to the next one are there, whatever rows have come."""
+        if self._until is None:
+            return
+        end = self.by.window(self._clock()) + 2
+        if end > self._until:
+            self._manifest.begin_with(range(self._until, end))
+            self._until = end
+            self._open()
 
     def _open(self, context: str | None = None) -> None:
         """Every block has one in the ledger, on these terms; with separate budgets that one pays for sizes only."""

@@ -30,7 +30,7 @@ GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, 
 _PARTS = ("schema", "source", "budget", "public", "blocks")
 SCHEDULES = ("even", "dpf", "dpack", "fcfs")  #: whose turn it is among pipelines that wait, see `curator.waiting`
 _SHARES = ("size_share", "retire_below")
-_BLOCKS = ("by", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", "schedule")
+_BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Blocks:
 
     def terms(self, budget: Budget) -> Terms:
         """What each block holds."""
-        told = dict(self.more)
+        told = {name: value for name, value in self.more.items() if name != "since"}
         accepted = told.pop("accept_separate_ledgers", False)
         separate = told.pop("separate_by", "")
         if told.pop("schedule", "") and separate:
@@ -218,7 +218,7 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | Non
     for key, value in told.items():
         if key not in _BLOCKS:
             raise Mistake(f"{where}: blocks.{key[:40]}", f"is not one of {', '.join(_BLOCKS)}")
-        texts = {"by": str, "separate_by": str, "schedule": str}
+        texts = {"by": str, "since": str, "separate_by": str, "schedule": str}
         wanted = {**texts, "accept_separate_ledgers": bool, "periods": int}.get(key)
         if wanted is None and isinstance(value, int) and not isinstance(value, bool):
             value = Decimal(value)
@@ -228,6 +228,7 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | Non
             raise Mistake(f"{where}: blocks.schedule", f"must be one of {', '.join(SCHEDULES)}")
     try:
         by = block_by(told.get("by", ""), schema)
+        by = by.beginning(told["since"]) if "since" in told else by
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
     return Blocks(by, {key: Decimal(v) if key in _SHARES else v for key, v in told.items() if key != "by"})

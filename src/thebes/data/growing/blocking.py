@@ -7,7 +7,7 @@ there are, beyond what a steward declares to be public.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from thebes.data.connectors.scanning import quoted, text
@@ -32,6 +32,7 @@ class BlockBy:
     users: int = 0  #: of a block, whose ids count up from 1
     column: str = ""  #: what the place is read from
     values: tuple[bool | int | float | str, ...] = ()
+    first: int | None = None  #: the window from which on there are blocks, whatever rows come; None: that of the rows
 
     def __str__(self) -> str:
         if self.kind == TIME:
@@ -44,6 +45,18 @@ class BlockBy:
     def sealed(self) -> bool:
         """Whether its blocks are closed to new rows before they are charged. A user's rows stay in the user's block."""
         return self.kind != USER
+
+    def beginning(self, written: str) -> BlockBy:
+        """The same with a declared first day or hour, so that which windows there are follows from the clock alone."""
+        if self.kind != TIME:
+            raise Mistake("blocks.since", "goes with blocks of time")
+        try:
+            moment = datetime.fromisoformat(written)
+        except (ValueError, TypeError):
+            raise Mistake("blocks.since", "must be a day or a moment such as 2026-01-31") from None
+        if not _EPOCH.year <= moment.year <= 9000:
+            raise Mistake("blocks.since", f"must lie after {_EPOCH.year}")
+        return replace(self, first=self.window(moment))
 
     def label(self, place: int) -> str:
         """A block's name within its data set."""

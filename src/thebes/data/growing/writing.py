@@ -166,16 +166,19 @@ class Writer:
         name = self._by.column
         kept = f"SELECT {typed[name][0]} AS {quoted(name)} FROM {came.relation}"
         place = self._by.place_sql()
-        ((without, last),) = opened.execute(
-            f"SELECT count(*) FILTER ({place} IS NULL), max({place}) FROM ({kept})"
+        ((without, first, last),) = opened.execute(
+            f"SELECT count(*) FILTER ({place} IS NULL), min({place}), max({place}) FROM ({kept})"
         ).fetchall()
         if without:
-            first = self._first(came, opened, f"{place} IS NULL", kept)
+            row = self._first(came, opened, f"{place} IS NULL", kept)
             what = {ATTRIBUTE: "has none of the declared values", USER: "is no id that counts up from 1"}
-            raise Mistake(f"columns.{name}", f"row {first} {what.get(self._by.kind, 'says no time')}; nothing was kept")
+            raise Mistake(f"columns.{name}", f"row {row} {what.get(self._by.kind, 'says no time')}; nothing was kept")
         if self._by.kind not in (ATTRIBUTE, USER) and last is not None and last > self._by.window(now) + 1:
-            first = self._first(came, opened, f"{place} > {self._by.window(now) + 1}", kept)
-            raise Mistake(f"columns.{name}", f"row {first} lies in the future; nothing was kept")
+            row = self._first(came, opened, f"{place} > {self._by.window(now) + 1}", kept)
+            raise Mistake(f"columns.{name}", f"row {row} lies in the future; nothing was kept")
+        if self._by.first is not None and first is not None and first < self._by.first:
+            row = self._first(came, opened, f"{place} < {self._by.first}", kept)
+            raise Mistake(f"columns.{name}", f"row {row} lies before blocks.since; nothing was kept")
 
     def _first(self, came: Incoming, opened: Any, condition: str, rows: str | None = None) -> int:
         """The number of the first row for which a condition is true."""
