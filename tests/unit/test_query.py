@@ -276,6 +276,29 @@ def answer(document: Any, aggregator: Any, site: str, frame: pd.DataFrame | None
     )
 
 
+def test_a_release_says_of_which_blocks_it_is_and_what_their_budgets_assume() -> None:
+    document = registry.check(query("count", sites=["north"]))
+    assumption = "The budget holds for each developer by itself."
+    told = {"blocks": 3, "since": "2026-01-01T00:00:00+00:00", "until": "2026-01-04T00:00:00+00:00"}
+    aggregator = aggregator_of(document, {"north": schema_of(SCHEMA)})
+    aggregator.accept(answer(document, aggregator, "north"))
+    aggregator.covers("north", {**told, "assumption": assumption, "rows": 17})
+    again = aggregator_of(document, {"north": schema_of(SCHEMA)})
+    again.restore(aggregator.snapshot())
+    for one in (aggregator, again):
+        one.advance(NOON)
+        release = one.release()
+        assert release.coverage["blocks"] == {"north": told}
+        assert f"At north: {assumption}" in release.certificate.notes
+        assert assumption in release.certificate.text
+    for wrong in (None, 3, {"blocks": True}, {"blocks": -1}, {"since": "x"}):
+        silent = aggregator_of(document, {"north": schema_of(SCHEMA)})
+        silent.accept(answer(document, silent, "north"))
+        silent.covers("north", wrong)
+        silent.advance(NOON)
+        assert "blocks" not in silent.release().coverage
+
+
 def test_a_partial_answer_names_who_is_missing_and_why() -> None:
     document = registry.check(query("count", min_sites=2, noise="coordinator", epsilon=1000.0))
     aggregator = aggregator_of(document)

@@ -26,6 +26,8 @@ from thebes.tasks.sites import SiteDocument, differing
 from thebes.tasks.snapshots import Arrays, packed, unpacked
 
 LONGEST_REASON = 300
+LONGEST_ASSUMPTION = 1000
+_BLOCKS = ("blocks", "since", "until")
 
 
 class Convening(ABC):
@@ -42,6 +44,9 @@ class Convening(ABC):
         self.sites = tuple(sorted(setting.sites))
         self.answered: list[str] = []  #: in this phase
         self.missing: dict[str, str] = {}
+        self._covered: dict[
+            str, dict[str, Any]
+        ] = {}  #: by site: which blocks of a growing data set its answer is about
         self._needed = document.needed(len(self.sites))
         self._digest = document.digest
         self._release: Release | None = None
@@ -122,12 +127,18 @@ class Convening(ABC):
                     "As there is one noise for all sites, m times epsilon comes with delta "
                     "(e^(m epsilon) - 1) / (e^epsilon - 1) times as large, which is more than m times."
                 )
+        said += [f"At {site}: {told['assumption']}" for site, told in self._about() if "assumption" in told]
         return tuple(said)
 
     @property
     def coverage(self) -> dict[str, Any]:
         """Who is in the answer, and who is not, for which reason."""
-        return {"answered": sorted(self.answered), "missing": dict(sorted(self.missing.items()))}
+        found = {"answered": sorted(self.answered), "missing": dict(sorted(self.missing.items()))}
+        about = {site: {name: told[name] for name in _BLOCKS if name in told} for site, told in self._about()}
+        return {**found, "blocks": about} if about else found
+
+    def _about(self) -> list[tuple[str, dict[str, Any]]]:
+        return sorted((site, told) for site, told in self._covered.items() if site in self.answered)
 
     # --- the shape --------------------------------------------------------------------------------------
 
@@ -196,6 +207,14 @@ class Convening(ABC):
         if site not in self.answered:
             self.missing[site] = why[:LONGEST_REASON]
 
+    def covers(self, site: str, told: object) -> None:
+        if not isinstance(told, Mapping) or site not in self.sites:
+            return
+        texts = {name: told[name] for name in ("since", "until", "assumption") if _is_text(told.get(name))}
+        count = told.get("blocks")
+        if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 2**31:
+            self._covered[site] = {"blocks": count, **texts}
+
     def advance(self, now: datetime, absent: int = 0) -> None:
         """End the phase once nobody is waited for. `absent` is for people; sites are excused by name."""
         deadline = self.document.deadline
@@ -238,6 +257,7 @@ class Convening(ABC):
             "sites": list(self.sites),
             "answered": self.answered,
             "missing": self.missing,
+            "covered": self._covered,
             "facts": facts,
             "release": None if self._release is None else self._release.as_json(),
         }
@@ -251,6 +271,7 @@ class Convening(ABC):
             raise Mistake("snapshot", "belongs to other sites")
         self.state, self.phase = State(header["state"]), header["phase"]
         self.answered, self.missing = list(header["answered"]), dict(header["missing"])
+        self._covered = dict(header.get("covered", {}))
         self._release = None if header["release"] is None else release_from_json(header["release"])
         self.remember(header["facts"], arrays)
 
@@ -268,3 +289,7 @@ class Convening(ABC):
             model = left[max(alike, key=lambda site: alike[site])]
             why |= {site: differing(model, schema, reads) for site, schema in left.items()}
         return {site: reason[:LONGEST_REASON] for site, reason in why.items() if reason is not None}
+
+
+def _is_text(told: object) -> bool:
+    return isinstance(told, str) and len(told) <= LONGEST_ASSUMPTION and told.isprintable()

@@ -276,6 +276,10 @@ class Convened(Aggregator, Protocol):
         """Go on without a site in this phase: it refused, failed, or took too long."""
         ...
 
+    def covers(self, site: str, told: object) -> None:
+        """What a site says its answer is about, where its data set grows; whatever is no such thing is not taken."""
+        ...
+
     def progress(self) -> dict[str, Any]:
         """How far it is, in public figures, for a live view."""
         ...

@@ -233,6 +233,7 @@ class Run:
             raise Unfit(f"sent an answer that does not fit: {mistake.argument} {mistake.message}") from None
         except TaskClosed:
             raise Unfit("answered when the phase was over") from None
+        self._aggregator.covers(site, answer.get("covers"))
         cost, source = _cost(answer.get("cost")), answer.get("source")
         self._answers[site] = {
             "cost": cost,
