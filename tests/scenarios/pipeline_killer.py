@@ -24,7 +24,10 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 
 from thebes.curator.pipelines.attempts import Attempts
 from thebes.ledger import Ledger
+from thebes.privacy.randomness import seeded_for_simulation
 from thebes.testing.pipelines import Home, Lines
+
+SEED = 3
 
 
 class Killed(Lines):
@@ -79,7 +82,8 @@ def forked(work: Callable[[int], None]) -> tuple[bool, str]:
 
 
 def opened(folder: Path) -> Home:
-    home = Home(folder)
+    # Seeded, so that a run has the same steps each time; what was drawn decides how many attempts it takes.
+    home = Home(folder, randomness=seeded_for_simulation(SEED))
     last = max((block.until for block in home.stream.blocks() if block.until is not None), default=home.now)
     home.now = last
     return home

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -177,10 +178,15 @@ def test_the_process_that_talks_holds_no_file_of_the_data_and_is_told_nothing_of
     world.ask(COUNT)
     talks, _ = site.both
     assert site.process.facts["confined"] is (landlock.version() > 0)
-    held = [os.readlink(place) for place in Path(f"/proc/{talks}/fd").iterdir()]
+    held = []
+    for place in Path(f"/proc/{talks}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed just now
+            held.append(os.readlink(place))
     said = Path(f"/proc/{talks}/environ").read_bytes() + line_of(talks)
     home = str(site.home.folder)
-    assert [place for place in held if place.startswith(home)] == [f"{home}/link"]
+    ours = {place for place in held if place.startswith(home)}
+    assert f"{home}/link" in ours
+    assert all(Path(place).is_relative_to(f"{home}/link") for place in ours)  # it may be reading its certificate
     assert home.encode() not in said
 
 
