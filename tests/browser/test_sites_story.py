@@ -71,7 +71,7 @@ def test_a_question_is_composed_put_up_and_answered(
     north = steward("north")
     page = ana.page
     ana.open("/sites")
-    page.locator("#site-north").get_by_role("link", name="Ask about it").click()
+    page.locator("#site-north").get_by_role("link", name="Ask about patients").click()
     assert page.get_by_label("north").is_checked()
     page.get_by_label("north").uncheck()
     page.get_by_label("Statistic").select_option("mean")
