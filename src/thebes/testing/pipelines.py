@@ -25,7 +25,7 @@ from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy import exact
 from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.mechanisms.additive import Laplace
-from thebes.privacy.randomness import Randomness, system
+from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
 from thebes.privacy.stability import Count
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -96,7 +96,8 @@ class Home:
     stream: Stream = field(init=False)
     workshop: Workshop = field(init=False)
     asked: list[tuple[tuple[str, ...], Decimal, Decimal]] = field(default_factory=list)
-    randomness: Randomness | None = None
+    #: seeded, because whether a model is accepted is luck; None for noise as it is
+    randomness: Randomness | None = field(default_factory=lambda: seeded_for_simulation(3))
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(f"sqlite:///{self.folder / 'ledger.db'}", keeper=NoKeeper())

@@ -124,6 +124,10 @@ class Writer:
                 opened.execute(f"SET partitioned_write_max_open_files = {_OPEN_FILES}")
                 opened.execute(f"SET partitioned_write_flush_threshold = {_AT_ONCE}")
                 yield opened
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # how DuckDB tells of Ctrl-C
+                raise KeyboardInterrupt from None
+            raise
         finally:
             scratch.close()
 
