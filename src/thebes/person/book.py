@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.database.whole import whole
 from thebes.person.participation import AFTER, Participation, Sending, State, canonical
 from thebes.person.seal import Seal
 from thebes.privacy.faults import Fault
@@ -332,14 +333,7 @@ class Book:
         with self._lock:
             if self._db.in_transaction:
                 return work()
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                result = work()
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-            return result
+            return whole(self._db, work)
 
     def _moved(self, participation: Participation, state: State, fields: Mapping[str, Any]) -> Participation:
         if state not in AFTER[participation.state]:

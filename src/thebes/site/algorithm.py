@@ -61,9 +61,6 @@ PREDICT = "predict"  #: what a model of the store says of rows
 
 log = logging.getLogger("thebes.site")
 
-#: asked by the site's own interface only, never passed on from a coordinator
-OWN = ("requests", "ledger", "datasets", "audit", "verified", "pipelines", "models", "model", APPEND, PREDICT)
-
 
 class Tables:
     """Opened data sets, each kept until its file changes. One task sees the same rows in all its phases; the next one

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.database.whole import whole
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS request (
     task TEXT PRIMARY KEY, digest TEXT NOT NULL, requestor TEXT NOT NULL, dataset TEXT NOT NULL, kind TEXT NOT NULL,
@@ -238,14 +240,7 @@ class Outbox:
 
     def _write(self, work: Callable[[], T]) -> T:
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                result = work()
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-            return result
+            return whole(self._db, work)
 
 
 def _key(task: str) -> str:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.database.whole import whole
 from thebes.ledger.amounts import Amount, Budget
 
 _TABLES = """
@@ -260,14 +261,7 @@ class Attempts:
 
     def _write(self, work: Callable[[], T]) -> T:
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                result = work()
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-            return result
+            return whole(self._db, work)
 
 
 def key_of(pipeline: str, run: str, number: int) -> str:
