@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import alembic.command  # noqa: F401  imported before the forks, so that a process is there in an instant
-import opendp.prelude  # noqa: F401
+import opendp.measurements  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
 from thebes.curator.pipelines.attempts import Attempts

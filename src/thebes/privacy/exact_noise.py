@@ -1,9 +1,10 @@
-"""Noise on integers by opendp's exact rational samplers. opendp takes two seconds to import, so only on first use."""
+"""Noise on integers by opendp's exact rational samplers. opendp takes a while to import, so only on first use."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,17 @@ Integers = NDArray[np.int64]
 
 @lru_cache(maxsize=1)
 def _opendp() -> Any:
-    import opendp.prelude as dp
+    """The parts of opendp that are used here: `opendp.prelude` loads scikit-learn, too, and takes ten times as long."""
+    from opendp import domains, measurements, metrics, mod
 
-    dp.enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return SimpleNamespace(
+        vector_domain=domains.vector_domain,
+        atom_domain=domains.atom_domain,
+        l1_distance=metrics.l1_distance,
+        l2_distance=metrics.l2_distance,
+        m=measurements,
+    )
 
 
 def _noised(values: Integers, scale: float, gaussian: bool) -> Integers:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 MOST_WAITING = 32  #: asks about one data set that wait for their turn
 MOST_BYTES = 2**30  #: that all asks together hold while they wait
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
-_HEAVY = ("opendp.prelude", "thebes.data.engines.duck")
+_HEAVY = ("opendp.measurements", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
 
 APPEND = "append"  #: rows for a growing data set
