@@ -15,7 +15,7 @@ Every function takes `epsilon` (one contributor's total). Those that people answ
     group, anonymity  whose members may answer, and whether with tokens
     missing     trusted kinds: "refuse" (default) or "count"
 
-Those that institutions answer (`query`, `train`, `algorithm`) take these:
+Those that institutions answer (`query`, `train`, `algorithm`) take these, a `pipeline` the last two lines of them:
 
     sites       "all" (the default: every site that has the data set), one name, or several
     where       a condition in SQL that says which rows count
@@ -45,6 +45,7 @@ __all__ = [
     "logistic_regression",
     "mean",
     "median",
+    "pipeline",
     "quantile",
     "query",
     "random_forest",
@@ -424,6 +425,33 @@ def algorithm(
     """
     fields = {"type": "algorithm", "dataset": dataset, "map": map, "reduce": reduce, "sites": _sites(sites)}
     return _written(fields, epsilon, None, {"update": update, "stop": stop, "features": features, **options})
+
+
+def pipeline(
+    stream: str,
+    *,
+    model: str,
+    inputs: Sequence[str],
+    target: Mapping[str, float],
+    epsilon: float,
+    output: str | None = None,
+    site: str = "local",
+    **options: Any,
+) -> Task:
+    """A ready `model` (LinearRegression, LogisticRegression, NeuralNetwork, GroupMeans, Histogram) that is trained on a
+    growing data set of one `site` until it is shown to reach every `target`; epsilon is the most that any block pays.
+
+    `sites` is written here as `site`: one keeps the stream. Options besides: confidence, strategy, start_epsilon,
+    least_blocks, window, timeout, bins, largest, and of a network layers, steps, rate, clip, learning_rate.
+
+    Example: pipeline("taxi", model="LinearRegression", inputs=["distance"], output="duration",
+        target={"mse": 0.005}, epsilon=1, delta=1e-6, window="30d")
+    """
+    if not isinstance(site, str):
+        raise Mistake("site", "must be the name of the one site that keeps the stream")
+    fields = {"type": "pipeline", "dataset": stream, "model": model, "inputs": _names("inputs", inputs)}
+    told = {"output": output, "target": target, **options}
+    return _written({**fields, "sites": [site]}, epsilon, None, told)
 
 
 def _sites(sites: Sites) -> str | list[str]:

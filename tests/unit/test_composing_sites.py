@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from thebes.apps.pages.asking import blocks
+from thebes.apps.pages.asking import attempting, blocks, composing, inquiry, words
 from thebes.apps.pages.asking.composing import form_of, told_plainly
 from thebes.apps.pages.asking.inquiry import Inquiry, cautions, datasets_of
+from thebes.apps.pages.frame import Frame
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
+from thebes.testing.forms import filled
 
 COLUMNS = {
     "age": {"type": "integer", "low": 18, "high": 98},
@@ -225,3 +227,95 @@ def test_trouble_with_a_block_leads_to_its_field() -> None:
         ("epsilon", "epsilon"),
     ):
         assert told_plainly({"field": field, "message": "is wrong"}, draft)["anchor"] == anchor
+
+
+# --- pipelines ------------------------------------------------------------------------------------------------------
+
+GROWING = [{"name": "local", "state": "connected", "datasets": HELD}, *SITES]
+TRAINED = {
+    "kind": "pipeline", "mode": "form", "dataset": "patients", "epsilon": "1", "delta": "1e-6", "inputs": ["bmi"],
+    "model": "LinearRegression", "output": "age", "target": "mse = 90\n", "where": "age > 3", "noise": "coordinator",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ({"layers": "32, 16", "rate": "0.5"}, {"strategy": "conserve"}),
+        ({"site": "north", "window": "30d", "confidence": "0.9"}, {"window": "30d", "confidence": 0.9}),
+        (
+            {"model": "NeuralNetwork", "layers": "32, 16", "rate": "0.5", "largest": "mse = 0.5"},
+            {"layers": [32, 16], "rate": 0.5, "largest": {"mse": 0.5}},
+        ),
+        (
+            {"model": "LogisticRegression", "output": "sex", "target": "accuracy = 0.8\nlog_loss = 0.6", "steps": "9"},
+            {"target": {"accuracy": 0.8, "log_loss": 0.6}},
+        ),
+        (
+            {"model": "Histogram", "inputs": ["age"], "target": "absolute_error = 0.1", "bins": "age = 20, 40, 60"},
+            {"bins": {"age": [20, 40, 60]}},
+        ),
+        ({"bins": "bmi = 12"}, {"bins": {"bmi": 12}}),
+    ],
+)
+def test_a_pipeline_is_composed_of_lines(typed: dict[str, Any], meant: dict[str, Any]) -> None:
+    draft = Inquiry.read({**TRAINED, **typed}).settled(GROWING)
+    made = draft.document()
+    checked = registry.check(made)
+    assert {**made, **meant} == made
+    assert made["sites"] == [typed.get("site", "local")]
+    assert not {"where", "noise", "min_sites"} & set(made)
+    again = Inquiry.of(checked.as_json(), GROWING)
+    assert registry.check(again.document()).digest == checked.digest
+    assert again.rest == {}
+
+
+def test_a_pipeline_asks_the_one_site_that_has_the_stream() -> None:
+    assert Inquiry.read(TRAINED).settled(SITES).asked == ("north",)
+    assert Inquiry.read({**TRAINED, "dataset": "none"}).settled(SITES).document()["sites"] == "all"
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ({"target": "mse"}, "target"),
+        ({"target": "mse = low"}, "target"),
+        ({"target": "mse = 1\nmse = 2"}, "target"),
+        ({"bins": "bmi = 1, b"}, "bins"),
+        ({"model": "NeuralNetwork", "layers": "wide"}, "layers"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_a_problem_of_its_field(typed: dict[str, Any], field: str) -> None:
+    draft = Inquiry.read({**TRAINED, **typed}).settled(GROWING)
+    with pytest.raises(InvalidDocument) as refused:
+        draft.document()
+    assert [name for name, _ in refused.value.problems] == [field]
+    assert told_plainly({"field": field, "message": "no"}, draft)["anchor"] == field
+    assert field not in draft.as_far()
+
+
+def test_what_no_line_can_say_of_a_pipeline_stays_json() -> None:
+    given = {**Inquiry.read(TRAINED).settled(GROWING).document(), "target": {"mse": "previous"}, "sites": ["elsewhere"]}
+    draft = Inquiry.of(given, GROWING)
+    assert set(draft.rest) == {"target", "sites"}
+    assert draft.document() == given
+    stream = {name: value for name, value in given.items() if name not in ("dataset", "sites", "target")}
+    assert Inquiry.of({**stream, "stream": "patients"}, GROWING).document()["sites"] == ["local"]
+
+
+def test_every_kind_has_the_same_few_words_everywhere() -> None:
+    assert set(words.KINDS) == set(composing.KIND_WORDS) == set(registry.types())
+    assert {kind: told for kind, (told, _) in composing.KIND_WORDS.items()} == words.KINDS
+    assert set(inquiry.KINDS) == set(registry.site_types())
+
+
+@pytest.mark.parametrize("model", attempting.MODELS)
+def test_nothing_typed_is_lost_on_the_page_of_a_pipeline(model: str) -> None:
+    shown = {name: name for name in attempting.FIELDS} | {"model": model, "strategy": "aggressive"}
+    elsewhere = {"where": "age > 3", "noise": "coordinator", "min_sites": "2", "patience": "9", "site": "south"}
+    draft = Inquiry.read({**TRAINED, **shown, **elsewhere}).settled(GROWING)
+    told = {"kinds": composing.KIND_WORDS, "inquiry": inquiry, "sites": GROWING, "tables": {}, "published": {}}
+    page = Frame("test", ()).part("coordinator/fields.html", d=draft, **told)
+    again = Inquiry.read(filled(bytes(page.body).decode())).settled(GROWING)
+    assert dict(again.fields) == {**draft.fields, "name": "", "purpose": ""}
+    assert (again.kind, again.asked, again.ticked("inputs")) == ("pipeline", ("south",), ("bmi",))

@@ -54,6 +54,9 @@ WRITTEN: dict[str, dict[str, Any]] = {
     "bounded": task.bounded(PAIR, epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, mechanism="auto"),
 }
 
+RIDES: dict[str, Any] = {
+    "model": "LinearRegression", "inputs": ["km"], "output": "took", "target": {"mse": 2}, "epsilon": 1, "delta": 1e-6
+}  # fmt: skip
 GRADIENT = {"gradient": {"model": "LinearRegression", "inputs": ["bmi"], "output": "age", "clip": 1.5}}
 OF_SITES: dict[str, dict[str, Any]] = {
     "query": task.query("patients", "mean", column="age", where="sex = 'female'", by=["ward"], epsilon=0.5),
@@ -63,6 +66,12 @@ OF_SITES: dict[str, dict[str, Any]] = {
     "train": task.train("patients", inputs=("age", "bmi"), output="ill", epsilon=2, delta=1e-6, sites=("a", "b")),
     "algorithm": task.algorithm(
         "patients", map=GRADIENT, reduce="mean", update={"rule": "adam"}, stop={"rounds": 5}, epsilon=2, delta=1e-6
+    ),
+    "pipeline": task.pipeline(
+        "rides", model="LinearRegression", inputs=("km",), output="took", target={"mse": 2}, epsilon=1, delta=1e-6
+    ),
+    "pipeline of a statistic": task.pipeline(
+        "rides", model="Histogram", inputs=["km"], target={"absolute_error": 0.1}, epsilon=1, bins={"km": 5}, site="a"
     ),
     "algorithm of a statistic": task.algorithm(
         "patients",
@@ -175,6 +184,12 @@ def test_every_public_name_is_listed() -> None:
         (lambda: task.train("patients", inputs=["a"], output="b", epsilon=1, delta=1e-6, model=object()), "loss"),
         (lambda: task.train("patients", inputs=["a"], output="b", epsilon=1, delta=1e-6, shape=2), "shape"),
         (lambda: task.algorithm("patients", map={}, reduce="sum", epsilon=1), "map"),
+        (lambda: task.pipeline("rides", **{**RIDES, "model": "Forest"}), "model"),
+        (lambda: task.pipeline("rides", **{**RIDES, "target": {"luck": 1}}), "target"),
+        (lambda: task.pipeline("rides", **RIDES, site=["a", "b"]), "site"),
+        (lambda: task.pipeline("rides", **RIDES, sites="all"), "sites"),
+        (lambda: task.pipeline("rides", **RIDES, layers=[4]), "layers"),
+        (lambda: task.pipeline("rides", **{**RIDES, "delta": 0}), "delta"),
         (lambda: task.algorithm("patients", map=GRADIENT, reduce="mean", epsilon=1, delta=1e-6), "update"),
     ],
 )

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from thebes.apps.pages.asking import blocks
+from thebes.apps.pages.asking import attempting, blocks
 from thebes.apps.pages.asking.bound import number, text, typed
 from thebes.tasks.document import InvalidDocument
+from thebes.tasks.sites import LOCAL
 
-KINDS = ("query", "train", "algorithm")
+KINDS = ("query", "train", "pipeline", "algorithm")
 STATISTICS = ("count", "sum", "mean", "variance", "histogram", "quantile", "correlation")
 GROUPED = ("count", "sum", "mean", "variance")
 MODELS = ("LogisticRegression", "LinearRegression")
@@ -37,9 +38,10 @@ OWN: dict[str, tuple[str, ...]] = {
         "loss_share",
         "tolerance",
     ),
+    "pipeline": attempting.FIELDS,
     "algorithm": blocks.FIELDS,
 }
-LISTS = {"query": ("by",), "train": ("inputs",), "algorithm": ("by", "inputs")}
+LISTS = {"query": ("by",), "train": ("inputs",), "pipeline": ("inputs",), "algorithm": ("by", "inputs")}
 _WORDS = frozenset(["name", "purpose", "where", "noise", "statistic", "column", "model", "output"]) | blocks.WORDS
 DEFAULTS = {
     "epsilon": "1",
@@ -50,6 +52,7 @@ DEFAULTS = {
     "mapping": "gradient",
     "reduce": "mean",
     "rule": "sgd",
+    "strategy": "conserve",
 }
 LABELS = {
     "dataset": "Data set",
@@ -77,6 +80,17 @@ LABELS = {
     "rows": "Several rows of one person",
     "rule": "The model moves by",
     "ridge": "At least as steep as",
+    "target": "Must reach",
+    "confidence": "Confidence",
+    "strategy": "How attempts grow",
+    "start_epsilon": "Epsilon of the first attempt",
+    "least_blocks": "Blocks of the first attempt",
+    "window": "Only the last",
+    "timeout": "Give up after",
+    "largest": "Largest loss of one row",
+    "layers": "Units of each layer",
+    "steps": "Steps",
+    "rate": "Share of rows in a step",
 }
 ANCHORS = {"type": "kind", "columns": "column", "privacy": "raw", "document": "raw"}
 
@@ -146,7 +160,9 @@ class Inquiry:
     @property
     def predicted(self) -> list[str]:
         """What the chosen model can learn to tell."""
-        return self.numbers if self.get("model") == "LinearRegression" else [*self.keys, *self.numbers]
+        if self.get("model") in ("LinearRegression", "GroupMeans"):
+            return self.numbers
+        return [*self.keys, *self.numbers]
 
     # --- from what a browser sent -----------------------------------------------------------------------
 
@@ -172,6 +188,8 @@ class Inquiry:
         dataset = self.dataset or next(iter(found), "")
         having = found.get(dataset, {})
         asked = tuple(site for site in self.asked if site in having)
+        if self.kind == "pipeline":
+            asked = (*asked, *(site for site in having if site == LOCAL), *having)[:1]
         columns = next((having[site] for site in (asked or tuple(having))), {})
         known = (*EVERYWHERE, *OWN[self.kind])
         fields = {**{name: value for name, value in DEFAULTS.items() if name in known}, **self.fields}
@@ -193,9 +211,12 @@ class Inquiry:
             written = self.get(name).strip()
             if not written or self._idle(name):
                 continue
-            read = written if name in _WORDS else number(written)
+            worded = name in _WORDS or (self.kind == "pipeline" and name in attempting.WORDS)
+            read = written if worded else number(written)
             if name == "features":
                 problems += blocks.troubles(written)
+            if self.kind == "pipeline":
+                problems += attempting.troubles(name, written)
             if read is None:
                 problems.append((name, "must be a number"))
             else:
@@ -209,11 +230,13 @@ class Inquiry:
             made |= {"columns": both} if both else {}
         if problems:
             raise InvalidDocument(problems)
-        return (blocks.nested(made) if self.kind == "algorithm" else made) | dict(self.rest)
+        return _NESTED.get(self.kind, dict)(made) | dict(self.rest)
 
     def _idle(self, name: str) -> bool:
         """Whether a field means nothing for the chosen statistic, so that what stands there is left aside."""
         if self.kind == "algorithm" and blocks.idle(name, self.get("mapping")):
+            return True
+        if self.kind == "pipeline" and attempting.idle(name, self.get("model")):
             return True
         statistic = self.asks
         return statistic != "" and (
@@ -236,9 +259,9 @@ class Inquiry:
     def of(cls, document: Mapping[str, Any], sites: Sites) -> Self:
         """The form that means this document."""
         kind = str(document["type"])
-        told = blocks.flat(document) if kind == "algorithm" else document
+        told = _FLAT.get(kind, dict)(document)
         rest = {name: value for name, value in told.items() if name not in ("type", "version")}
-        asked, dataset = rest.pop("sites", "all"), rest.pop("dataset", "")
+        asked, dataset = rest.pop("sites", [LOCAL] if kind == "pipeline" else "all"), rest.pop("dataset", "")
         both = rest.get("columns") if rest.get("statistic") == "correlation" else None
         other = ""
         if isinstance(both, list) and len(both) == 2:
@@ -246,7 +269,9 @@ class Inquiry:
         lists = {name: tuple(map(str, rest.pop(name))) for name in LISTS[kind] if isinstance(rest.get(name), list)}
         fields = dict.fromkeys((*EVERYWHERE, *OWN[kind]), "")
         for name in (*EVERYWHERE, *OWN[kind]):
-            if isinstance(rest.get(name), (str, int, float)) and (name != "model" or rest[name] in MODELS):
+            if kind == "pipeline" and name in ("where", "min_sites"):
+                continue
+            if isinstance(rest.get(name), (str, int, float)) and (name != "model" or rest[name] in models_of(kind)):
                 fields[name] = typed(rest.pop(name))
         named = tuple(map(str, asked)) if isinstance(asked, list) else ()
         made = cls(kind, str(dataset), named, lists, other, fields, rest)
@@ -255,6 +280,11 @@ class Inquiry:
         return replace(
             settled, rest={**rest, "sites": list(named)} if unknown else rest, asked=() if unknown else named
         )
+
+
+def models_of(kind: str) -> Iterable[str]:
+    """What a task of this kind can train."""
+    return attempting.MODELS if kind == "pipeline" else MODELS
 
 
 def datasets_of(sites: Sites) -> dict[str, dict[str, Mapping[str, Any]]]:
@@ -285,6 +315,11 @@ def cautions(document: Any, sites: Sites, *, written: bool) -> list[dict[str, st
     return [
         {"label": label, "message": words, "anchor": "raw" if written else anchor} for label, words, anchor in found
     ]
+
+
+#: between the form's fields and a document that holds them elsewhere
+_NESTED = {"algorithm": blocks.nested, "pipeline": attempting.nested}
+_FLAT = {"algorithm": blocks.flat, "pipeline": attempting.flat}
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ KINDS = {
     "draw-discard": "A model that keeps learning",
     "query": "A question to sites",
     "train": "A model over sites",
+    "pipeline": "A model of a stream",
     "algorithm": "Blocks over sites",
 }
 #: kinds that are trained without end: an answer is there while contributions come in
@@ -64,6 +65,8 @@ def subject(document: Mapping[str, Any]) -> str:
     if type_ == "train":
         model = str(document["model"])
         return f"{model if len(model) < 40 else 'A network'} for {document['output']}"
+    if type_ == "pipeline":
+        return f"{document['model']} for {document.get('output') or _listed(document['inputs'])}"
     if type_ == "algorithm":
         return _composed(document)
     return KINDS.get(type_, str(type_))
