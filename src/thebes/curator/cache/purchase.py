@@ -1,0 +1,49 @@
+"""What is paid for: an event, and the guarantee to which it was calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from thebes.curator.cache.answered import NOTHING, Amounts
+from thebes.privacy import exact
+from thebes.privacy.accounting import pure
+from thebes.privacy.events import Event, PureEvent
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.promise import Adjacency
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """An event that is `epsilon`-DP, or (`epsilon`, `delta`)-DP where a delta is named. Filters that know how to price
+    the event do that; what people are told, and basic filters, add up the guarantees."""
+
+    event: Event
+    epsilon: Decimal
+    delta: Decimal = Decimal(0)
+
+    @classmethod
+    def pure(cls, epsilon: exact.Number) -> Purchase:
+        """Of something that is known only to be epsilon-DP: a sparse vector's opening, for one."""
+        event = PureEvent(epsilon)
+        return cls(event, event.epsilon)
+
+    @classmethod
+    def of_pure(cls, event: Event) -> Purchase:
+        """Of events that have a pure price under add-remove-one."""
+        return cls(event, pure.price(event, adjacency=Adjacency.ADD_REMOVE_ONE).epsilon)
+
+    @classmethod
+    def of_noise(cls, noise: Additive, *, epsilon: exact.Number, delta: exact.Number) -> Purchase:
+        """Of noise that was calibrated to these (`noise_for`); Laplace noise needs no delta."""
+        needed = exact.delta(delta) if noise.kind == "gaussian" else Decimal(0)
+        return cls(noise.event, exact.epsilon(epsilon), needed)
+
+
+def amounts(purchases: Iterable[Purchase]) -> Amounts:
+    """What all of them cost together: guarantees add up, however each was chosen."""
+    epsilon, delta = NOTHING
+    for purchase in purchases:
+        epsilon, delta = epsilon + purchase.epsilon, delta + purchase.delta
+    return epsilon, delta
