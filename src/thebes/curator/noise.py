@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from functools import lru_cache
 
 from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
-from thebes.privacy.mechanisms.additive import Additive, LeastNoise
+from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace, LeastNoise
+from thebes.privacy.stability import Sensitivity
 
 
 def noise_for(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
@@ -18,9 +21,23 @@ def noise_for(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact
     come or go, each within the transformation's reach.
     """
     try:
-        return LeastNoise(epsilon, delta).noise(plan.transformation.sensitivity(schema.change))
+        return _least(plan.transformation.sensitivity(schema.change), exact.epsilon(epsilon), exact.delta(delta))
     except Mistake:
         raise Mistake("epsilon", "is too small for this many rows of one person") from None
+
+
+def noise_made(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
+    """The noise that an answer says it holds: Gaussian where it was calibrated to a delta, Laplace where to none."""
+    kind = Gaussian(epsilon, delta) if exact.delta(delta) else Laplace(epsilon)
+    try:
+        return kind.noise(plan.transformation.sensitivity(schema.change))
+    except Mistake:
+        raise Mistake("epsilon", "is too small for this many rows of one person") from None
+
+
+@lru_cache(maxsize=1024)
+def _least(sensitivity: Sensitivity, epsilon: Decimal, delta: Decimal) -> Additive:
+    return LeastNoise(epsilon, delta).noise(sensitivity)
 
 
 def loosest(schemas: Iterable[Schema]) -> Schema:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache, partial
 
-from thebes.curator.noise import noise_for
+from thebes.curator.cache.purchase import Purchase
+from thebes.curator.noise import noise_for, noise_made
 from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
+from thebes.privacy.accounting import concentrated, gaussian
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.stability import Sensitivity
 
 _DIGITS = 4  #: of an epsilon that is searched for
+_DOUBLINGS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """`epsilon` and `delta` are the most that an answer may cost one unit; without `width` the noise is calibrated to
     them. With it, every total of the plan, all of them together, shall lie within `width` (in the totals' own steps) of
-    the exact one with probability at least 1 - `beta`, and the noise is calibrated to the least epsilon that gives
-    this."""
+    the exact one with probability at least 1 - `beta`, and the noise is the cheapest that gives this."""
 
     epsilon: Decimal
     delta: Decimal
@@ -53,27 +60,78 @@ class Wanted:
         """Whether this noise gives the width that is wanted."""
         return self.width is None or noise.width(self.level(plan)) <= self.width
 
-    def noise(self, plan: Plan, schema: Schema) -> tuple[Additive, Decimal]:
-        """The noise with which a mechanism answers, and the epsilon to which it is calibrated: what is allowed, or the
-        least that gives the width. A Refusal where that is more than is allowed."""
-        most = noise_for(plan, schema, epsilon=self.epsilon, delta=self.delta)
+    def calibrated(self, plan: Plan, schema: Schema, *, filter: str = "basic") -> tuple[Additive, Purchase]:
+        """The noise with which a mechanism answers, and what it costs: calibrated to what is allowed, or to the least
+        that gives the width. Of Laplace and Gaussian noise a basic filter takes the one with the smaller epsilon,
+        the others the one with the smaller rho. A Refusal where that is more than is allowed."""
         if self.width is None:
-            return most, self.epsilon
-        if not self.satisfied(plan, most):
+            noise = noise_for(plan, schema, epsilon=self.epsilon, delta=self.delta)
+            return noise, Purchase.of_noise(noise, epsilon=self.epsilon, delta=self.delta)
+        sensitivity = plan.transformation.sensitivity(schema.change)
+        found = []
+        for epsilon, delta in _least(sensitivity, self.width, self.level(plan), self.delta):
+            noise = noise_made(plan, schema, epsilon=epsilon, delta=delta)
+            if epsilon <= self.epsilon and self.satisfied(plan, noise):
+                found.append((noise, Purchase(noise.event, epsilon, delta)))
+        if not found:
             raise Refusal("this accuracy costs more than the most that may be paid; allow more, or ask for less")
-        low, high = Decimal(0), self.epsilon
-        while (middle := _rounded((low + high) / 2)) < high and middle > low:
-            try:
-                enough = self.satisfied(plan, noise_for(plan, schema, epsilon=middle, delta=self.delta))
-            except Mistake:  # too little for any noise that can be drawn
-                enough = False
-            low, high = (low, middle) if enough else (middle, high)
-        return noise_for(plan, schema, epsilon=high, delta=self.delta), high
+        return min(found, key=lambda one: _rho(one[1]) if filter != "basic" else one[1].epsilon)
+
+
+def _rho(purchase: Purchase) -> Decimal:
+    return concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho
+
+
+@lru_cache(maxsize=1024)
+def _least(sensitivity: Sensitivity, width: float, level: float, delta: Decimal) -> tuple[tuple[Decimal, Decimal], ...]:
+    """(epsilon, delta) of the least Laplace and, with a delta, the least Gaussian noise on one coordinate that lies
+    within the width at this level, to a few digits."""
+    found = []
+    pure = _smallest(sensitivity.l1 * -math.log(1 - level) / (width + 1), Laplace, sensitivity, width, level)
+    if pure is not None:
+        found.append((pure, Decimal(0)))
+    if delta >= exact.DELTA_STEP:
+        ratio = width / _normal(level) / sensitivity.l2
+        smooth = partial(Gaussian, delta=delta)
+        found += [
+            (epsilon, delta)
+            for epsilon in [_smallest(gaussian.epsilon_of(ratio, float(delta)), smooth, sensitivity, width, level)]
+            if epsilon is not None
+        ]
+    return tuple(found)
+
+
+def _smallest(
+    guess: float, kind: Callable[[Decimal], Laplace | Gaussian], sensitivity: Sensitivity, width: float, level: float
+) -> Decimal | None:
+    """The least epsilon near or above a guess whose noise lies within the width; None where none does."""
+
+    def enough(epsilon: Decimal) -> bool:
+        try:
+            return kind(epsilon).noise(sensitivity).width(level) <= width
+        except Mistake:  # none can be drawn
+            return False
+
+    high = _rounded(max(exact.EPSILON_STEP * 1000, exact.loss_of(guess)))
+    low = high / 2
+    for _ in range(_DOUBLINGS):
+        if enough(high):
+            break
+        low, high = high, _rounded(2 * high)
+    else:
+        return None
+    while low < (middle := _rounded((low + high) / 2)) < high:
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _rounded(epsilon: Decimal) -> Decimal:
     """To a few digits, upwards: an epsilon that people can read."""
-    if not epsilon:
-        return epsilon
     step = Decimal(1).scaleb(epsilon.adjusted() - _DIGITS + 1)
     return max(exact.EPSILON_STEP, epsilon.quantize(step, ROUND_CEILING))
+
+
+def _normal(level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
