@@ -34,7 +34,7 @@ check: $(READY)  ## style, types, and the arrows between the rooms
 	@$(BIN)/ruff check src tests audit bench tools
 	@$(BIN)/ruff format --check src tests audit bench tools
 	@$(BIN)/mypy
-	@$(BIN)/pytest tests/unit/test_arrows.py
+	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
 
 bench: $(READY)  ## measure, as ratios within one run; writes bench/results/
 	@$(BIN)/python -m bench

@@ -1,0 +1,139 @@
+"""Whatever tests, audits, benches and tools take from a file of this house is there. Types are not checked in them, and
+a name that has moved would else be found by collecting every test only, which takes long. Nothing is imported here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(file for folder in ("tests", "audit", "bench", "tools") for file in (ROOT / folder).rglob("*.py"))
+#: where a module is looked for; the last two are put on the path by whoever imports what lies there
+PLACES = (ROOT / "src", ROOT, ROOT / "tests" / "scenarios", ROOT / "tests" / "contract")
+
+
+@cache
+def module_of(name: str) -> Path | None:
+    """The file or folder of a module of ours; None where it is somebody else's."""
+    for place in PLACES:
+        path = place.joinpath(*name.split("."))
+        if path.with_suffix(".py").is_file():
+            return path.with_suffix(".py")
+        if path.is_dir() and (path / "__init__.py").exists():
+            return path / "__init__.py"
+        if path.is_dir() and place is not PLACES[0] and any(path.glob("*.py")):
+            return path
+    return None
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else ast.Module(body=[], type_ignores=[])
+
+
+def bound(nodes: list[ast.stmt]) -> Iterator[str]:
+    """The names that statements bind, also where they stand under `if`, `try`, `with` and `for`."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                if alias.name == "*" and isinstance(node, ast.ImportFrom) and (star := module_of(node.module or "")):
+                    yield from names_of(star)
+                yield alias.asname or alias.name.split(".")[0]
+        yield from (
+            part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        )
+        for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+            for each in getattr(node, inner, []):
+                yield from bound([each] if isinstance(each, ast.stmt) else each.body)
+
+
+@cache
+def bound_in(path: Path) -> frozenset[str]:
+    """What a module binds by itself, also from inside of a function."""
+    tree = tree_of(path)
+    within = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return frozenset(bound(tree.body)) | within
+
+
+@cache
+def names_of(path: Path) -> frozenset[str]:
+    """What can be taken from a module: what it binds, and the modules in its folder."""
+    if path.name != "__init__.py" and not path.is_dir():
+        return bound_in(path)
+    folder = path if path.is_dir() else path.parent
+    return bound_in(path) | {entry.stem for entry in folder.iterdir() if entry.suffix == ".py" or entry.is_dir()}
+
+
+def has(path: Path, name: str) -> bool:
+    anything = "__getattr__" in names_of(path)
+    return anything or name in names_of(path) or (name.startswith("__") and name.endswith("__"))
+
+
+def missing_from(tree: ast.Module) -> list[str]:
+    """What is taken of our modules and not there, as `line: module.name`."""
+    found: list[str] = []
+    modules: dict[str, Path] = {}
+    nodes = list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = module_of(alias.name.split(".")[0])
+                if root is not None and module_of(alias.name) is None:
+                    found.append(f"{node.lineno}: {alias.name}")
+                elif alias.asname and (module := module_of(alias.name)):
+                    modules[alias.asname] = module
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if module_of(origin.split(".")[0]) is None:
+                continue
+            path = module_of(origin)
+            for alias in node.names:
+                if path is None or (alias.name != "*" and not has(path, alias.name)):
+                    found.append(f"{node.lineno}: {origin}.{alias.name}")
+                elif (module := module_of(f"{origin}.{alias.name}")) and alias.name not in bound_in(path):
+                    modules[alias.asname or alias.name] = module
+    again = {part.id for part in nodes if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    again |= {part.arg for part in nodes if isinstance(part, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
+            of = modules.get(node.value.id) if node.value.id not in again else None
+            if of is not None and not has(of, node.attr):
+                found.append(f"{node.lineno}: {node.value.id}.{node.attr}")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_a_file_takes_from_another_is_there(path: Path) -> None:
+    missing = missing_from(tree_of(path))
+    assert not missing, f"{path.relative_to(ROOT)} takes what is not there: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from thebes.ledger import Ledgers",
+        "from thebes.ledgers import Ledger",
+        "import thebes.ledgers",
+        "from thebes.site import algorithm\nalgorithm.OWN",
+        "import thebes.site.algorithm as there\nthere.OWN",
+        "def test():\n    from processes import Processes",
+        "from tests.scenarios.processes import Processes",
+        "from bench.nowhere import run",
+    ],
+)
+def test_what_is_not_there_is_found(code: str) -> None:
+    assert len(missing_from(ast.parse(code))) == 1
+
+
+def test_what_is_there_is_not() -> None:
+    code = (
+        "import thebes, numpy.nowhere\nfrom thebes.ledger import Ledger, sqlite\nfrom thebes.site import algorithm\n"
+        "algorithm.APPEND\nsqlite.__name__\nfrom processes import Process\nfrom nobody import anything\nthebes.connect"
+    )
+    assert missing_from(ast.parse(code)) == []
