@@ -66,6 +66,8 @@ class DerivedTable:
 
     def sums(self, wanted: Sums) -> Integers:
         columns = wanted.columns
+        if any(axis.missing for axis in wanted.axes):
+            raise Mistake("axes", "cannot tell missing values apart where columns are made of others")
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
         for batch in self.batches(columns, wanted.where):
             at = {name: place for place, name in enumerate(columns)}

@@ -21,15 +21,18 @@ from thebes.data.schema import Schema
 @dataclass(frozen=True, slots=True)
 class Axis:
     """How rows are told apart by one column: by its declared values, or by the bins between `edges` of a range (the
-    first and last edge are the bounds). A row that is in none of the cells is left out."""
+    first and last edge are the bounds). A row that is in none of the cells is left out, unless there is a last one for
+    rows without a value (`missing`)."""
 
     column: str
     values: tuple[bool | int | float | str, ...] | None = None
     edges: tuple[float, ...] | None = None
+    missing: bool = False
 
     @property
     def cells(self) -> int:
-        return len(self.values) if self.values is not None else len(self.edges or ()) - 1
+        filled = len(self.values) if self.values is not None else len(self.edges or ()) - 1
+        return filled + self.missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,8 @@ class Sums:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that a row must have."""
-        named = [axis.column for axis in self.axes] + [f.column for term in self.terms for f in term.factors]
-        return tuple(dict.fromkeys(named))
+        told = [axis.column for axis in self.axes if not axis.missing]
+        return tuple(dict.fromkeys([*told, *(f.column for term in self.terms for f in term.factors)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,10 @@ def questions() -> Iterable[Sums]:
     yield Sums((Term(), Term((weight[0][1],))), axes=(Axis("floor", (7, -2)), Axis("age", edges=(0.0, 18.0, 120.0))))
     yield Sums((Term(),), axes=(Axis("seen", tuple(BODY["columns"]["seen"]["values"])),))
     yield Sums((Term(),), axes=(Axis("smoker", (True,)), Axis("ward", ("', '",))))
+    whole = (Axis("weight", edges=edges, missing=True), Axis("ward", WARDS[:2], missing=True))
+    yield Sums((Term(),), axes=(*whole, Axis("floor", (7, -2), missing=True)))
+    seen = Axis("seen", tuple(BODY["columns"]["seen"]["values"]), missing=True)
+    yield Sums((Term(), Term((age[0][1],))), axes=(seen, Axis("smoker", (True, False), missing=True)))
 
 
 # --- the checks -----------------------------------------------------------------------------------------
@@ -218,6 +222,8 @@ def sums(rows: list[Row], schema: Schema, wanted: Sums) -> list[list[int]]:
     stepped = dict.fromkeys(factor.column for term in wanted.terms for factor in term.factors)
 
     def sign(row: Row, axis: Axis) -> int:
+        if _value(row, axis.column) is None:
+            return -1
         return _cell(row, axis, schema) if axis.edges is not None else _number(row, axis.column, schema)
 
     def signature(row: Row) -> list[int]:
@@ -243,7 +249,7 @@ def counted(
     axes: Sequence[Axis] = (),
 ) -> list[Row]:
     """The rows that count."""
-    among = {axis.column: axis.values for axis in axes if axis.values is not None}
+    among = {axis.column: axis.values for axis in axes if axis.values is not None and not axis.missing}
 
     def complete(row: Row) -> bool:
         for name in named:
@@ -346,12 +352,16 @@ def _share(row: Row, factor: Factor, bits: int, schema: Schema) -> int:
 
 
 def _cell(row: Row, axis: Axis, schema: Schema) -> int:
+    if axis.missing and _value(row, axis.column) is None:
+        return axis.cells - 1
     if axis.values is not None:
         declared = [_declared(value, axis.column, schema) for value in axis.values]
+        if axis.missing and row[axis.column] not in declared:
+            return axis.cells - 1
         return int(declared.index(row[axis.column]))
     assert axis.edges is not None
     number = _clamped(row, axis.column, schema)
-    return max(n for n in range(axis.cells) if number >= axis.edges[n])
+    return max(n for n in range(len(axis.edges) - 1) if number >= axis.edges[n])
 
 
 def _number(row: Row, name: str, schema: Schema) -> int:

@@ -52,10 +52,13 @@ class EngineTable:
             f"_t{i}": steps(clamped(n, self._column(n)), self._column(n), wanted.bits) for i, n in enumerate(ranged)
         }
         place = {name: f"_t{i}" for i, name in enumerate(ranged)}
+        signature = [*place.values()]
         for i, axis in enumerate(wanted.axes):
             made[f"_a{i}"] = self._cell(axis)
+            signature.append(self._sign(f"_a{i}", axis))
+            if axis.missing and signature[-1] != f"_a{i}":
+                signature[-1], made[f"_m{i}"] = f"_m{i}", nw.col(signature[-1]).fill_null(-1)
         frame = frame.with_columns(**made) if made else frame
-        signature = [*place.values(), *(self._sign(f"_a{i}", axis) for i, axis in enumerate(wanted.axes))]
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
         for part in self._clipped(frame, list(dict.fromkeys(signature)), list(made)):
             self._add(part, wanted, place, totals)
@@ -98,8 +101,9 @@ class EngineTable:
         """The rows that are asked for and have every column that is named."""
         asked = where.columns if where is not None else ()
         extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
-        wanted = list(dict.fromkeys([*named, *asked, *extra])) or [next(iter(self.schema.columns))]
-        frame = self.engine.rows(wanted, self._numbered(named), where)
+        read = list(dict.fromkeys([*named, *(axis.column for axis in axes)]))
+        wanted = list(dict.fromkeys([*read, *asked, *extra])) or [next(iter(self.schema.columns))]
+        frame = self.engine.rows(wanted, self._numbered(read), where)
         tests = [~nw.col(name).is_null() for name in [*named, *([self._owner] if self._owner else [])]]
         if where is not None:
             tests.append(holds(where.condition))
@@ -205,10 +209,15 @@ class EngineTable:
                 raise Mistake("bits", f"times the factors of a term must be at most {MOST_BITS}")
 
     def _cell(self, axis: Axis) -> nw.Expr:
+        """A cell's number, or its value; for a row without a value -1 or null."""
+        column = self._column(axis.column)
+        there = nw.when(~nw.col(axis.column).is_null())
         if axis.edges is not None:
-            return bin_of(clamped(axis.column, self._column(axis.column)), axis.edges)
-        if self._column(axis.column).type == "float":
-            return place_of(nw.col(axis.column), [float(v) for v in axis.values or ()])
+            cell = bin_of(clamped(axis.column, column), axis.edges)
+            return there.then(cell).otherwise(nw.lit(-1)).cast(nw.Int64) if axis.missing else cell
+        if column.type == "float":
+            cell = place_of(nw.col(axis.column), [float(v) for v in axis.values or ()])
+            return there.then(cell).otherwise(nw.lit(-1)).cast(nw.Int64) if axis.missing else cell
         return nw.col(axis.column)
 
     def _sign(self, cell: str, axis: Axis) -> str:
@@ -250,10 +259,14 @@ class EngineTable:
         for i, axis in enumerate(axes):
             kind = self._column(axis.column).type
             if axis.edges is not None or kind == "float":
-                index = [int(v) for v in found[f"_a{i}"]]
+                index = [int(v) % axis.cells for v in found[f"_a{i}"]]
             else:
                 where = {as_held(value, kind): n for n, value in enumerate(axis.values or ())}
-                index = [where[v.to_pydatetime() if kind == "timestamp" else v] for v in found[f"_a{i}"]]
+                cells = [v.to_pydatetime() if kind == "timestamp" and not pd.isna(v) else v for v in found[f"_a{i}"]]
+                lacking = axis.cells - 1
+                index = [
+                    where[v] if not axis.missing else lacking if pd.isna(v) else where.get(v, lacking) for v in cells
+                ]
             at = [cell * axis.cells + n for cell, n in zip(at, index, strict=True)]
         return at
 

@@ -1,0 +1,184 @@
+"""A plan's totals as weighed sums over cells: what a row of each cell adds to each total.
+
+Kept small: only the columns that a plan asks have an axis here, all others are summed out first, so that a question
+about three of ten columns costs one pass over the cells and little else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thebes.curator.cache.cuts import Cut
+from thebes.curator.plans import Plan
+from thebes.data.filter import Among, Compared, Condition, Every, Present, Value
+from thebes.data.schema import as_held
+from thebes.data.table import Axis, Factor
+from thebes.privacy.measurement import Floats
+from thebes.privacy.stability import LevelCounts
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """A row of a cell adds `weights[k]` to the total number `places[k]`, for every k. Both have one axis for each
+    column of the cells, of length 1 where the plan does not ask it. `size` is how many totals there are."""
+
+    shape: tuple[int, ...]  #: of the cells
+    places: Integers
+    weights: Floats
+    size: int
+    low: float  #: between which ends a weight lies
+    high: float
+
+    @classmethod
+    def of(cls, cuts: Sequence[Cut], plan: Plan) -> Vectors:
+        """Those of a plan all of whose columns are cut."""
+        spread, sums, row = _Spread(cuts), plan.sums, plan.row
+        shape = tuple(cut.count for cut in cuts)
+        counts: Flags = np.ones([1] * len(cuts), dtype=np.bool_)
+        for name in sums.columns:
+            counts = counts & spread(name, [value is not None for value in spread.cuts[name].middles])
+        if plan.where is not None:
+            counts = counts & _holds(plan.where.condition, spread)
+        group: Integers = np.zeros([1] * len(cuts), dtype=np.int64)
+        for axis in sums.axes:
+            own = _places(axis, spread.cuts[axis.column])
+            counts = counts & spread(axis.column, own >= 0)
+            group = group * axis.cells + spread(axis.column, np.maximum(own, 0))
+        asked: list[Floats] = []
+        for term in sums.terms:
+            factors = [spread(f.column, _share(f, spread.cuts[f.column], sums.bits)) for f in term.factors]
+            asked.append(np.asarray(reduce(np.multiply, factors, np.ones([1] * len(cuts))), dtype=np.float64))
+        if isinstance(row, LevelCounts):  # a row counts once in every level of bins
+            starts = np.cumsum((0, *row.levels[:-1]))
+            levels = [start + group // (row.levels[-1] // own) for start, own in zip(starts, row.levels, strict=True)]
+            return cls._made(shape, levels, [np.ones(group.shape)] * len(levels), counts, plan)
+        whole = np.broadcast_shapes(*(each.shape for each in asked))
+        flat = np.stack([np.broadcast_to(each, whole).reshape(-1) for each in asked], axis=1)
+        given = np.asarray(plan.of_sums(flat), dtype=np.float64).reshape(flat.shape[0], -1)  # type: ignore[arg-type]
+        per = given.shape[1]
+        weights = [given[:, k].reshape(whole) for k in range(per)]
+        return cls._made(shape, [group * per + k for k in range(per)], weights, counts, plan)
+
+    @classmethod
+    def _made(
+        cls, shape: tuple[int, ...], places: Sequence[Integers], weights: Sequence[Floats], counts: Flags, plan: Plan
+    ) -> Vectors:
+        whole = np.broadcast_shapes(counts.shape, *(each.shape for each in (*places, *weights)))
+        low, high = plan.ends_of_totals
+        return cls(
+            shape,
+            np.stack([np.broadcast_to(each, whole) for each in places]),
+            np.stack([np.where(counts, each, 0.0) for each in np.broadcast_arrays(*weights, np.empty(whole))[:-1]]),
+            plan.size,
+            low,
+            high,
+        )
+
+    def totals(self, mass: Floats) -> Floats:
+        """The totals of rows that are in the cells so many times."""
+        cube = mass.reshape(self.shape)
+        unasked = tuple(axis for axis, cells in enumerate(self.places.shape[1:]) if cells == 1)
+        held = cube.sum(axis=unasked, keepdims=True) if unasked else cube
+        added = self.weights * held
+        found: Floats = np.zeros(self.size)
+        found += np.bincount(self.places.reshape(-1), weights=added.reshape(-1), minlength=self.size)
+        return found
+
+    def pulled(self, strengths: Floats) -> Floats:
+        """For every cell the sum of its weights, each times the strength of its total; of a shape that broadcasts to
+        `shape`."""
+        found: Floats = (self.weights * strengths[self.places]).sum(axis=0)
+        return found
+
+    @property
+    def reached(self) -> Flags:
+        """The cells whose rows add anything; of a shape that broadcasts to `shape`."""
+        found: Flags = (self.weights != 0).any(axis=0)
+        return found
+
+    def dense(self) -> Floats:
+        """The weights of every total over all cells, one row for each total. Large where there are many of both."""
+        found = np.zeros((self.size, *self.shape))
+        cells = np.indices(self.shape, sparse=True)
+        for place, weight in zip(self.places, self.weights, strict=True):
+            np.add.at(found, (np.broadcast_to(place, self.shape), *cells), np.broadcast_to(weight, self.shape))
+        return found.reshape(self.size, -1)
+
+
+class _Spread:
+    """Numbers of one column's cells, laid along its axis."""
+
+    def __init__(self, cuts: Sequence[Cut]) -> None:
+        self.cuts = {cut.name: cut for cut in cuts}
+        self._shapes = {name: [-1 if name == other else 1 for other in self.cuts] for name in self.cuts}
+
+    def __call__(self, name: str, values: ArrayLike) -> NDArray[Any]:
+        return np.asarray(values).reshape(self._shapes[name])
+
+
+def _holds(condition: Condition, spread: _Spread) -> Flags:
+    if isinstance(condition, (Compared, Among, Present)):
+        return spread(condition.column, [_true(condition, value) for value in spread.cuts[condition.column].middles])
+    every = isinstance(condition, Every)
+    found: Flags = np.full([1] * len(spread.cuts), every)
+    for part in condition.parts:
+        found = found & _holds(part, spread) if every else found | _holds(part, spread)
+    return found
+
+
+def _true(leaf: Compared | Among | Present, value: Value | None) -> bool:
+    if isinstance(leaf, Present):
+        return (value is not None) is leaf.there
+    if value is None:
+        return False
+    if isinstance(leaf, Among):
+        return (value in leaf.values) is leaf.inside
+    if leaf.operator in ("=", "<>"):
+        return (value == leaf.value) is (leaf.operator == "=")
+    lower = _before(value, leaf.value)
+    if leaf.operator in ("<", ">="):
+        return lower is (leaf.operator == "<")
+    return _before(leaf.value, value) is (leaf.operator == ">")
+
+
+def _before(a: Value, b: Value) -> bool:
+    if isinstance(a, str) and isinstance(b, str):
+        return a < b
+    if isinstance(a, datetime) and isinstance(b, datetime):
+        return a < b
+    return float(a) < float(b)  # type: ignore[arg-type]
+
+
+def _places(axis: Axis, cut: Cut) -> Integers:
+    """Which cell of an axis each of these cells lies in; -1 for none."""
+    if axis.values is not None:
+        place = {as_held(value, cut.column.type): n for n, value in enumerate(axis.values)}
+        return np.array([-1 if value is None else place.get(value, -1) for value in cut.middles], dtype=np.int64)
+    edges, numbers = np.array(axis.edges or ()), _numbers(cut)
+    found = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, edges.size - 2)
+    return np.where(np.isnan(numbers), -1, found).astype(np.int64)
+
+
+def _share(factor: Factor, cut: Cut, bits: int) -> Floats:
+    """How many of its tokens a row of each cell gives (see `Factor`)."""
+    grid = cut.column.grid(bits)
+    numbers = _numbers(cut)
+    t, whole = grid.integers(np.where(np.isnan(numbers), grid.low, numbers)), grid.steps
+    if factor.degree == 1:
+        return np.asarray(t if factor.place == 1 else whole - t, dtype=np.float64)
+    square, mixed = t * t // whole, 2 * t * (whole - t) // whole
+    return np.asarray((whole - square - mixed, mixed, square)[factor.place], dtype=np.float64)
+
+
+def _numbers(cut: Cut) -> Floats:
+    return np.array([np.nan if value is None else float(value) for value in cut.middles])  # type: ignore[arg-type]
