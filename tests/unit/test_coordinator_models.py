@@ -10,6 +10,7 @@ import pytest
 
 from thebes.curator.pipelines.bundles import Bundles
 from thebes.testing.coordinator import Front
+from thebes.testing.forms import HERE
 
 BUNDLE: dict[str, Any] = {
     "model": {"kind": "StatisticsModel", "column": "hour", "numbers": {"0": 0.5, "1": 0.25}},
@@ -19,7 +20,7 @@ BUNDLE: dict[str, Any] = {
     "validation": [{"metric": "absolute_error", "target": 0.1, "bound": 0.08}],
     "confidence": 0.95,
     "certificate": {"epsilon": 1.0, "delta": 0.0, "text": "So much."},
-    "lineage": {"stream": "rides", "blocks": ["rides/2026-01-01"], "developer": "ana"},
+    "lineage": {"stream": "rides", "blocks": ["rides/2026-01-01"], "developer": "ana", "attempts": 2},
     "published_at": "2026-01-02T00:00:00+00:00",
 }
 ROWS = {"rows": [{"hour": 1}, {"hour": 9}]}
@@ -91,3 +92,34 @@ def test_a_home_without_models_has_none(tmp_path: Path) -> None:
     with Front(tmp_path) as front:
         assert front.client.get("/api/model", headers=front.admin).json() == []
         assert front.client.get("/api/model/speed", headers=front.admin).status_code == 404
+
+
+def test_whoever_signs_in_is_shown_the_models_on_the_pages_of_the_site(front: Front) -> None:
+    for path in ("/models", "/models/speed", "/models/speed/model.json"):
+        assert front.client.get(path).status_code == 401
+    assert 'href="/models"' not in front.client.get("/").text
+    front.client.post("/sign-in", json={"token": front.admin_token}, headers=HERE)
+    assert 'href="/models"' in front.client.get("/").text
+    listed = front.client.get("/models").text
+    for words in ('href="/models/own"', "took from hour", "absolute_error 0.08", "epsilon 1"):
+        assert words in listed
+    page = front.client.get("/models/speed").text
+    for words in (
+        "Version 2",
+        "with confidence 99 %",
+        "1 block of rides",
+        "/api/model/speed/predict",
+        "1, 2",
+        "So much.",
+    ):
+        assert words in page
+    whole = front.client.get("/api/model/speed", headers=front.admin).json()
+    assert front.client.get("/models/speed/model.json").json() == whole
+    assert front.client.get("/models/none").status_code == 404
+    assert front.client.get("/models/No").status_code == 422
+
+
+def test_a_coordinator_without_models_says_so(tmp_path: Path) -> None:
+    with Front(tmp_path) as front:
+        front.client.post("/sign-in", json={"token": front.admin_token}, headers=HERE)
+        assert "No model has been accepted yet" in front.client.get("/models").text

@@ -203,6 +203,7 @@ def test_pages_show_streams_pipelines_and_models_as_the_home_has_them(client: An
     model = page(client, "/models/means")
     for words in ("took from hour", "block of rides", "/api/model/means/predict", "{&#34;rows&#34;"):
         assert words in model or words.replace("&#34;", '"') in model
+    assert client.get("/models/means/model.json").json() == client.get("/api/model/means").json()
     page(client, "/models/none", 404)
 
 

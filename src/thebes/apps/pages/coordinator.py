@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from thebes.apps.pages.asking import composing, groups, institutions, log, looking, schemas, signing, task, users
+from thebes.apps.pages.asking import (
+    composing,
+    groups,
+    institutions,
+    learned,
+    log,
+    looking,
+    schemas,
+    signing,
+    task,
+    users,
+)
 from thebes.apps.pages.asking.hall import PLACES, Hall
 from thebes.apps.pages.frame import Frame, serve_files, serve_no_page
 from thebes.coordinator.reception import Reception
@@ -15,5 +26,5 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     hall = Hall(Frame("coordinator", PLACES), reception)
     serve_files(api)
     serve_no_page(api, hall.refused)
-    for page in (looking, task, composing, signing, users, schemas, institutions, groups, log):
+    for page in (looking, task, composing, signing, users, schemas, institutions, learned, groups, log):
         api.include_router(page.routes(hall))

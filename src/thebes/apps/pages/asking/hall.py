@@ -33,7 +33,8 @@ PLACES = (
     Place("/groups", "Groups"),
     Place("/log", "Log"),
 )
-USERS = Place("/users", "Users")
+MODELS = Place("/models", "Models")  #: for whoever is signed in
+USERS = Place("/users", "Users")  #: for operators
 _ID = re.compile(r"[!-~]{1,200}")
 
 
@@ -74,7 +75,8 @@ class Hall:
     async def page(self, request: Request, template: str, *, title: str, status: int = 200, **more: Any) -> Response:
         """A whole page, for whoever looks."""
         visitor = more.pop("visitor", None) or await self.visitor(request)
-        places = (*PLACES, USERS) if visitor.operates else PLACES
+        places = (*PLACES, MODELS) if visitor.somebody is not None else PLACES
+        places = (*places, USERS) if visitor.operates else places
         return self._frame.page(
             request, f"coordinator/{template}", status=status, title=title, visitor=visitor, places=places, **more
         )

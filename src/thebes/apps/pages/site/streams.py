@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from thebes.apps.pages import kept
 from thebes.apps.pages.site import heat
 from thebes.apps.pages.site.lodge import Lodge
-from thebes.wire.refusals import NotFound
 
 _LATEST = 60  #: blocks that are listed one by one
 
@@ -25,16 +28,23 @@ def routes(lodge: Lodge) -> APIRouter:
         told = await lodge.told("pipelines")
         return lodge.page(request, "pipelines.html", title="Pipelines", **told)
 
-    @made.get("/models")
-    async def models(request: Request) -> Response:
-        return lodge.page(request, "models.html", title="Models", models=await lodge.told("models"))
-
-    @made.get("/models/{name}")
-    async def model(request: Request, name: str) -> Response:
-        """Every version of one model, the newest whole."""
-        found = await lodge.told("model", name=name)
-        if found is None:
-            raise NotFound("there is no model of that name; a pipeline publishes one when it is accepted")
-        return lodge.page(request, "model.html", title=name, model=found)
-
+    kept.put_on(made, _Store(lodge))
     return made
+
+
+class _Store:
+    """The models of this site's home, as the process with the rows tells of them."""
+
+    def __init__(self, lodge: Lodge) -> None:
+        self._lodge = lodge
+
+    async def models(self, request: Request) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._lodge.told("models")
+        return found
+
+    async def model(self, request: Request, name: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = await self._lodge.told("model", name=name)
+        return found
+
+    async def page(self, request: Request, template: str, title: str, context: Mapping[str, Any]) -> Response:
+        return self._lodge.page(request, template, title=title, **context)

@@ -112,13 +112,6 @@ def found(attempt: Mapping[str, Any]) -> str:
     return "; ".join(_metric(each) for each in metrics)
 
 
-def reached(validation: list[Mapping[str, Any]]) -> str:
-    """What a model was shown to reach."""
-    return "; ".join(
-        f"{each['metric']} {figure(each['bound'])}" for each in validation if each.get("bound") is not None
-    )
-
-
 def _metric(told: Mapping[str, Any]) -> str:
     parts = [f"{told['metric']}"]
     if told.get("value") is not None:
