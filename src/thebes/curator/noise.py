@@ -28,11 +28,15 @@ def noise_for(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact
 
 def noise_made(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
     """The noise that an answer says it holds: Gaussian where it was calibrated to a delta, Laplace where to none."""
-    kind = Gaussian(epsilon, delta) if exact.delta(delta) else Laplace(epsilon)
     try:
-        return kind.noise(plan.transformation.sensitivity(schema.change))
+        return _made(plan.transformation.sensitivity(schema.change), exact.epsilon(epsilon), exact.delta(delta))
     except Mistake:
         raise Mistake("epsilon", "is too small for this many rows of one person") from None
+
+
+@lru_cache(maxsize=1024)
+def _made(sensitivity: Sensitivity, epsilon: Decimal, delta: Decimal) -> Additive:
+    return (Gaussian(epsilon, delta) if delta else Laplace(epsilon)).noise(sensitivity)
 
 
 @lru_cache(maxsize=1024)

@@ -8,20 +8,33 @@ from decimal import Decimal
 
 from thebes.curator.cache.answered import NOTHING, Amounts
 from thebes.privacy import exact
-from thebes.privacy.accounting import pure
-from thebes.privacy.events import Event, PureEvent
+from thebes.privacy.accounting import concentrated, gaussian, pure, renyi
+from thebes.privacy.events import Event, GaussianEvent, PureEvent
+from thebes.privacy.faults import Fault
+from thebes.privacy.losses import Approximate, Loss, Pure, compose
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.promise import Adjacency
+
+_RELATION = Adjacency.ADD_REMOVE_ONE
 
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
     """An event that is `epsilon`-DP, or (`epsilon`, `delta`)-DP where a delta is named. Filters that know how to price
-    the event do that; what people are told, and basic filters, add up the guarantees."""
+    the event do that; what people are told, and basic filters, add up the guarantees. Who says less than the event
+    costs is our mistake."""
 
     event: Event
     epsilon: Decimal
     delta: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.event, GaussianEvent):
+            enough = gaussian.delta_of(self.event.ratio, float(self.epsilon)) + self.event.slack <= float(self.delta)
+        else:
+            enough = pure.price(self.event, adjacency=_RELATION).epsilon <= self.epsilon + exact.EPSILON_STEP
+        if not enough:
+            raise Fault("an event was to be paid for less than it costs")
 
     @classmethod
     def pure(cls, epsilon: exact.Number) -> Purchase:
@@ -32,7 +45,7 @@ class Purchase:
     @classmethod
     def of_pure(cls, event: Event) -> Purchase:
         """Of events that have a pure price under add-remove-one."""
-        return cls(event, pure.price(event, adjacency=Adjacency.ADD_REMOVE_ONE).epsilon)
+        return cls(event, pure.price(event, adjacency=_RELATION).epsilon)
 
     @classmethod
     def of_noise(cls, noise: Additive, *, epsilon: exact.Number, delta: exact.Number) -> Purchase:
@@ -47,3 +60,14 @@ def amounts(purchases: Iterable[Purchase]) -> Amounts:
     for purchase in purchases:
         epsilon, delta = epsilon + purchase.epsilon, delta + purchase.delta
     return epsilon, delta
+
+
+def loss_of(purchases: Iterable[Purchase], filter: str) -> Loss:
+    """What all of them cost together where a block counts with this filter."""
+    items = list(purchases)
+    if filter == "basic":
+        epsilon, delta = amounts(items)
+        return Approximate(epsilon, delta) if delta else Pure(epsilon)
+    price = concentrated.price if filter == "zcdp" else renyi.price
+    made: Loss = compose(price(item.event, adjacency=_RELATION) for item in items)
+    return made

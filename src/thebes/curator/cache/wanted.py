@@ -9,15 +9,17 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache, partial
 
 from thebes.curator.cache.purchase import Purchase
-from thebes.curator.noise import noise_for, noise_made
+from thebes.curator.noise import noise_for
 from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.accounting import concentrated, gaussian
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
+from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace, LeastNoise
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import Sensitivity
+
+Calibrated = tuple[Additive, Purchase]  #: a noise, and what it costs
 
 _DIGITS = 4  #: of an epsilon that is searched for
 _DOUBLINGS = 40
@@ -60,22 +62,24 @@ class Wanted:
         """Whether this noise gives the width that is wanted."""
         return self.width is None or noise.width(self.level(plan)) <= self.width
 
-    def calibrated(self, plan: Plan, schema: Schema, *, filter: str = "basic") -> tuple[Additive, Purchase]:
+    def calibrated(self, plan: Plan, schema: Schema, *, filter: str = "basic") -> Calibrated:
         """The noise with which a mechanism answers, and what it costs: calibrated to what is allowed, or to the least
         that gives the width. Of Laplace and Gaussian noise a basic filter takes the one with the smaller epsilon,
         the others the one with the smaller rho. A Refusal where that is more than is allowed."""
         if self.width is None:
-            noise = noise_for(plan, schema, epsilon=self.epsilon, delta=self.delta)
-            return noise, Purchase.of_noise(noise, epsilon=self.epsilon, delta=self.delta)
-        sensitivity = plan.transformation.sensitivity(schema.change)
-        found = []
-        for epsilon, delta in _least(sensitivity, self.width, self.level(plan), self.delta):
-            noise = noise_made(plan, schema, epsilon=epsilon, delta=delta)
-            if epsilon <= self.epsilon and self.satisfied(plan, noise):
-                found.append((noise, Purchase(noise.event, epsilon, delta)))
-        if not found:
-            raise Refusal("this accuracy costs more than the most that may be paid; allow more, or ask for less")
-        return min(found, key=lambda one: _rho(one[1]) if filter != "basic" else one[1].epsilon)
+            noise_for(plan, schema, epsilon=self.epsilon, delta=self.delta)  # whether any can be drawn
+        return _calibrated(self, plan.transformation.sensitivity(schema.change), self.level(plan), filter)
+
+
+@lru_cache(maxsize=4096)
+def _calibrated(wanted: Wanted, sensitivity: Sensitivity, level: float, filter: str) -> Calibrated:
+    if wanted.width is None:
+        noise = LeastNoise(wanted.epsilon, wanted.delta).noise(sensitivity)
+        return noise, Purchase.of_noise(noise, epsilon=wanted.epsilon, delta=wanted.delta)
+    found = [one for one in _least(sensitivity, wanted.width, level, wanted.delta) if one[1].epsilon <= wanted.epsilon]
+    if not found:
+        raise Refusal("this accuracy costs more than the most that may be paid; allow more, or ask for less")
+    return min(found, key=lambda one: _rho(one[1]) if filter != "basic" else one[1].epsilon)
 
 
 def _rho(purchase: Purchase) -> Decimal:
@@ -83,21 +87,21 @@ def _rho(purchase: Purchase) -> Decimal:
 
 
 @lru_cache(maxsize=1024)
-def _least(sensitivity: Sensitivity, width: float, level: float, delta: Decimal) -> tuple[tuple[Decimal, Decimal], ...]:
-    """(epsilon, delta) of the least Laplace and, with a delta, the least Gaussian noise on one coordinate that lies
-    within the width at this level, to a few digits."""
-    found = []
-    pure = _smallest(sensitivity.l1 * -math.log(1 - level) / (width + 1), Laplace, sensitivity, width, level)
-    if pure is not None:
-        found.append((pure, Decimal(0)))
+def _least(sensitivity: Sensitivity, width: float, level: float, delta: Decimal) -> tuple[Calibrated, ...]:
+    """The least Laplace and, with a delta, the least Gaussian noise on one coordinate that lies within the width at
+    this level, each calibrated to an epsilon of a few digits."""
+    kinds: list[tuple[float, Decimal, Callable[[Decimal], Laplace | Gaussian]]] = [
+        (sensitivity.l1 * -math.log(1 - level) / (width + 1), Decimal(0), Laplace)
+    ]
     if delta >= exact.DELTA_STEP:
         ratio = width / _normal(level) / sensitivity.l2
-        smooth = partial(Gaussian, delta=delta)
-        found += [
-            (epsilon, delta)
-            for epsilon in [_smallest(gaussian.epsilon_of(ratio, float(delta)), smooth, sensitivity, width, level)]
-            if epsilon is not None
-        ]
+        kinds.append((gaussian.epsilon_of(ratio, float(delta)), delta, partial(Gaussian, delta=delta)))
+    found = []
+    for guess, own, kind in kinds:
+        epsilon = _smallest(guess, kind, sensitivity, width, level)
+        if epsilon is not None:
+            noise = kind(epsilon).noise(sensitivity)
+            found.append((noise, Purchase(noise.event, epsilon, own)))
     return tuple(found)
 
 

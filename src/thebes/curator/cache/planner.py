@@ -1,0 +1,262 @@
+"""The one way of a question to an answer: what was released before, then a synopsis of it, then the mechanism.
+
+What must stay true: which of the three it is, and what it costs at most, follow from what was released; a charge is
+durable before noise is drawn, and what is released is on disk, with the state that gave it, before it leaves; one
+question at a time is answered about a data set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from thebes.curator.cache.answered import NOTHING, Amounts, Answered, Source
+from thebes.curator.cache.purchase import Purchase, amounts
+from thebes.curator.cache.released import Kept, best, key_of
+from thebes.curator.cache.store import Store
+from thebes.curator.cache.synopsis import Rows, Synopsis, View
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.plans import Plan
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Fault, Refusal
+from thebes.privacy.randomness import Randomness
+
+KINDS = ("none", "exact", "smart", "pmw")
+_EMPTY = Answered(np.zeros(0), None, None, Source.MECHANISM)
+FRESH_SECONDS = 86_400.0  #: for so long an answer about a data set that does not grow is given again
+
+
+class Paying(Protocol):
+    """A loss that is set aside, in the hands of the planner."""
+
+    def pay(self, purchase: Purchase, number: int) -> None:
+        """Charge a part for good, durably; the same part with the same number again changes nothing."""
+        ...
+
+    def settle(self, paid: Sequence[Purchase]) -> None:
+        """This is all: give back the rest."""
+        ...
+
+
+Reserve = Callable[[Sequence[Purchase]], Paying]  #: set aside what these cost together, or a Refusal; then reach rows
+Buy = Callable[[Sequence[Purchase], str], Paying]  #: the same for the data set itself, under a name that is used once
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What an answer costs at most, and where it would come from now."""
+
+    source: Source
+    cost: Amounts
+    made: Amounts | None  #: to which its noise will be calibrated, where that is known before
+
+
+@dataclass(slots=True)
+class _Purse:
+    """Pays what was set aside, each purchase at most as often as it was named before."""
+
+    paying: Paying
+    allowed: Counter[Purchase]
+    paid: list[Purchase]
+
+    @classmethod
+    def of(cls, paying: Paying, most: Sequence[Purchase]) -> _Purse:
+        return cls(paying, Counter(most), [])
+
+    def pay(self, purchase: Purchase) -> None:
+        if not self.allowed[purchase]:
+            raise Fault("a synopsis pays for what it did not say before")
+        self.allowed[purchase] -= 1
+        self.paying.pay(purchase, self.paid.count(purchase))
+        self.paid.append(purchase)
+
+    def settle(self) -> None:
+        self.paying.settle(self.paid)
+
+
+class Planner:
+    """One data set's. `filter` is how its blocks count; `fresh_for` is for how many seconds an answer is given again
+    where the view does not say which rows it is about (a set that does not grow)."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        store: Store,
+        *,
+        filter: str = "basic",
+        fresh_for: float = FRESH_SECONDS,
+        synopsis: Synopsis | None = None,
+    ) -> None:
+        self.schema, self.store = schema, store
+        self._filter, self._fresh_for, self._synopsis = filter, fresh_for, synopsis
+        self._loaded: int | None = None  # the generation of state that the synopsis has
+
+    def recall(
+        self, plan: Plan, wanted: Wanted, view: View, *, payer: str = "", context: str = "", question: str | None = None
+    ) -> Answered | None:
+        """A released answer that is good enough, for nothing; to who has paid for it, as it was."""
+        with self.store.alone():
+            known = self._known(plan, wanted, _digest(view, context), payer)
+            if known is not None and known.source is Source.CACHE:
+                self._note(known, plan, wanted, question)
+            return known
+
+    def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> Quote:
+        """What an answer would cost now: from public things alone, and nothing is changed."""
+        with self.store.alone():
+            known = self._known(plan, wanted, _digest(view, context), "")
+            if known is not None:
+                return Quote(Source.CACHE, NOTHING, known.made)
+            synopsis = self._covering(plan, context)
+            if synopsis is not None and not synopsis.preparation(view):
+                most = synopsis.most(plan, wanted, view)
+                if most is not None and _within(amounts(most), wanted):
+                    return Quote(Source.SYNOPSIS, amounts(most), None)
+            _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
+            made = (purchase.epsilon, purchase.delta)
+            return Quote(Source.MECHANISM, made, made)
+
+    def answer(
+        self,
+        plan: Plan,
+        wanted: Wanted,
+        rows: Rows,
+        *,
+        reserve: Reserve,
+        buy: Buy | None = None,
+        randomness: Randomness,
+        payer: str = "",
+        context: str = "",
+        question: str | None = None,
+    ) -> Answered:
+        """The answer. `payer` names for whom it is made: who was answered and asks again under that name gets the same
+        answer. `context`: budgets that are separate share no answers. `question`: how it can be asked again, for
+        forecasts."""
+        with self.store.alone():
+            answered = self.recall(plan, wanted, rows.view, payer=payer, context=context, question=question)
+            if answered is not None:
+                return answered
+            kept = Kept(key_of(plan, self.schema), _digest(rows.view, context), payer, self.store.clock(), _EMPTY)
+            synopsis = self._covering(plan, context)
+            try:
+                if synopsis is not None:
+                    answered = self._through(synopsis, kept, plan, wanted, rows, reserve, buy, randomness)
+                if answered is None:
+                    answered = self._drawn(synopsis, kept, plan, wanted, rows, reserve, randomness)
+            except BaseException:
+                self._loaded = None  # whatever it was about to learn was not written
+                raise
+            self._note(answered, plan, wanted, question)
+            return answered
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _known(self, plan: Plan, wanted: Wanted, view: str, payer: str) -> Answered | None:
+        key = key_of(plan, self.schema)
+        own = self.store.paid_by(payer) if payer else None
+        if own is not None and own.key == key:
+            return own.answered
+        since = None if view else self.store.clock() - self._fresh_for
+        found = best(self.store.answers(key, view, since=since), plan, self.schema, wanted)
+        return None if found is None else replace(found.answered, source=Source.CACHE, cost=NOTHING)
+
+    def _covering(self, plan: Plan, context: str) -> Synopsis | None:
+        """The synopsis, as it was last written, where it may answer such plans."""
+        if self._synopsis is None or context or not self._synopsis.covers(plan):
+            return None
+        if self._loaded != (written := self.store.generation):
+            self._synopsis.restore(self.store.pieces())
+            self._loaded = written
+        return self._synopsis
+
+    def _through(
+        self,
+        synopsis: Synopsis,
+        kept: Kept,
+        plan: Plan,
+        wanted: Wanted,
+        rows: Rows,
+        reserve: Reserve,
+        buy: Buy | None,
+        randomness: Randomness,
+    ) -> Answered | None:
+        """What a synopsis answers; None where it cannot, or costs more than may be paid."""
+        if not self._prepared(synopsis, kept.view, rows, buy, randomness):
+            return None
+        most = synopsis.most(plan, wanted, rows.view)
+        if most is None or not _within(amounts(most), wanted):
+            return None
+        try:
+            purse = _Purse.of(reserve(most), most)
+        except Refusal:
+            return None  # the mechanism may cost less
+        made = synopsis.answer(plan, wanted, rows, purse.pay, randomness)
+        answered = replace(made, cost=amounts(purse.paid))
+        self._keep(kept, answered, synopsis)
+        purse.settle()
+        return answered
+
+    def _prepared(self, synopsis: Synopsis, view: str, rows: Rows, buy: Buy | None, randomness: Randomness) -> bool:
+        due = synopsis.preparation(rows.view)
+        if not due:
+            return True
+        if buy is None:
+            return False
+        try:
+            purse = _Purse.of(buy(due, self.store.buying(view)), due)
+        except Refusal:
+            return False
+        synopsis.prepare(rows, purse.pay, randomness)
+        self.store.bought(view, synopsis.changed())
+        self._loaded = self.store.generation
+        purse.settle()
+        return True
+
+    def _drawn(
+        self,
+        synopsis: Synopsis | None,
+        kept: Kept,
+        plan: Plan,
+        wanted: Wanted,
+        rows: Rows,
+        reserve: Reserve,
+        randomness: Randomness,
+    ) -> Answered:
+        noise, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
+        purse = _Purse.of(reserve([purchase]), [purchase])
+        purse.pay(purchase)
+        made = (purchase.epsilon, purchase.delta)
+        answered = Answered(noise.add(rows.totals(plan), randomness), made, None, Source.MECHANISM, made)
+        if synopsis is not None:
+            synopsis.heard(plan, answered, rows.view)
+        self._keep(kept, answered, synopsis)
+        purse.settle()
+        return answered
+
+    def _keep(self, kept: Kept, answered: Answered, synopsis: Synopsis | None) -> None:
+        self.store.keep(replace(kept, answered=answered), {} if synopsis is None else synopsis.changed())
+        if synopsis is not None:
+            self._loaded = self.store.generation
+
+    def _note(self, answered: Answered, plan: Plan, wanted: Wanted, question: str | None) -> None:
+        """Count it, beside what a mechanism would have cost."""
+        worth = wanted.calibrated(plan, self.schema, filter=self._filter)[1].epsilon
+        told = json.dumps([str(wanted.epsilon), str(wanted.delta), wanted.width, wanted.beta])
+        self.store.note(answered.source, answered.cost, worth, question=question, wanted=told)
+
+
+def _within(cost: Amounts, wanted: Wanted) -> bool:
+    return cost[0] <= wanted.epsilon and cost[1] <= wanted.delta
+
+
+def _digest(view: View, context: str) -> str:
+    """A view by name; nothing for one that only time bounds."""
+    if not view and not context:
+        return ""
+    return hashlib.sha256(json.dumps([context, *view]).encode()).hexdigest()

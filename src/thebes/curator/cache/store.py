@@ -1,0 +1,280 @@
+"""Where a data set's cache lies: HOME/cache/NAME.db, with a lock beside it and a key for what is secret.
+
+What must stay true: an answer and the state that gave it are on disk together before the answer leaves; one at a time
+answers about a data set, also of several processes; exact totals are never here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thebes.curator.cache.answered import Amounts, Answered, Source
+from thebes.curator.cache.released import Kept
+from thebes.curator.cache.synopsis import Piece
+from thebes.database.whole import whole
+
+MOST_ASKED = 5000  #: latest questions that are remembered, for forecasts
+_NONCE, _KEY_BYTES = 12, 32
+_TABLES = """
+CREATE TABLE IF NOT EXISTS answer (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL, view TEXT NOT NULL, payer TEXT NOT NULL, at REAL NOT NULL,
+    totals BLOB NOT NULL, made_epsilon TEXT, made_delta TEXT, width REAL, beta REAL, source TEXT NOT NULL,
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS answered ON answer (key, view);
+CREATE INDEX IF NOT EXISTS paid ON answer (payer);
+CREATE TABLE IF NOT EXISTS piece (
+    name TEXT PRIMARY KEY, public TEXT NOT NULL, arrays BLOB, secret BLOB, generation INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS asked (
+    number INTEGER PRIMARY KEY, at REAL NOT NULL, source TEXT NOT NULL, question TEXT, wanted TEXT);
+CREATE TABLE IF NOT EXISTS day (
+    day TEXT NOT NULL, source TEXT NOT NULL, count INTEGER NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,
+    worth REAL NOT NULL, PRIMARY KEY (day, source));
+CREATE TABLE IF NOT EXISTS buying (what TEXT PRIMARY KEY, token TEXT NOT NULL);
+"""
+_ANSWER = "key, view, payer, at, totals, made_epsilon, made_delta, width, beta, source, epsilon, delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was answered on one day from one source: how often, what that cost (epsilons and deltas added up), and what
+    the same answers would have cost from a mechanism each."""
+
+    day: str
+    source: str
+    count: int
+    epsilon: float
+    delta: float
+    worth: float
+
+
+class Store:
+    """One data set's. Safe for the threads of a process, and for several processes. `clock` is seconds since 1970."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path, self.clock = path, clock
+        self._lock, self._held = threading.RLock(), 0
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            self._db.execute(f"PRAGMA {pragma}")
+        path.chmod(0o600)
+        self._db.executescript(_TABLES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else answers about this data set meanwhile. A process that is killed lets go of it."""
+        with self._lock:
+            if self._held:
+                yield
+                return
+            file = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                self._held += 1
+                yield
+            finally:
+                self._held = 0
+                os.close(file)
+
+    # --- answers ------------------------------------------------------------------------------------------
+
+    def answers(self, key: str, view: str, *, since: float | None = None) -> list[Kept]:
+        """Those to a question over a view that were released since then."""
+        sql = f"SELECT {_ANSWER} FROM answer WHERE key = ? AND view = ? AND at >= ?"  # noqa: S608
+        with self._lock:
+            rows = self._db.execute(sql, (key, view, -1.0 if since is None else since)).fetchall()
+        return [_kept(row) for row in rows]
+
+    def paid_by(self, payer: str) -> Kept | None:
+        """What somebody has paid for."""
+        with self._lock:
+            sql = f"SELECT {_ANSWER} FROM answer WHERE payer = ? ORDER BY number DESC LIMIT 1"  # noqa: S608
+            row = self._db.execute(sql, (payer,)).fetchone()
+        return None if row is None else _kept(row)
+
+    def keep(self, kept: Kept | None, pieces: Mapping[str, Piece]) -> None:
+        """Write down an answer that may leave then, together with what changed in the state that gave it."""
+
+        def work() -> None:
+            if kept is not None:
+                marks = ", ".join("?" * len(_ANSWER.split(",")))
+                self._db.execute(f"INSERT INTO answer ({_ANSWER}) VALUES ({marks})", _row(kept))  # noqa: S608
+            self._write(pieces)
+
+        with self._lock:
+            whole(self._db, work)
+
+    # --- a synopsis's state -------------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """How often state was written: another number means that somebody else wrote some."""
+        with self._lock:
+            return int(self._db.execute("SELECT coalesce(max(generation), 0) FROM piece").fetchone()[0])
+
+    def pieces(self) -> dict[str, Piece]:
+        """All of it."""
+        with self._lock:
+            rows = self._db.execute("SELECT name, public, arrays, secret FROM piece").fetchall()
+        return {
+            name: Piece(json.loads(public), _unpacked(arrays), self._opened(name, secret))
+            for name, public, arrays, secret in rows
+        }
+
+    def buying(self, what: str) -> str:
+        """A name for a purchase that is about to be made, the same until `bought`: after a crash the same charge is
+        found again. Names are never used twice, so that state that was lost is paid anew."""
+        with self._lock:
+            self._db.execute("INSERT OR IGNORE INTO buying VALUES (?, ?)", (what, secrets.token_hex(8)))
+            return str(self._db.execute("SELECT token FROM buying WHERE what = ?", (what,)).fetchone()[0])
+
+    def bought(self, what: str, pieces: Mapping[str, Piece]) -> None:
+        """Write down what was bought: its name is used up."""
+
+        def work() -> None:
+            self._write(pieces)
+            self._db.execute("DELETE FROM buying WHERE what = ?", (what,))
+
+        with self._lock:
+            whole(self._db, work)
+
+    def _write(self, pieces: Mapping[str, Piece]) -> None:
+        generation = self.generation + 1
+        for name, piece in pieces.items():
+            values = (name, json.dumps(piece.public), _packed(piece.arrays), self._sealed(name, piece.secret))
+            self._db.execute("INSERT OR REPLACE INTO piece VALUES (?, ?, ?, ?, ?)", (*values, generation))
+
+    def _sealed(self, name: str, secret: Mapping[str, Any]) -> bytes | None:
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+        if not secret:
+            return None
+        nonce = secrets.token_bytes(_NONCE)
+        return nonce + ChaCha20Poly1305(self._key(make=True)).encrypt(nonce, json.dumps(secret).encode(), name.encode())
+
+    def _opened(self, name: str, sealed: bytes | None) -> dict[str, Any]:
+        """What was sealed; nothing where the key is another or gone: whoever needs it pays anew."""
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+        key = self._key(make=False)
+        if sealed is None or not key:
+            return {}
+        try:
+            return dict(json.loads(ChaCha20Poly1305(key).decrypt(sealed[:_NONCE], sealed[_NONCE:], name.encode())))
+        except InvalidTag:
+            return {}
+
+    def _key(self, *, make: bool) -> bytes:
+        path = self._path.with_suffix(".key")
+        try:
+            key = path.read_bytes()
+        except FileNotFoundError:
+            key = b""
+        if len(key) == _KEY_BYTES:
+            return key
+        if not make:
+            return b""
+        key = secrets.token_bytes(_KEY_BYTES)
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        return key
+
+    # --- what was asked -----------------------------------------------------------------------------------
+
+    def note(
+        self, source: Source, cost: Amounts, worth: Decimal, *, question: str | None = None, wanted: str | None = None
+    ) -> None:
+        """Count an answer. It outlives the process; that it is on disk is not waited for, as nothing rests on it."""
+        now = self.clock()
+        day = datetime.fromtimestamp(now, UTC).date().isoformat()
+        epsilon, delta = map(float, cost)
+
+        def work() -> None:
+            sql = "INSERT INTO asked (at, source, question, wanted) VALUES (?, ?, ?, ?)"
+            number = self._db.execute(sql, (now, str(source), question, wanted)).lastrowid or 0
+            if number % 100 == 0:
+                self._db.execute("DELETE FROM asked WHERE number <= ?", (number - MOST_ASKED,))
+            self._db.execute(
+                "INSERT INTO day VALUES (?, ?, 1, ?, ?, ?) ON CONFLICT (day, source) DO UPDATE SET count = count + 1, "
+                "epsilon = epsilon + excluded.epsilon, delta = delta + excluded.delta, worth = worth + excluded.worth",
+                (day, str(source), epsilon, delta, float(worth)),
+            )
+
+        with self._lock:
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                whole(self._db, work)
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
+
+    def days(self) -> list[Day]:
+        """Everything that was answered, oldest first."""
+        with self._lock:
+            rows = self._db.execute("SELECT * FROM day ORDER BY day, source").fetchall()
+        return [Day(*row) for row in rows]
+
+    def asked(self) -> Sequence[tuple[str, str]]:
+        """The latest questions that can be asked again, oldest first, and what was wanted of each."""
+        sql = "SELECT question, wanted FROM asked WHERE question IS NOT NULL AND wanted IS NOT NULL ORDER BY number"
+        with self._lock:
+            return [(str(question), str(wanted)) for question, wanted in self._db.execute(sql).fetchall()]
+
+
+def _row(kept: Kept) -> tuple[Any, ...]:
+    answered = kept.answered
+    made = (None, None) if answered.made is None else tuple(map(str, answered.made))
+    bound = (None, None) if answered.bound is None else answered.bound
+    totals = np.ascontiguousarray(answered.totals, dtype="<f8").tobytes()
+    said = (str(answered.source), *map(str, answered.cost))
+    return (kept.key, kept.view, kept.payer, kept.at, totals, *made, *bound, *said)
+
+
+def _kept(row: tuple[Any, ...]) -> Kept:
+    key, view, payer, at, totals, made_epsilon, made_delta, width, beta, source, epsilon, delta = row
+    answered = Answered(
+        totals=np.frombuffer(totals, dtype="<f8").astype(np.float64),
+        made=None if made_epsilon is None else (Decimal(made_epsilon), Decimal(made_delta)),
+        bound=None if width is None else (width, beta),
+        source=Source(source),
+        cost=(Decimal(epsilon), Decimal(delta)),
+    )
+    return Kept(key, view, payer, at, answered)
+
+
+def _packed(arrays: Mapping[str, Any]) -> bytes | None:
+    if not arrays:
+        return None
+    body = io.BytesIO()
+    np.savez(body, allow_pickle=False, **arrays)
+    return body.getvalue()
+
+
+def _unpacked(body: bytes | None) -> dict[str, Any]:
+    if body is None:
+        return {}
+    with np.load(io.BytesIO(body), allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}

@@ -1,0 +1,458 @@
+"""The planner: reuse of released answers, what is charged and when, crashes, and two who ask at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.planner import FRESH_SECONDS, Planner
+from thebes.curator.cache.purchase import Purchase, loss_of
+from thebes.curator.cache.released import key_of
+from thebes.curator.cache.store import Store
+from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.noise import noise_made
+from thebes.curator.plans import Integers, Plan
+from thebes.curator.questions import Question
+from thebes.data.engines.opening import frame_table
+from thebes.data.schema import schema_of
+from thebes.data.table import Table
+from thebes.privacy.faults import Fault, Refusal
+from thebes.privacy.losses import Approximate, Concentrated, Pure
+from thebes.privacy.randomness import Randomness, seeded_for_simulation
+
+SCHEMA = schema_of(
+    {
+        "unit": "event",
+        "columns": {
+            "age": {"type": "integer", "low": 0, "high": 100},
+            "sex": {"type": "string", "values": ["f", "m"]},
+        },
+    }
+)
+COUNT = Question("count").plan(SCHEMA)
+
+
+def counted(where: str) -> Plan:
+    return Question("count", where=where).plan(SCHEMA)
+
+
+@dataclass
+class Held:
+    """Rows of a view, and how often they were looked at."""
+
+    ages: Sequence[int] = (10, 20, 30)
+    view: View = ()
+    looked: int = 0
+
+    def table(self, blocks: View | None = None) -> Table:
+        import pandas as pd
+
+        self.looked += 1
+        return frame_table(SCHEMA, pd.DataFrame({"age": list(self.ages), "sex": ["f"] * len(self.ages)}))
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        return plan.totals(self.table(blocks))
+
+
+@dataclass
+class Purses:
+    """What was set aside, paid and given back, in order."""
+
+    most: float = 100.0
+    said: list[tuple[str, float]] = field(default_factory=list)
+    dies: bool = False
+
+    def __call__(self, purchases: Sequence[Purchase], name: str = "") -> Purses:
+        asked = float(sum(p.epsilon for p in purchases))
+        if asked > self.most:
+            raise Refusal("too much")
+        self.said.append(("reserve", asked))
+        return self
+
+    def pay(self, purchase: Purchase, number: int) -> None:
+        self.said.append(("pay", float(purchase.epsilon)))
+        if self.dies:
+            raise KeyboardInterrupt
+
+    def settle(self, paid: Sequence[Purchase]) -> None:
+        self.said.append(("settle", float(sum(p.epsilon for p in paid))))
+
+    @property
+    def paid(self) -> float:
+        return sum(amount for what, amount in self.said if what == "pay")
+
+
+def amounts(epsilon: float | str, delta: float | str = 0) -> tuple[Decimal, Decimal]:
+    return Decimal(epsilon), Decimal(delta)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Desk:
+    """A planner with all that it needs."""
+
+    folder: Path
+    clock: Clock = field(default_factory=Clock)
+    rows: Held = field(default_factory=Held)
+    purses: Purses = field(default_factory=Purses)
+    more: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.folder / "cache" / "people.db", clock=self.clock)
+        self.planner = Planner(SCHEMA, self.store, **self.more)
+
+    def ask(self, plan: Plan, wanted: Wanted, **more: Any) -> Answered:
+        self.seed += 1
+        randomness = seeded_for_simulation(self.seed)
+        return self.planner.answer(
+            plan, wanted, self.rows, reserve=self.purses, buy=self.purses, randomness=randomness, **more
+        )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+# --- exact reuse ------------------------------------------------------------------------------------------
+
+
+def test_the_same_question_again_is_answered_alike_and_for_nothing(desk: Desk) -> None:
+    first = desk.ask(COUNT, Wanted(1))
+    again = desk.ask(COUNT, Wanted(1))
+    assert (first.source, first.cost, first.made) == (Source.MECHANISM, amounts(1), amounts(1))
+    assert (again.source, again.cost, again.made) == (Source.CACHE, amounts(0), amounts(1))
+    assert np.array_equal(first.totals, again.totals)
+    assert desk.purses.said == [("reserve", 1.0), ("pay", 1.0), ("settle", 1.0)]
+    assert desk.rows.looked == 1
+
+
+def test_an_honest_zero_is_a_value(desk: Desk) -> None:
+    none = counted("age > 99")
+    wanted = Wanted(50)  # noise of scale 1/50: 0 but for odds of e^-50
+    assert desk.ask(none, wanted).totals.tolist() == [0.0]
+    assert desk.ask(none, wanted).source is Source.CACHE
+    assert desk.purses.paid == 50
+
+
+def test_less_noise_serves_who_wants_more_and_not_the_other_way_round(desk: Desk) -> None:
+    desk.ask(COUNT, Wanted("0.5"))
+    assert desk.ask(COUNT, Wanted("0.25")).made == amounts("0.5")
+    better = desk.ask(COUNT, Wanted(2))
+    assert (better.source, better.made) == (Source.MECHANISM, amounts(2))
+    assert desk.ask(COUNT, Wanted("0.5")).made == amounts(2)  # of several the best
+
+
+def test_gaussian_noise_and_laplace_noise_are_compared_by_deviation(desk: Desk) -> None:
+    bins = Question("histogram", ("age",), bins=64).plan(SCHEMA)
+    smooth = desk.ask(bins, Wanted(1, "1e-6"))
+    noise, made = noise_made(bins, SCHEMA, epsilon=1, delta=0), smooth.made
+    assert made is not None
+    again = desk.ask(bins, Wanted(1))
+    own = noise_made(bins, SCHEMA, epsilon=made[0], delta=made[1])
+    assert (again.source is Source.CACHE) == (own.deviation <= noise.deviation)
+
+
+def test_by_accuracy_what_was_released_serves_where_it_is_narrow_enough(desk: Desk) -> None:
+    first = desk.ask(COUNT, Wanted(10, width=20.0, beta=0.01))
+    assert first.source is Source.MECHANISM
+    assert first.made is not None
+    assert first.made[0] < 1  # the least that gives it, not all that is allowed
+    assert noise_made(COUNT, SCHEMA, epsilon=first.made[0], delta=0).width(0.99) <= 20
+    assert desk.ask(COUNT, Wanted(10, width=25.0, beta=0.01)).source is Source.CACHE
+    assert desk.ask(COUNT, Wanted(10, width=20.0, beta=0.1)).source is Source.CACHE
+    assert desk.ask(COUNT, Wanted(10, width=20.0, beta=0.001)).source is Source.MECHANISM
+
+
+def test_accuracy_that_costs_more_than_is_allowed_is_refused_and_charges_nothing(desk: Desk) -> None:
+    with pytest.raises(Refusal, match="costs more than the most"):
+        desk.ask(COUNT, Wanted("0.01", width=20.0, beta=0.01))
+    assert desk.purses.said == []
+
+
+def test_where_blocks_count_rho_accuracy_is_bought_with_gaussian_noise(tmp_path: Path) -> None:
+    wanted = Wanted(10, "1e-6", width=20.0, beta=0.001)
+    basic = Desk(tmp_path / "basic").ask(COUNT, wanted)
+    zcdp = Desk(tmp_path / "zcdp", more={"filter": "zcdp"}).ask(COUNT, wanted)
+    assert basic.made is not None
+    assert zcdp.made is not None
+    assert basic.made[1] == 0
+    assert zcdp.made[1] == Decimal("1e-6")
+
+
+def test_a_condition_is_the_same_whichever_way_round_it_is_written() -> None:
+    one = counted("age > 18 AND sex IN ('f', 'm')")
+    assert key_of(one, SCHEMA) == key_of(counted("sex in ('m','f') and not age <= 18"), SCHEMA)
+    assert key_of(one, SCHEMA) != key_of(counted("age > 19 AND sex IN ('f', 'm')"), SCHEMA)
+    assert key_of(one, SCHEMA) != key_of(counted("age > 18 OR sex IN ('f', 'm')"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Question("mean", ("age",)), Question("variance", ("age",))),
+        (Question("histogram", ("age",), bins=4), Question("histogram", ("age",), bins=8)),
+        (Question("count", by=("sex",)), Question("count")),
+        (Question("histogram", ("age",), bins=(50.0,)), Question("histogram", ("age",), bins=(51.0,))),
+    ],
+    ids=["statistic", "bins", "groups", "cuts"],
+)
+def test_other_totals_are_another_question(one: Question, other: Question) -> None:
+    assert key_of(one.plan(SCHEMA), SCHEMA) != key_of(other.plan(SCHEMA), SCHEMA)
+
+
+def test_a_data_set_that_is_declared_otherwise_is_asked_anew() -> None:
+    body = SCHEMA.as_json()
+    body["columns"]["age"]["high"] = 90.0
+    other = schema_of(body)
+    where = "age > 18"
+    assert key_of(counted(where), SCHEMA) != key_of(Question("count", where=where).plan(other), other)
+
+
+# --- which rows -------------------------------------------------------------------------------------------
+
+
+def test_an_answer_about_a_set_that_does_not_grow_is_given_for_a_time(desk: Desk) -> None:
+    desk.ask(COUNT, Wanted(1))
+    desk.clock.now += FRESH_SECONDS - 1
+    assert desk.ask(COUNT, Wanted(1)).source is Source.CACHE
+    desk.clock.now += 2
+    assert desk.ask(COUNT, Wanted(1)).source is Source.MECHANISM
+
+
+def test_an_answer_about_blocks_never_ages_and_serves_these_blocks_only(desk: Desk) -> None:
+    desk.rows.view = ("taxi/1", "taxi/2")
+    desk.ask(COUNT, Wanted(1))
+    desk.clock.now += 100 * FRESH_SECONDS
+    assert desk.ask(COUNT, Wanted(1)).source is Source.CACHE
+    desk.rows.view = ("taxi/1", "taxi/2", "taxi/3")
+    assert desk.ask(COUNT, Wanted(1)).source is Source.MECHANISM
+
+
+def test_budgets_that_are_separate_share_no_answers(desk: Desk) -> None:
+    desk.ask(COUNT, Wanted(1), context="ana")
+    assert desk.ask(COUNT, Wanted(1), context="ben").source is Source.MECHANISM
+    assert desk.ask(COUNT, Wanted(1), context="ana").source is Source.CACHE
+
+
+# --- crashes and others -----------------------------------------------------------------------------------
+
+
+def test_who_was_answered_gets_the_same_answer_however_late_they_ask_again(desk: Desk) -> None:
+    first = desk.ask(COUNT, Wanted(1), payer="task 1")
+    desk.clock.now += 10 * FRESH_SECONDS
+    again = Desk(desk.folder, clock=desk.clock).ask(COUNT, Wanted(1), payer="task 1")
+    assert (again.source, again.cost) == (Source.MECHANISM, amounts(1))  # as it was told before
+    assert np.array_equal(first.totals, again.totals)
+
+
+def test_a_crash_between_charge_and_answer_releases_nothing(desk: Desk) -> None:
+    desk.purses.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        desk.ask(COUNT, Wanted(1), payer="task 1")
+    assert desk.rows.looked == 0  # the charge comes before the rows
+    desk.purses.dies = False
+    assert desk.ask(COUNT, Wanted(1), payer="task 1").source is Source.MECHANISM
+
+
+def test_two_who_ask_at_once_pay_once(desk: Desk) -> None:
+    other = Desk(desk.folder, clock=desk.clock, purses=desk.purses)  # as another process has it
+    found: list[Answered] = []
+    threads = [Thread(target=lambda d=d: found.append(d.ask(COUNT, Wanted(1)))) for d in (desk, other) * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len({one.totals.tobytes() for one in found}) == 1
+    assert desk.purses.paid == 1
+
+
+def test_exact_totals_are_never_on_disk(desk: Desk) -> None:
+    desk.rows.ages = range(71)
+    desk.ask(COUNT, Wanted("0.1"))
+    desk.store.close()
+    exact = np.array([71.0]).tobytes()
+    assert not [f for f in (desk.folder / "cache").iterdir() if exact in f.read_bytes()]
+
+
+def test_savings_are_told_by_day_and_source(desk: Desk) -> None:
+    for _ in range(3):
+        desk.ask(COUNT, Wanted("0.5"))
+    told = {day.source: day for day in desk.store.days()}
+    assert (told["mechanism"].count, told["mechanism"].epsilon, told["mechanism"].worth) == (1, 0.5, 0.5)
+    assert (told["cache"].count, told["cache"].epsilon, told["cache"].worth) == (2, 0.0, 1.0)
+
+
+def test_a_quote_is_what_is_paid_then(desk: Desk) -> None:
+    wanted = Wanted(10, width=20.0, beta=0.01)
+    quoted = desk.planner.quote(COUNT, wanted, ())
+    assert desk.purses.said == []
+    assert desk.ask(COUNT, wanted).cost == quoted.cost
+    assert desk.planner.quote(COUNT, wanted, ()).cost == amounts(0)
+
+
+# --- purchases --------------------------------------------------------------------------------------------
+
+
+def test_what_is_paid_is_counted_as_the_block_counts() -> None:
+    noise = noise_made(COUNT, SCHEMA, epsilon=1, delta="1e-6")
+    both = [Purchase.pure("0.5"), Purchase.of_noise(noise, epsilon=1, delta="1e-6")]
+    assert loss_of(both, "basic") == Approximate("1.5", "1e-6")
+    assert loss_of(both[:1], "basic") == Pure("0.5")
+    rho = loss_of(both, "zcdp")
+    assert isinstance(rho, Concentrated)
+    ratio = noise.event.ratio  # type: ignore[union-attr]
+    assert float(rho.rho) == pytest.approx(0.125 + 1 / (2 * ratio**2))
+
+
+def test_nothing_is_paid_for_below_its_cost() -> None:
+    laplace = noise_made(COUNT, SCHEMA, epsilon=1, delta=0)
+    smooth = noise_made(COUNT, SCHEMA, epsilon=1, delta="1e-6")
+    for event, epsilon, delta in (
+        (laplace.event, "0.99", 0),
+        (smooth.event, "0.99", "1e-6"),
+        (smooth.event, 1, "9e-7"),
+    ):
+        with pytest.raises(Fault):
+            Purchase(event, Decimal(epsilon), Decimal(delta))
+
+
+# --- a synopsis -------------------------------------------------------------------------------------------
+
+
+SECRET = 271_828_182_845
+
+
+class Toy:
+    """A synopsis of one number: buys a count, then says it for nothing to whoever wants no better."""
+
+    def __init__(self) -> None:
+        self.known: float | None = None
+        self.secret = 0
+        self.dirty = False
+        self.greedy = False
+
+    def covers(self, plan: Plan) -> bool:
+        return plan.size == 1
+
+    def preparation(self, view: View) -> Sequence[Purchase]:
+        return () if self.known is not None else (Purchase.pure("0.2"),)
+
+    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+        pay(Purchase.pure("0.2"))
+        noise = noise_made(COUNT, SCHEMA, epsilon="0.2", delta=0)
+        self.known = float(noise.add(rows.totals(COUNT), randomness)[0])
+        self.secret, self.dirty = SECRET, True
+
+    def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
+        return None if wanted.width is None else (Purchase.pure("0.3"), Purchase.pure("0.1"))
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        assert self.known is not None
+        pay(Purchase.pure("0.1"))
+        if self.greedy:
+            pay(Purchase.pure("0.1"))
+        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), Source.SYNOPSIS)
+
+    def heard(self, plan: Plan, answered: Answered, view: View) -> None:
+        self.known, self.dirty = float(answered.totals[0]), True
+
+    def changed(self) -> dict[str, Piece]:
+        dirty, self.dirty = self.dirty, False
+        return {"all": Piece({"known": self.known}, {"one": np.ones(3)}, {"secret": self.secret})} if dirty else {}
+
+    def restore(self, pieces: Any) -> None:
+        held = pieces.get("all")
+        self.known = None if held is None else held.public["known"]
+        self.secret = 0 if held is None else held.secret.get("secret", 0)
+
+
+BY_ACCURACY = Wanted(10, width=50.0, beta=0.01)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> tuple[Desk, Toy]:
+    synopsis = Toy()
+    return Desk(tmp_path, more={"synopsis": synopsis}), synopsis
+
+
+def test_a_synopsis_is_prepared_once_and_gives_back_what_it_did_not_need(toy: tuple[Desk, Toy]) -> None:
+    desk, _ = toy
+    made = desk.ask(COUNT, BY_ACCURACY)
+    assert (made.source, made.cost, made.made) == (Source.SYNOPSIS, amounts("0.1"), None)
+    assert desk.purses.said == [
+        ("reserve", 0.2), ("pay", 0.2), ("settle", 0.2), ("reserve", 0.4), ("pay", 0.1), ("settle", 0.1)
+    ]  # fmt: skip
+    desk.ask(counted("age > 5"), BY_ACCURACY)
+    assert desk.purses.paid == pytest.approx(0.4)
+
+
+def test_state_goes_on_in_another_process_and_a_lost_key_loses_the_secret_only(toy: tuple[Desk, Toy]) -> None:
+    desk, one = toy
+    desk.ask(COUNT, BY_ACCURACY)
+    two = Toy()
+    other = Desk(desk.folder, more={"synopsis": two}, purses=desk.purses)
+    other.ask(counted("age > 5"), BY_ACCURACY)
+    assert (two.known, two.secret) == (one.known, SECRET)
+    files = [file.read_bytes() for file in (desk.folder / "cache").iterdir()]
+    assert [b"known" in body for body in files].count(True) >= 1
+    assert not any(str(SECRET).encode() in body for body in files)
+    (desk.folder / "cache" / "people.key").unlink()
+    three = Toy()
+    Desk(desk.folder, more={"synopsis": three}).ask(counted("age > 6"), BY_ACCURACY)
+    assert (three.known, three.secret) == (one.known, 0)
+
+
+def test_a_synopsis_hears_what_the_mechanism_released_and_what_others_learnt(toy: tuple[Desk, Toy]) -> None:
+    desk, one = toy
+    two = Toy()
+    other = Desk(desk.folder, more={"synopsis": two})
+    desk.ask(COUNT, BY_ACCURACY)
+    released = other.ask(counted("age > 5"), Wanted(1))
+    assert two.known == released.totals[0]
+    desk.ask(counted("age > 6"), BY_ACCURACY)
+    assert one.known == released.totals[0]
+
+
+def test_a_synopsis_that_costs_too_much_leaves_the_answer_to_the_mechanism(toy: tuple[Desk, Toy]) -> None:
+    desk, _ = toy
+    assert desk.ask(COUNT, Wanted("0.39", width=50.0, beta=0.01)).source is Source.MECHANISM
+    desk.purses.most = 0.39
+    assert desk.ask(counted("age > 5"), BY_ACCURACY).source is Source.MECHANISM
+
+
+def test_a_synopsis_cannot_pay_for_what_it_did_not_say(toy: tuple[Desk, Toy]) -> None:
+    desk, synopsis = toy
+    synopsis.greedy = True
+    with pytest.raises(Fault):
+        desk.ask(COUNT, BY_ACCURACY)
+    assert desk.store.answers(key_of(COUNT, SCHEMA), "") == []
+
+
+def test_what_a_synopsis_learnt_is_forgotten_with_an_answer_that_failed(toy: tuple[Desk, Toy]) -> None:
+    desk, synopsis = toy
+    desk.ask(COUNT, BY_ACCURACY)
+    before, synopsis.greedy = synopsis.known, True
+    with pytest.raises(Fault):
+        desk.ask(counted("age > 5"), BY_ACCURACY)
+    synopsis.known, synopsis.greedy = -1.0, False
+    desk.ask(counted("age > 5"), BY_ACCURACY)
+    assert synopsis.known == before
