@@ -27,7 +27,6 @@ from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.randomness import Randomness
 
-KINDS = ("none", "exact", "smart", "pmw")
 _EMPTY = Answered(np.zeros(0), None, None, Source.MECHANISM)
 FRESH_SECONDS = 86_400.0  #: for so long an answer about a data set that does not grow is given again
 

@@ -1,0 +1,40 @@
+"""Which synopses there are, by the kind that a data set's owner declares.
+
+A package beside this file makes each: its `synopsis(schema, parameters, filter=, delta=)` reads what was declared in
+`[cache]` beside `kind` and `fresh_for`, or refuses it naming the parameter at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from importlib import import_module
+from typing import Any
+
+from thebes.curator.cache.synopsis import Synopsis
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Mistake
+
+KINDS = ("none", "exact", "smart", "pmw")
+DEFAULT = "exact"
+_MADE = ("smart", "pmw")  #: kinds that answer from a synopsis
+
+
+def checked(kind: object) -> str:
+    """A kind of cache as it was named."""
+    if kind not in KINDS:
+        raise Mistake("cache", f"must be one of {', '.join(KINDS)}")
+    return str(kind)
+
+
+def synopsis_of(
+    kind: str, schema: Schema, parameters: Mapping[str, Any], *, filter: str, delta: Decimal = Decimal(0)
+) -> Synopsis | None:
+    """A new synopsis with nothing in it; None for kinds that have none. `filter` and `delta` are those of the budget
+    that pays."""
+    if kind not in _MADE:
+        if parameters:
+            raise Mistake(f"cache.{next(iter(parameters))[:40]}", f"means nothing to the kind {kind}")
+        return None
+    made: Callable[..., Synopsis] = import_module(f"thebes.curator.cache.{kind}").synopsis
+    return made(schema, parameters, filter=filter, delta=delta)
