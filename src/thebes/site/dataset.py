@@ -15,8 +15,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from thebes.curator.cache.planner import FRESH_SECONDS
+from thebes.curator.cache.synopses import DEFAULT, checked, synopsis_of
 from thebes.curator.stream_terms import Terms
-from thebes.data.growing.blocking import BlockBy, block_by
+from thebes.data.growing.blocking import USER, BlockBy, block_by
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -27,7 +29,7 @@ from thebes.tasks.sites import DATASET_NAME
 FILTERS = ("basic", "zcdp", "renyi")
 _SUFFIX = ".toml"
 GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, in blocks
-_PARTS = ("schema", "source", "budget", "public", "blocks")
+_PARTS = ("schema", "source", "budget", "public", "blocks", "cache")
 SCHEDULES = ("even", "dpf", "dpack", "fcfs")  #: whose turn it is among pipelines that wait, see `curator.waiting`
 _SHARES = ("size_share", "retire_below")
 _BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", "schedule")
@@ -81,6 +83,19 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """How released answers are used again. `fresh_for` is for how many seconds one is given again where the set does
+    not grow: a time that everybody may know, never that the rows changed. `more` is for the kinds with a synopsis."""
+
+    kind: str = DEFAULT
+    fresh_for: float = FRESH_SECONDS
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "fresh_for": _span(self.fresh_for), **self.more}
+
+
+@dataclass(frozen=True, slots=True)
 class DataSet:
     """A name, what its rows are, where they lie, and its budget: that of each block where it grows. `schema.public`
     lets it be answered without noise."""
@@ -90,6 +105,7 @@ class DataSet:
     source: Mapping[str, Any]
     budget: Budget
     blocks: Blocks | None = None
+    cache: Cache = field(default_factory=Cache)
 
     @property
     def stream_terms(self) -> Terms | None:
@@ -119,7 +135,8 @@ class DataSet:
             "# The budget is that of its block in ledger.db; changing it here makes the data set unusable, not larger.",
             f"public = {_value(self.schema.public)}  # true: it may be answered without any noise",
         ]
-        tables = {"budget": budget, **blocks, "schema": body, "source": self.source}
+        cache = {} if self.cache == Cache() else {"cache": self.cache.as_json()}
+        tables = {"budget": budget, **cache, **blocks, "schema": body, "source": self.source}
         return "\n".join([*head, *_tables("", tables)]) + "\n"
 
 
@@ -199,12 +216,45 @@ def read(path: Path, name: str) -> DataSet:
         terms = Budget.of(_number(budget["epsilon"]), _number(budget.get("delta", 0)), budget.get("filter"))
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
-    made = DataSet(name, schema, _floats(body["source"]), terms, _blocks(body, schema, where))
+    blocks = _blocks(body, schema, where)
     try:
+        cache = cache_of(body.get("cache", {}), schema, terms, blocks)
+        made = DataSet(name, schema, _floats(body["source"]), terms, blocks, cache)
         _ = made.stream_terms  # whether they can be had
         return made
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
+
+
+def cache_of(told: object, schema: Schema, budget: Budget, blocks: Blocks | None = None) -> Cache:
+    """How answers are used again, as it was declared, or a Mistake that names the parameter at fault."""
+    if not isinstance(told, Mapping):
+        raise Mistake("cache", "must be a table")
+    more = {name: _floats(value) for name, value in told.items() if name not in ("kind", "fresh_for")}
+    kind = checked(told.get("kind", DEFAULT))
+    if synopsis_of(kind, schema, more, filter=budget.filter, delta=budget.delta) is not None and blocks is not None:
+        if blocks.more.get("separate_by"):
+            raise Mistake("cache.kind", "must be none or exact where budgets are separate: a synopsis would join them")
+        if blocks.by.kind == USER:
+            raise Mistake("cache.kind", "must be none or exact over blocks of users, whose rows may still change")
+    return Cache(kind, _seconds(told["fresh_for"]) if "fresh_for" in told else FRESH_SECONDS, more)
+
+
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _seconds(told: object) -> float:
+    """A span of time such as 12h."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", told) if isinstance(told, str) else None
+    if found is None:
+        raise Mistake("cache.fresh_for", "must be a span of time such as 30m, 12h or 1d")
+    return float(int(found[1]) * _SPANS[found[2]])
+
+
+def _span(seconds: float) -> str:
+    """The inverse of `_seconds`."""
+    unit = next((unit for unit in ("d", "h", "m") if seconds and seconds % _SPANS[unit] == 0), "s")
+    return f"{seconds / _SPANS[unit]:.0f}{unit}"
 
 
 def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | None:

@@ -21,6 +21,8 @@ from thebes.privacy.stability import Sensitivity
 
 Calibrated = tuple[Additive, Purchase]  #: a noise, and what it costs
 
+LEAST = Decimal("1e-6")  #: no accuracy is bought for less: below, an answer is noise alone
+
 _DIGITS = 4  #: of an epsilon that is searched for
 _DOUBLINGS = 40
 
@@ -116,8 +118,10 @@ def _smallest(
         except Mistake:  # none can be drawn
             return False
 
-    high = _rounded(max(exact.EPSILON_STEP * 1000, exact.loss_of(guess)))
-    low = high / 2
+    high = _rounded(max(LEAST, exact.loss_of(guess)))
+    low = max(LEAST, high / 2)
+    if enough(low):
+        return low
     for _ in range(_DOUBLINGS):
         if enough(high):
             break
