@@ -234,8 +234,11 @@ HEAVY = ("opendp", "torch", "duckdb", "matplotlib", "sklearn", "pandas", "dp_acc
         "import thebes",
         "import sys; sys.argv = ['thebes', '--help']\nfrom thebes.apps.command import main\n"
         "try: main()\nexcept SystemExit: pass",
+        "from thebes.apps.pages import coordinator, person\nfrom thebes.coordinator import serving, worker\n"
+        "from thebes.person import daemon\nfrom thebes.tasks import registry\n"
+        "registry.load_all()\nregistry.load_releases()",
     ],
-    ids=["import", "help"],
+    ids=["import", "help", "servers"],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
     asked = f"import sys\n{code}\nprint('loaded', [m for m in {HEAVY!r} if m in sys.modules])"

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 
+from thebes.learning.arguments import whole
 from thebes.learning.budget import Budget, Floats, Reach
-from thebes.learning.estimator import PrivateEstimator, whole
+from thebes.learning.estimator import PrivateEstimator
 from thebes.learning.rows import blocks
 from thebes.privacy.faults import Mistake
 

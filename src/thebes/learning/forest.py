@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.learning.arguments import one_of, whole
 from thebes.learning.budget import Budget, Floats, Noisy, Reach
-from thebes.learning.estimator import PrivateClassifier, one_of, whole
+from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.scaling import Scaling, learned_scaling
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness

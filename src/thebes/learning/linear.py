@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from thebes.learning.arguments import one_of, positive, whole
 from thebes.learning.budget import Budget, Floats, Reach
 from thebes.learning.descent import Descent, descend
-from thebes.learning.estimator import PrivateRegressor, one_of, positive, whole
+from thebes.learning.estimator import PrivateRegressor
 from thebes.learning.rows import blocks, shortened
 from thebes.learning.scaling import FARTHEST, Scaling, learned_scaling
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.learning.arguments import positive, whole
 from thebes.learning.budget import Budget, Floats
 from thebes.learning.descent import Descent, descend
-from thebes.learning.estimator import PrivateClassifier, positive, whole
+from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.scaling import Scaling, learned_scaling
 
 _COUNT_SHARE = Fraction(1, 50)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.learning.arguments import one_of
 from thebes.learning.budget import Budget, Floats, Reach
-from thebes.learning.estimator import PrivateClassifier, one_of
+from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.rows import blocks
 from thebes.learning.scaling import FARTHEST, SQUARE_WEIGHT_L1, Scaling, learned_scaling, steadied
 

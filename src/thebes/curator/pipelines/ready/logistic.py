@@ -9,7 +9,7 @@ from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.ready.pipeline import OfGaussians
 from thebes.data.schema import Schema
 from thebes.learning import odds
-from thebes.learning.estimator import whole
+from thebes.learning.arguments import whole
 from thebes.learning.odds import OddsModel
 
 

@@ -10,7 +10,7 @@ from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.ready.pipeline import Batches, Ready
 from thebes.data.schema import Schema
 from thebes.learning import network
-from thebes.learning.estimator import positive, whole
+from thebes.learning.arguments import positive, whole
 from thebes.learning.network import NetworkModel, Sampling
 from thebes.privacy import exact
 from thebes.privacy.events import Event
