@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.convening import Convening
@@ -26,6 +27,13 @@ class PipelineAggregator(Convening):
 
     def layout(self, part: str, partition: int = 0) -> Layout:
         return LAYOUT
+
+    def unfit(self, schema: Schema) -> str | None:
+        try:
+            self.document.pipeline().fits(schema)
+        except Mistake as mistake:
+            return f"its data set does not fit the task: {mistake.argument} {mistake.message}"
+        return None
 
     def examine(self, contributions: Contributions) -> Contributions:
         examined = super().examine(contributions)
