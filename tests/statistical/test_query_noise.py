@@ -103,7 +103,11 @@ def noise_in(asked: Any, holding: dict[str, Table], source: Randomness, count: i
     """What was added to the totals of one site, or to their sum at the coordinator, cell by cell, `count` times."""
     seen: list[np.ndarray] = []
     finish = Plan.finish
-    monkeypatch.setattr(Plan, "finish", lambda plan, totals, *rest: seen.append(totals) or finish(plan, totals, *rest))
+    monkeypatch.setattr(
+        Plan,
+        "finish",
+        lambda plan, totals, *rest, **more: seen.append(totals) or finish(plan, totals, *rest, **more),
+    )
     setting = Setting(
         unit=Unit.PERSON, randomness=source, simulated=True, sites={site: t.schema for site, t in holding.items()}
     )

@@ -23,6 +23,7 @@ from thebes.privacy.measurement import Floats, Interval
 from thebes.privacy.mechanisms.additive import Hiding
 from thebes.privacy.mechanisms.correlation import ProductMoments
 from thebes.privacy.mechanisms.mean import ends_of, share_between, share_of
+from thebes.privacy.mechanisms.offset import Off
 from thebes.privacy.mechanisms.variance import Moments
 from thebes.privacy.stability import (
     BernsteinProducts,
@@ -38,6 +39,7 @@ Integers = NDArray[np.int64]
 Ends = tuple[float, float]
 
 MOST_ROWS = 2**40  #: that a data set may be said to have
+_MOST_SURE = 1 - 1e-8  #: beyond, the width of noise is known too roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +119,20 @@ class Plan(ABC):
         if not truth:
             raise Mistake("payload.totals", "cannot be the totals of any rows of this schema")
 
-    def finish(self, totals: Floats, hidden: Hiding | None, levels: tuple[float, ...]) -> Finding:
+    def finish(self, totals: Floats, hidden: Hiding | None, levels: tuple[float, ...], *, beta: float = 0.0) -> Finding:
         """Post-processing alone: what the totals say, and between which ends each answer lies by itself. `hidden` is
-        the noise in them, None where there is none."""
+        the noise in them, None where there is none. `beta` are the odds that what it bounds is exceeded: they add to
+        those of missing the noise, so that high levels have no interval (union bound)."""
         each = np.asarray(totals, dtype=np.float64).reshape(self.groups.count, -1)
         values = [self.value(own) for own in each]
         if hidden is None:
             return Finding(self.groups.told(values))
         bars = {}
         for level in levels:
-            low, high = np.array([self.ends(own, hidden, level) for own in each]).T
+            sure = level + beta
+            if sure > (1.0 if isinstance(hidden, Off) and hidden.beside is None else _MOST_SURE):
+                continue
+            low, high = np.array([self.ends(own, hidden, sure) for own in each]).T
             bars[level] = Interval(level, low, high) if self.groups.axes else Interval(level, low[0], high[0])
         return Finding(self.groups.told(values), bars)
 

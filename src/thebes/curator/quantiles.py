@@ -18,7 +18,7 @@ from thebes.data.table import Axis, Sums, Term
 from thebes.privacy import exact
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Hiding, LeastNoise
-from thebes.privacy.mechanisms.several import parts_of, weighed_widths
+from thebes.privacy.mechanisms.several import apart, weighed_widths
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import Change, LevelCounts
 
@@ -96,7 +96,10 @@ class QuantilePlan(Plan):
         return float(self.edges[above - 1] + part * (self.edges[above] - self.edges[above - 1]))
 
     def ends(self, totals: Floats, hidden: Hiding, level: float) -> Ends:
-        width = weighed_widths(parts_of(hidden), *parts(self.counts.levels, self.share), level)
+        (noises, off), (weights, times) = apart(hidden), parts(self.counts.levels, self.share)
+        width = off * (times @ np.abs(weights))
+        if noises:
+            width = width + weighed_widths(noises, weights, times, level)
         steps = self._steps(totals)
         both = np.flatnonzero(((steps - width)[:-1] <= 0) & ((steps + width)[1:] >= 0))
         if not both.size:

@@ -6,6 +6,7 @@ ends without a release. Who did not answer is named in the release, with the rea
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,6 +28,8 @@ from thebes.tasks.snapshots import Arrays, packed, unpacked
 
 LONGEST_REASON = 300
 LONGEST_ASSUMPTION = 1000
+MECHANISM, CACHE, SYNOPSIS = "mechanism", "cache", "synopsis"
+SOURCES = (MECHANISM, CACHE, SYNOPSIS)  #: where an answer of a site may come from
 _BLOCKS = ("blocks", "since", "until")
 
 
@@ -44,9 +47,10 @@ class Convening(ABC):
         self.sites = tuple(sorted(setting.sites))
         self.answered: list[str] = []  #: in this phase
         self.missing: dict[str, str] = {}
-        self._covered: dict[
-            str, dict[str, Any]
-        ] = {}  #: by site: which blocks of a growing data set its answer is about
+        #: by site: which blocks of a growing data set its answer is about
+        self._covered: dict[str, dict[str, Any]] = {}
+        #: by site: what its answers cost in this phase, and where they came from
+        self._paid: dict[str, dict[str, Any]] = {}
         self._needed = document.needed(len(self.sites))
         self._digest = document.digest
         self._release: Release | None = None
@@ -215,6 +219,13 @@ class Convening(ABC):
         if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 2**31:
             self._covered[site] = {"blocks": count, **texts}
 
+    def paid(self, site: str, cost: object, source: object) -> None:
+        if not isinstance(cost, Mapping) or site not in self.sites or source not in SOURCES:
+            return
+        epsilon, delta = _number(cost.get("epsilon")), _number(cost.get("delta"))
+        if 0 <= epsilon <= self.document.epsilon and 0 <= delta <= self.document.delta:
+            self._paid[site] = {"cost": {"epsilon": epsilon, "delta": delta}, "source": str(source)}
+
     def advance(self, now: datetime, absent: int = 0) -> None:
         """End the phase once nobody is waited for. `absent` is for people; sites are excused by name."""
         deadline = self.document.deadline
@@ -234,7 +245,7 @@ class Convening(ABC):
             self.state = State.DONE
             return
         self.phase += 1
-        self.answered, self.missing = [], dict(self._unlike)
+        self.answered, self.missing, self._paid = [], dict(self._unlike), {}
 
     def close(self) -> None:
         raise Mistake("type", "is a kind that ends by itself; cancel the task instead")
@@ -258,6 +269,7 @@ class Convening(ABC):
             "answered": self.answered,
             "missing": self.missing,
             "covered": self._covered,
+            "paid": self._paid,
             "facts": facts,
             "release": None if self._release is None else self._release.as_json(),
         }
@@ -271,7 +283,7 @@ class Convening(ABC):
             raise Mistake("snapshot", "belongs to other sites")
         self.state, self.phase = State(header["state"]), header["phase"]
         self.answered, self.missing = list(header["answered"]), dict(header["missing"])
-        self._covered = dict(header.get("covered", {}))
+        self._covered, self._paid = dict(header.get("covered", {})), dict(header.get("paid", {}))
         self._release = None if header["release"] is None else release_from_json(header["release"])
         self.remember(header["facts"], arrays)
 
@@ -289,6 +301,11 @@ class Convening(ABC):
             model = left[max(alike, key=lambda site: alike[site])]
             why |= {site: differing(model, schema, reads) for site, schema in left.items()}
         return {site: reason[:LONGEST_REASON] for site, reason in why.items() if reason is not None}
+
+
+def _number(told: object) -> float:
+    """A number as it was told; what is none compares to nothing."""
+    return float(told) if isinstance(told, (int, float)) and not isinstance(told, bool) else math.nan
 
 
 def _is_text(told: object) -> bool:

@@ -280,6 +280,11 @@ class Convened(Aggregator, Protocol):
         """What a site says its answer is about, where its data set grows; whatever is no such thing is not taken."""
         ...
 
+    def paid(self, site: str, cost: object, source: object) -> None:
+        """What a site says its answer cost one unit there, and where it came from: rows (`mechanism`), an earlier
+        answer (`cache`), or what earlier answers say (`synopsis`); whatever cannot be is not taken."""
+        ...
+
     def progress(self) -> dict[str, Any]:
         """How far it is, in public figures, for a live view."""
         ...

@@ -235,6 +235,7 @@ class Run:
             raise Unfit("answered when the phase was over") from None
         self._aggregator.covers(site, answer.get("covers"))
         cost, source = _cost(answer.get("cost")), answer.get("source")
+        self._aggregator.paid(site, cost, source)
         self._answers[site] = {
             "cost": cost,
             "source": source if isinstance(source, str) and source.isprintable() and len(source) <= 40 else None,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from thebes.privacy.faults import Fault
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive, Ball, Hiding
+from thebes.privacy.mechanisms.offset import Off
 
 _POINTS = 2**16  #: frequencies, and places at which the distribution is known
 _SHARES = 64  #: how finely the share of a pair is told apart; it is rounded to the side that is wider
@@ -39,6 +40,13 @@ def parts_of(hidden: Hiding) -> tuple[Additive, ...]:
     if isinstance(hidden, Additive):
         return (hidden,)
     raise Fault("this noise has no parts that are known")
+
+
+def apart(hidden: Hiding) -> tuple[tuple[Additive, ...], float]:
+    """The noises in it, and by how much every coordinate may be off besides."""
+    if isinstance(hidden, Off):
+        return () if hidden.beside is None else parts_of(hidden.beside), hidden.by
+    return parts_of(hidden), 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +110,12 @@ def _normal(level: float) -> float:
 def weighed_width(hidden: Hiding, weights: Floats, level: float) -> float:
     """Within what of 0 a sum of coordinates' noises lies that has these weights. Computed for continuous noise; one
     step for each noise in whole steps is added for every coordinate, by its weight."""
-    noises = parts_of(hidden)
+    noises, off = apart(hidden)
     size = np.abs(weights[weights != 0])
     scales = np.array([noise.scale for noise in noises if noise.kind == "laplace"])
     smooth = [noise for noise in noises if noise.kind == "gaussian"]
     each = (1 + level) / 2 if scales.size and smooth else level
-    width = 0.0
+    width = off * float(size.sum())
     if scales.size and size.size:
         weighed = tuple(np.sort(np.outer(scales, size).reshape(-1)).tolist())
         width += _reached(*_continuous(weighed), each) + scales.size * float(size.sum())

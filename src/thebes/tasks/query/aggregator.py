@@ -1,30 +1,34 @@
 """The coordinator's half of a query: totals of several sites added up, and what they say.
 
-Exact totals are forgotten as soon as noise was added to their sum.
+Exact totals are forgotten as soon as noise was added to their sum. Of totals that leave a site with their error, an
+error bar speaks of what is in them: noise that was drawn for this document or for an earlier one, or a bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.groups import bounds_of
-from thebes.curator.noise import delta_of, loosest, noise_for
-from thebes.curator.plans import Plan
+from thebes.curator.noise import loosest, noise_for
+from thebes.curator.plans import Finding, Plan
 from thebes.data.schema import Schema
 from thebes.privacy.certificate import Certificate
-from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.measurement import Floats
+from thebes.privacy.mechanisms.additive import Hiding
+from thebes.privacy.mechanisms.offset import Off
 from thebes.privacy.mechanisms.several import together
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.tasks.contributions import Contributions, Layout, checked
-from thebes.tasks.convening import Convening
+from thebes.tasks.convening import CACHE, MECHANISM, SYNOPSIS, Convening
 from thebes.tasks.query.kind import KIND, QueryDocument
-from thebes.tasks.query.release import QueryRelease
-from thebes.tasks.query.totals import layout_of, read
+from thebes.tasks.query.release import MIXED, QueryRelease
+from thebes.tasks.query.totals import Error, error_of, layout_of, read
 from thebes.tasks.release import LEVELS
 from thebes.tasks.shape import Setting
 from thebes.tasks.snapshots import Arrays
@@ -39,6 +43,7 @@ class QueryAggregator(Convening):
         for schema in setting.sites.values() if document.privacy == "none" else ():
             KIND.fits(document, schema)  # one data set that is not public is enough to refuse all
         super().__init__(document, setting)
+        self._errors: dict[str, tuple[float, ...]] = {}  #: of the sites that have answered, as they travel
 
     def layout(self, part: str, partition: int = 0) -> Layout:
         return layout_of(self.document, self._plan(self.sites[partition]))
@@ -50,7 +55,9 @@ class QueryAggregator(Convening):
         return found
 
     def hear(self, site: str, contributions: Contributions) -> None:
-        own = read(self.document, self._plan(site), self._schema(site), contributions.fields)
+        own, error = read(self.document, self._plan(site), self._schema(site), contributions.fields)
+        if not self.document.exact:
+            self._errors[site] = error.told
         if self._totals is None:
             self._totals = own
         elif own.dtype.kind == "f":
@@ -61,27 +68,35 @@ class QueryAggregator(Convening):
 
     def conclude(self) -> QueryRelease:
         assert self._totals is not None  # noqa: S101
-        document, schemas = self.document, {site: self._schema(site) for site in sorted(self.answered)}
+        schemas = {site: self._schema(site) for site in sorted(self.answered)}
         plan = self._plan(self.answered[0])
-        noises = {} if document.privacy == "none" else self._noises(plan, schemas)
+        errors = {} if self.document.privacy == "none" else self._found(plan, schemas)
         totals = self._totals.astype(np.float64)
-        if document.noise == "coordinator":
-            (noise,) = noises.values()
-            totals = noise.add(self._totals.astype(np.int64), self.setting.randomness)
+        if self.document.noise == "coordinator":
+            (error,) = errors.values()
+            assert error.noise is not None  # noqa: S101
+            totals = error.noise.add(self._totals.astype(np.int64), self.setting.randomness)
         self._totals = None
-        hidden = together(list(noises.values())) if noises else None
-        found = plan.finish(totals, hidden, LEVELS)
-        cost = {"epsilon": document.epsilon, "delta": delta_of(noises.values(), document.delta)}
-        extra = {"coverage": self.coverage, "cost": cost, "source": "mechanism"}
-        if document.by is not None:
-            extra["by"] = list(document.by)
-        return QueryRelease(found.value, self._certificate(plan, schemas, noises), found.intervals, extra)
+        found = finished(plan, totals, list(errors.values()))
+        answers = {site: self._answer(site, errors) for site in schemas}
+        cost = {name: max(told["cost"][name] for told in answers.values()) for name in ("epsilon", "delta")}
+        sources = {told["source"] for told in answers.values()}
+        extra = {"coverage": self.coverage, "cost": cost, "source": sources.pop() if len(sources) == 1 else MIXED}
+        if len(answers) > 1 and any(told["source"] != MECHANISM for told in answers.values()):
+            extra["sites"] = answers
+        if self.document.by is not None:
+            extra["by"] = list(self.document.by)
+        certificate = self._certificate(plan, schemas, errors, answers)
+        self._errors = {}
+        return QueryRelease(found.value, certificate, found.intervals, extra)
 
     def memory(self) -> tuple[dict[str, Any], Arrays]:
-        return {}, {} if self._totals is None else {"totals": self._totals}
+        facts = {"errors": {site: list(told) for site, told in self._errors.items()}} if self._errors else {}
+        return facts, {} if self._totals is None else {"totals": self._totals}
 
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self._totals = arrays.get("totals")
+        self._errors = {site: tuple(told) for site, told in facts.get("errors", {}).items()}
 
     def _schema(self, site: str) -> Schema:
         return self.setting.sites[site]
@@ -89,28 +104,44 @@ class QueryAggregator(Convening):
     def _plan(self, site: str) -> Plan:
         return self.document.plan(self._schema(site))
 
-    def _noises(self, plan: Plan, schemas: Mapping[str, Schema]) -> dict[str, Additive]:
-        """Every noise in the sum, by who added it."""
-        budget = {"epsilon": self.document.epsilon, "delta": self.document.delta}
+    def _found(self, plan: Plan, schemas: Mapping[str, Schema]) -> dict[str, Error]:
+        """What is known of every error in the sum, by whose it is."""
         if self.document.noise == "coordinator":
-            return {"coordinator": noise_for(plan, loosest(schemas.values()), **budget)}
-        return {site: noise_for(self._plan(site), schema, **budget) for site, schema in schemas.items()}
+            budget = {"epsilon": self.document.epsilon, "delta": self.document.delta}
+            return {"coordinator": Error(noise_for(plan, loosest(schemas.values()), **budget))}
+        return {site: error_of(self._plan(site), schema, self._errors[site]) for site, schema in schemas.items()}
 
-    def _certificate(self, plan: Plan, schemas: Mapping[str, Schema], noises: Mapping[str, Additive]) -> Certificate:
+    def _answer(self, site: str, errors: Mapping[str, Error]) -> dict[str, Any]:
+        """What a site's answer cost there and where it came from: as it says, else as the document does."""
+        if site in self._paid and not self.document.exact:
+            return self._paid[site]
+        noise = next((error.noise for name, error in errors.items() if name in (site, "coordinator")), None)
+        smooth = noise is not None and noise.kind == "gaussian"
+        cost = {"epsilon": self.document.epsilon, "delta": self.document.delta if smooth else 0.0}
+        return {"cost": cost, "source": MECHANISM}
+
+    def _certificate(
+        self,
+        plan: Plan,
+        schemas: Mapping[str, Schema],
+        errors: Mapping[str, Error],
+        answers: Mapping[str, Mapping[str, Any]],
+    ) -> Certificate:
         document = self.document
-        delta = delta_of(noises.values(), document.delta)
-        kinds = " and ".join(sorted({noise.kind for noise in noises.values()}))
-        where = "once at the coordinator" if document.noise == "coordinator" else "at each site"
-        guarantee = "none" if not noises else "approximate" if delta else "pure"
+        # What is given again was made to hide people at its own epsilon and delta, and paid for then.
+        paid = [told["cost"]["delta"] for told in answers.values()]
+        delta = max([*paid, *(error.made[1] for error in errors.values())])
+        guarantee = "none" if not errors else "approximate" if delta else "pure"
         parameters: dict[str, Any] = {
             "statistic": document.statistic,
             **plan.parameters,
             "rows_of_one_person": {site: schema.max_rows_per_unit for site, schema in schemas.items()},
         }
-        if noises:
-            parameters["noise"] = {
-                who: {"kind": noise.kind, "scale": noise.scale * plan.step} for who, noise in noises.items()
-            }
+        noise = {who: self._noise(plan, error) for who, error in errors.items() if error.noise is not None}
+        bound = {who: {"within": e.width * plan.step, "odds": e.beta} for who, e in errors.items() if e.beta}
+        parameters |= {name: told for name, told in (("noise", noise), ("bound", bound)) if told}
+        if any(told["source"] != MECHANISM for told in answers.values()):
+            parameters["paid"] = {site: {**told["cost"], "source": told["source"]} for site, told in answers.items()}
         if document.noise == "coordinator":
             parameters["drawn_by"] = self.setting.randomness.drawn_by
         return Certificate(
@@ -119,18 +150,58 @@ class QueryAggregator(Convening):
             epsilon=document.epsilon,
             delta=delta,
             guarantee=guarantee,
-            mechanism=f"{document.statistic} with {kinds} noise {where}" if noises else f"exact {document.statistic}",
+            mechanism=self._mechanism(errors) if errors else f"exact {document.statistic}",
             parameters=parameters,
             bounds=bounds_of(next(iter(schemas.values())), document.reads) or None,
             trust=self.trust,
             simulated=self.setting.simulated,
-            notes=(*self._said(noises), *plan.notes),
+            notes=(*self._said(errors, answers), *plan.notes),
         )
 
-    def _said(self, noises: Mapping[str, Additive]) -> tuple[str, ...]:
-        if not noises:
+    def _noise(self, plan: Plan, error: Error) -> dict[str, Any]:
+        assert error.noise is not None  # noqa: S101
+        told: dict[str, Any] = {"kind": error.noise.kind, "scale": error.noise.scale * plan.step}
+        epsilon, delta = error.made
+        if epsilon not in (0.0, self.document.epsilon):
+            told["made_for"] = {"epsilon": epsilon, "delta": delta}
+        return told
+
+    def _mechanism(self, errors: Mapping[str, Error]) -> str:
+        kinds = sorted({error.noise.kind for error in errors.values() if error.noise is not None})
+        how = [f"{' and '.join(kinds)} noise"] if kinds else []
+        how += ["a synopsis"] if any(error.noise is None for error in errors.values()) else []
+        where = "once at the coordinator" if self.document.noise == "coordinator" else "at each site"
+        return f"{self.document.statistic} with {' or '.join(how)} {where}"
+
+    def _said(self, errors: Mapping[str, Error], answers: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+        if not errors:
             return ("Every site's steward marked the data set public: nothing was hidden, and nothing was spent.",)
-        return self.notes
+        said = list(self.notes)
+        again = [site for site, told in answers.items() if told["source"] == CACHE]
+        if again:
+            said.append(
+                f"What {', '.join(again)} answered had been released before, with the noise it has, and was paid for "
+                "then; given again it tells nothing new and cost nothing."
+            )
+        said += [
+            f"What {site} answered follows from what was released before and from a check against the rows, which cost "
+            f"epsilon {told['cost']['epsilon']:g} this time."
+            for site, told in answers.items()
+            if told["source"] == SYNOPSIS
+        ]
+        return tuple(said)
+
+
+def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> Finding:
+    """What the sum of totals says, each with its error (none: exact)."""
+    if not all(error.known for error in errors):
+        return plan.finish(totals, None, LEVELS)
+    noises = [error.noise for error in errors if error.noise is not None]
+    hidden: Hiding | None = together(noises) if noises else None
+    beta = math.fsum(error.beta for error in errors)
+    if beta:
+        hidden = Off(math.fsum(error.width for error in errors), hidden)
+    return plan.finish(totals, hidden, LEVELS, beta=beta)
 
 
 AGGREGATOR = QueryAggregator

@@ -11,7 +11,7 @@ from thebes.data.table import Table
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.query.kind import KIND, QueryDocument
-from thebes.tasks.query.totals import TOTALS, halves, layout_of
+from thebes.tasks.query.totals import halves, layout_of, noised
 from thebes.tasks.shape import Ask, Claim
 
 
@@ -30,7 +30,8 @@ class QueryOwner:
         totals = plan.totals(table)
         if document.exact:
             return Contributions(ask.part, 1, halves(totals), ask.partition)
-        return Contributions(ask.part, 1, {TOTALS: noise.add(totals, randomness)[None, :]}, ask.partition)
+        made = (document.epsilon, delta_of([noise], document.delta))
+        return Contributions(ask.part, 1, noised(noise.add(totals, randomness), made=made, bound=None), ask.partition)
 
     def layout(self, document: QueryDocument, ask: Ask, schema: Schema) -> Layout:
         return layout_of(document, document.plan(schema))

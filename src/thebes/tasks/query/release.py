@@ -6,6 +6,8 @@ from typing import Any
 
 from thebes.tasks.release import Release
 
+MIXED = "mixed"  #: where the answer came from, where that differs by site (`sites`)
+
 
 class QueryRelease(Release):
     form = "query"
@@ -17,15 +19,27 @@ class QueryRelease(Release):
 
     @property
     def cost(self) -> dict[str, float]:
-        """Epsilon and delta that one unit paid at each site that answered."""
+        """Epsilon and delta that one unit paid at the site where it paid most, by the sites' own word."""
         return dict(self.extra.get("cost", {}))
 
     @property
     def source(self) -> str:
-        """What gave the answer: a mechanism over the rows."""
+        """What gave the answer: a mechanism over the rows, an earlier answer (`cache`), a `synopsis` of earlier
+        answers, or `mixed`: then `sites` says which where."""
         return str(self.extra.get("source", "mechanism"))
+
+    @property
+    def sites(self) -> dict[str, dict[str, Any]]:
+        """Of each site that answered its `cost` and `source`."""
+        own = {"cost": self.cost, "source": self.source}
+        return dict(self.extra.get("sites") or dict.fromkeys(self.coverage.get("answered", ()), own))
 
     def _beside(self) -> list[str]:
         covered = self.coverage
         lines = [f"answered by: {', '.join(covered.get('answered', ()))}"]
+        if self.source == MIXED:
+            told = (f"{site} {own['source']}, epsilon {own['cost']['epsilon']:g}" for site, own in self.sites.items())
+            lines.append(f"from: {'; '.join(told)}")
+        elif self.source != "mechanism":
+            lines.append(f"from: {self.source}, epsilon {self.cost['epsilon']:g}")
         return [*lines, *(f"without {site}: {why}" for site, why in covered.get("missing", {}).items())]
