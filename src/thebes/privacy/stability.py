@@ -438,6 +438,35 @@ class LevelCounts(Transformation):
 
 
 @dataclass(frozen=True, slots=True)
+class MarginalCounts(Transformation):
+    """How many rows fall into each cell of several histograms of the same rows, one after another; `cells` are their
+    numbers of cells. A row is the list of its cells, one in each, -1 where it is in none of them.
+
+    A row adds 1 to at most one cell of each: L1 distance `len(cells)`, and so many coordinates of 1 each, hence the
+    same squared L2. Two rows differ in at most two cells of each.
+    """
+
+    cells: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.cells or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.cells):
+            raise Mistake("cells", "must be at least one histogram, each of at least one cell")
+
+    @property
+    def reach(self) -> Sensitivity:
+        return Sensitivity(len(self.cells), len(self.cells), sum(self.cells))
+
+    @property
+    def diameter(self) -> Sensitivity:
+        return Sensitivity(2 * len(self.cells), 2 * len(self.cells), sum(self.cells))
+
+    def total(self, rows: ArrayLike) -> Integers:
+        cell = np.asarray(rows, dtype=np.int64).reshape(-1, len(self.cells))
+        of_each = zip(cell.T, self.cells, strict=True)
+        return np.concatenate([HistogramCounts(max(2, n)).total(column)[:n] for column, n in of_each])
+
+
+@dataclass(frozen=True, slots=True)
 class Grouped(Transformation):
     """The totals of `of` for each of `groups` groups of rows that share none: (the number of each row's group or -1,
     the rows).

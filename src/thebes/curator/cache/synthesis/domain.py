@@ -1,0 +1,123 @@
+"""The columns that synthetic rows have, each cut into cells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.curator.cache.cells import Cells
+from thebes.curator.cache.cuts import Cut, cuttable
+from thebes.data.schema import Schema
+from thebes.data.table import Sums, Table, Term
+from thebes.privacy.faults import Mistake
+from thebes.privacy.measurement import Floats
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.randomness import Randomness
+from thebes.privacy.stability import MarginalCounts
+
+Integers = NDArray[np.int64]
+Places = tuple[int, ...]  #: of columns, rising
+
+MOST_PAIR = 50_000  #: cells of a histogram of several columns
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Columns with declared values or bounds, in cells as `Cells` has them; here they may be many, because no histogram
+    of all of them is ever made."""
+
+    schema: Schema
+    cuts: tuple[Cut, ...]
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        columns: Sequence[str] | None = None,
+        bins: Mapping[str, int | Sequence[float]] | None = None,
+        *,
+        missing: bool | Collection[str] = True,
+    ) -> Domain:
+        """These columns, by default all that have declared values or bounds."""
+        named = columns if columns is not None else [n for n, c in schema.columns.items() if cuttable(c)]
+        if not named or len(set(named)) != len(named):
+            raise Mistake("columns", "must name at least one column with declared values or bounds, and none twice")
+        declared = dict(bins or {})
+        if unknown := [name for name in declared if name not in named]:
+            raise Mistake("bins", f"names {unknown[0][:63]!r}, which is not one of the columns")
+        cuts: list[Cut] = []
+        for name in named:
+            own = {name: declared[name]} if name in declared else {}
+            cuts += Cells.of(schema, [name], own, missing=missing).cuts
+        return cls(schema, tuple(cuts))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(cut.count for cut in self.cuts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(cut.name for cut in self.cuts)
+
+    def cells(self, places: Places) -> int:
+        """Of a histogram of these columns."""
+        return prod(self.shape[place] for place in places)
+
+    @property
+    def singles(self) -> list[Places]:
+        return [(place,) for place in range(len(self.shape))]
+
+    @property
+    def pairs(self) -> list[Places]:
+        """Every two columns whose histogram is not too large."""
+        return [pair for pair in combinations(range(len(self.shape)), 2) if self.cells(pair) <= MOST_PAIR]
+
+    def counts(self, table: Table, places: Places) -> Integers:
+        """How many rows there are in each cell of these columns together. EXACT, to be hidden."""
+        axes = tuple(self.cuts[place].axis for place in places)
+        found = table.sums(Sums((Term(),), axes=axes))[:, 0]
+        return found.reshape([self.shape[place] for place in places])
+
+    def transformation(self, chosen: Sequence[Places]) -> MarginalCounts:
+        """What has to be hidden of several histograms."""
+        return MarginalCounts(tuple(self.cells(places) for places in chosen))
+
+    def drawn(self, cells: Integers, randomness: Randomness) -> dict[str, NDArray[Any]]:
+        """Columns of values for rows in these cells, one column of `cells` each; uniform within a bin."""
+        return {cut.name: cut.drawn(own, randomness) for cut, own in zip(self.cuts, cells.T, strict=True)}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A histogram of some columns as noise left it; `deviation` is that of the noise in one cell."""
+
+    places: Places
+    counts: Floats
+    deviation: float
+
+
+def measured(
+    domain: Domain, exact: Sequence[tuple[Places, Integers]], noise: Additive, randomness: Randomness
+) -> list[Measured]:
+    """Histograms that are noised together; `noise` is that of their `transformation`."""
+    together = noise.add(np.concatenate([counts.reshape(-1) for _, counts in exact]), randomness)
+    found, start = [], 0
+    for places, counts in exact:
+        part = together[start : start + counts.size].reshape(counts.shape)
+        found.append(Measured(places, part, noise.deviation))
+        start += counts.size
+    return found
+
+
+def sized(histograms: Sequence[Measured]) -> float:
+    """About how many rows there are: what the histograms' totals say together, each by its precision; at least 1."""
+    weights = np.array([1 / (each.counts.size * each.deviation**2) for each in histograms])
+    totals = np.array([each.counts.sum() for each in histograms])
+    return max(1.0, float(weights @ totals / weights.sum()))
