@@ -7,6 +7,7 @@ bytes; no credential is sent that the caller did not give, and no other server i
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import ssl
 import threading
@@ -76,12 +77,12 @@ class Connection:
         connecting = min(timeout, 10)
         if through_socks is not None:
             headers, connecting, proxy, trust_env = {**headers, **_UNIFORM}, timeout, None, False
-            transport = transport or socks.ThroughProxy(through_socks, verify=_authority(ca_file))
+            transport = transport or socks.ThroughProxy(through_socks, verify=_authority(ca_file, trust_env=False))
         try:
             through = None if proxy is None else httpx.Proxy(proxy)
         except (ValueError, TypeError, httpx.InvalidURL):
             raise Mistake("proxy", "must be an address such as http://127.0.0.1:3128") from None
-        verify = _authority(ca_file)
+        verify = _authority(ca_file, trust_env=trust_env)
 
         def opened(**more: Any) -> httpx.Client:
             return httpx.Client(
@@ -268,9 +269,15 @@ def as_json(argument: str, body: Mapping[str, Any]) -> bytes:
         raise Mistake(argument, "cannot be written as JSON: use numbers, text, lists and objects") from None
 
 
-def _authority(ca_file: str | Path | None) -> ssl.SSLContext | bool:
+@functools.cache  # reading a hundred certificates takes longer than most requests
+def _everybody() -> ssl.SSLContext:
+    """The public authorities. Clients may share it: no session of one is resumed by another."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _authority(ca_file: str | Path | None, *, trust_env: bool) -> ssl.SSLContext | bool:
     if ca_file is None:
-        return True
+        return True if trust_env else _everybody()
     try:
         return ssl.create_default_context(cafile=str(ca_file))
     except (OSError, ssl.SSLError):
