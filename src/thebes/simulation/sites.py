@@ -59,6 +59,7 @@ def run(
     every phase."""
     schemas = {site: table.schema for site, table in tables.items()}
     setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=schemas)
+    document = registry.priced(document, setting)
     aggregator = cast("Convened", registry.aggregator(document, setting))
     owner = registry.site_owner(document, simulated=True)
     purses = {site: _purse(document) for site in tables}

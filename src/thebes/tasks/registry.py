@@ -14,10 +14,10 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from thebes.tasks.document import Document, InvalidDocument, raw
-from thebes.tasks.shape import Aggregator, Kind, Owner, Setting, SiteOwner, StreamOwner
+from thebes.tasks.shape import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner
 from thebes.tasks.sites import SiteDocument, SiteKind
 
 
@@ -99,6 +99,17 @@ def aggregator(document: Document, setting: Setting) -> Aggregator:
 def site_kind(document: SiteDocument) -> SiteKind:
     """The kind of a document that institutions answer."""
     found: SiteKind = import_module(f"{_folders()[document.type]}.kind").KIND
+    return found
+
+
+def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
+    """The document with what its accuracy costs as its epsilon, where it says how exact the answer is to be; any other
+    as it is. `InvalidDocument` where that is more than it allows."""
+    if not document.by_accuracy:
+        return document
+    asked = cast(Convened, aggregator(document, setting)).awaited
+    made = import_module(f"{_folders()[document.type]}.accuracy").priced
+    found: SiteDocument = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
     return found
 
 

@@ -29,8 +29,11 @@ from thebes.tasks.document import Document
 from thebes.tasks.release import Release
 
 if TYPE_CHECKING:
+    from thebes.curator.cache.answered import Answered
+    from thebes.curator.cache.wanted import Wanted
     from thebes.curator.pipelines.outcome import Outcome
     from thebes.curator.pipelines.pipeline import Pipeline
+    from thebes.curator.plans import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class Setting:
     group_size: int | None = None
     simulated: bool = False
     sites: Mapping[str, Schema] = field(default_factory=dict)
+    #: what sites said beforehand of answers that they have already, where the document says how exact it must be
+    quotes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Claim(Protocol):
@@ -299,6 +304,20 @@ class SiteOwner(Protocol):
 
     def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout:
         """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
+        ...
+
+
+@runtime_checkable
+class Planned(SiteOwner, Protocol):
+    """What a site owner's half adds where an answer may come from what its site released before."""
+
+    def planned(self, document: Any, schema: Schema) -> tuple[Plan, Wanted, str] | None:
+        """What is asked of the rows, what is wanted of every total, and how it can be asked again; None where exact
+        totals leave the site."""
+        ...
+
+    def told(self, document: Any, ask: Ask, answered: Answered) -> Contributions:
+        """The contribution that says it."""
         ...
 
 

@@ -67,6 +67,16 @@ class SiteDocument(Document):
         return False
 
     @property
+    def by_accuracy(self) -> bool:
+        """Whether it says how exact the answer is to be; then `epsilon` is what that costs."""
+        return False
+
+    @property
+    def priced(self) -> bool:
+        """Whether its epsilon is known; else nobody can answer it yet."""
+        return True
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """The columns of the data set that are read: every site's must be declared alike."""
         raise NotImplementedError
@@ -89,8 +99,9 @@ class SiteKind(Kind, Protocol):
         ...
 
 
-def explained(document: SiteDocument, *, does: str) -> str:
-    """What every kind of this family says to the steward who decides. `does`: what is computed, in one sentence."""
+def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:
+    """What every kind of this family says to the steward who decides. `does`: what is computed, in one sentence;
+    `price`: what it costs, where that is not simply the document's epsilon."""
     where = "every site that has it" if document.sites == "all" else ", ".join(document.sites)
     noise = (
         "Noise is added at each site before anything leaves it, so nobody has to trust the coordinator."
@@ -99,7 +110,7 @@ def explained(document: SiteDocument, *, does: str) -> str:
         "once, to let nothing else out and to keep none of them."
     )
     delta = f", delta {document.delta:g}" if document.delta else ""
-    price = (
+    price = price or (
         f"Price at each site that answers: epsilon {document.epsilon:g}{delta}, over every phase of the task. Somebody "
         "whose rows lie at several sites pays at each of them."
     )

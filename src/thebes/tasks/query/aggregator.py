@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.convening import CACHE, MECHANISM, SYNOPSIS, Convening
+from thebes.tasks.query.accuracy import Split, reached, split
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.release import MIXED, QueryRelease
 from thebes.tasks.query.totals import Error, error_of, layout_of, read
@@ -44,6 +46,15 @@ class QueryAggregator(Convening):
             KIND.fits(document, schema)  # one data set that is not public is enough to refuse all
         super().__init__(document, setting)
         self._errors: dict[str, tuple[float, ...]] = {}  #: of the sites that have answered, as they travel
+
+    @cached_property
+    def split(self) -> Split:
+        """How the accuracy is split over the sites that are asked."""
+        asked = {site: schema for site, schema in self.setting.sites.items() if site not in self._unlike}
+        return split(self.document, asked, self.setting.quotes)
+
+    def payload(self, site: str) -> dict[str, Any]:
+        return dict(self.split.payloads.get(site, {})) if self.document.accuracy is not None else {}
 
     def layout(self, part: str, partition: int = 0) -> Layout:
         return layout_of(self.document, self._plan(self.sites[partition]))
@@ -81,12 +92,15 @@ class QueryAggregator(Convening):
         answers = {site: self._answer(site, errors) for site in schemas}
         cost = {name: max(told["cost"][name] for told in answers.values()) for name in ("epsilon", "delta")}
         sources = {told["source"] for told in answers.values()}
-        extra = {"coverage": self.coverage, "cost": cost, "source": sources.pop() if len(sources) == 1 else MIXED}
+        source = sources.pop() if len(sources) == 1 else MIXED
+        extra: dict[str, Any] = {"coverage": self.coverage, "cost": cost, "source": source}
         if len(answers) > 1 and any(told["source"] != MECHANISM for told in answers.values()):
             extra["sites"] = answers
+        if self.document.accuracy is not None:
+            extra["accuracy"] = {**self.document.accuracy.model_dump(), "reached": self._reached(plan, errors)}
         if self.document.by is not None:
             extra["by"] = list(self.document.by)
-        certificate = self._certificate(plan, schemas, errors, answers)
+        certificate = self._certificate(plan, schemas, errors, answers, extra.get("accuracy"))
         self._errors = {}
         return QueryRelease(found.value, certificate, found.intervals, extra)
 
@@ -126,6 +140,7 @@ class QueryAggregator(Convening):
         schemas: Mapping[str, Schema],
         errors: Mapping[str, Error],
         answers: Mapping[str, Mapping[str, Any]],
+        accuracy: Mapping[str, Any] | None,
     ) -> Certificate:
         document = self.document
         # What is given again was made to hide people at its own epsilon and delta, and paid for then.
@@ -142,6 +157,8 @@ class QueryAggregator(Convening):
         parameters |= {name: told for name, told in (("noise", noise), ("bound", bound)) if told}
         if any(told["source"] != MECHANISM for told in answers.values()):
             parameters["paid"] = {site: {**told["cost"], "source": told["source"]} for site, told in answers.items()}
+        if accuracy is not None:
+            parameters["accuracy"] = accuracy
         if document.noise == "coordinator":
             parameters["drawn_by"] = self.setting.randomness.drawn_by
         return Certificate(
@@ -155,7 +172,20 @@ class QueryAggregator(Convening):
             bounds=bounds_of(next(iter(schemas.values())), document.reads) or None,
             trust=self.trust,
             simulated=self.setting.simulated,
-            notes=(*self._said(errors, answers), *plan.notes),
+            notes=(*self._said(errors, answers), *exactly(accuracy), *plan.notes),
+        )
+
+    def _reached(self, plan: Plan, errors: Mapping[str, Error]) -> float | None:
+        """Within how much of the exact answer this one lies, at the odds that were asked for."""
+        assert self.document.accuracy is not None  # noqa: S101
+        if not all(error.known for error in errors.values()):
+            return None
+        return reached(
+            plan,
+            [error.noise for error in errors.values() if error.noise is not None],
+            off=math.fsum(error.width for error in errors.values()),
+            missed=math.fsum(error.beta for error in errors.values()),
+            beta=self.document.accuracy.beta,
         )
 
     def _noise(self, plan: Plan, error: Error) -> dict[str, Any]:
@@ -190,6 +220,20 @@ class QueryAggregator(Convening):
             if told["source"] == SYNOPSIS
         ]
         return tuple(said)
+
+
+def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What a certificate says of an accuracy that was asked for."""
+    if accuracy is None:
+        return ()
+    asked, found = f"within {accuracy['alpha']:g}", accuracy["reached"]
+    sure = f"{100 * (1 - accuracy['beta']):g} % of the time"
+    if found is None or found > accuracy["alpha"] * (1 + 1e-9):
+        reason = "is not known to" if found is None else f"lies within {found:g} only, so it does not"
+        return (
+            f"The answer was to lie {asked} of the exact one {sure}; it {reason}: not every site gave what it said.",
+        )
+    return (f"All of the answer lies {asked} of the exact one {sure} (within {found:g}, as the noise was drawn).",)
 
 
 def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> Finding:

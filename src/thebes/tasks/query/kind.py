@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import noise_for
 from thebes.curator.plans import Plan
 from thebes.curator.questions import Question
@@ -20,14 +21,31 @@ from thebes.tasks.document import LEAST_EPSILON, read_as, rule
 from thebes.tasks.sites import SiteDocument, explained
 
 _MOST_KEYS = 4
+LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly
+BY_ACCURACY = ("count", "histogram", "sum")  #: of which it is known beforehand how far noise moves the answer
+
+
+class Accuracy(BaseModel):
+    """All answers together lie within `alpha` of the exact ones, in the answer's own measure, with probability at least
+    1 - `beta`."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    alpha: float = Field(gt=0, le=1e15)
+    beta: float = Field(ge=LEAST_ODDS, le=0.5)
 
 
 class QueryDocument(SiteDocument):
     """Ask one statistic of a data set, over one, some or all of the sites that have it. With `"privacy": "none"` there
-    is no noise and no price: only data sets that every site's steward marked public answer that."""
+    is no noise and no price: only data sets that every site's steward marked public answer that.
+
+    With `accuracy` it is asked how exact the answer is to be, and `epsilon` is what that costs: it is filled in once
+    the sites were asked for their prices, or left out where that was not done yet."""
 
     type: Literal["query"] = "query"
     epsilon: float = Field(default=0.0, ge=0, le=1e6)
+    accuracy: Accuracy | None = None
+    max_epsilon: float | None = Field(default=None, ge=LEAST_EPSILON, le=1e6)  #: that an accuracy may cost
     privacy: Literal["none"] | None = None
     statistic: Literal["count", "sum", "mean", "variance", "histogram", "quantile", "correlation"]
     column: str | None = Field(default=None, pattern=COLUMN_NAME)
@@ -63,14 +81,32 @@ class QueryDocument(SiteDocument):
         if self.privacy == "none":
             if self.epsilon or self.delta:
                 raise rule("epsilon", 'buys nothing with "privacy": "none"; leave it (and delta) out')
+            if self.accuracy is not None:
+                raise rule("accuracy", 'means nothing with "privacy": "none", which answers exactly; leave it out')
             if self.noise != "site":
                 raise rule("noise", 'means nothing with "privacy": "none"; leave it out')
+        elif self.accuracy is not None:
+            self._affordable()
         elif self.epsilon < LEAST_EPSILON:
-            raise rule("epsilon", f"is missing: it must be at least {LEAST_EPSILON:g}")
+            raise rule("epsilon", f"is missing: it must be at least {LEAST_EPSILON:g}; or say the accuracy you need")
+        if self.max_epsilon is not None and self.accuracy is None:
+            raise rule("max_epsilon", "is the most that an accuracy may cost; without one, say epsilon")
         wrong = self.question.problem() or self._misplaced()
         if wrong is not None:
             raise rule(*wrong)
         return self
+
+    def _affordable(self) -> None:
+        if self.statistic not in BY_ACCURACY:
+            raise rule(
+                "accuracy",
+                f"goes with {', '.join(BY_ACCURACY)}: how far noise moves a {self.statistic} depends on the rows, so "
+                "ask by epsilon and read the error bar",
+            )
+        if 0 < self.epsilon < LEAST_EPSILON:
+            raise rule("epsilon", f"must be at least {LEAST_EPSILON:g}")
+        if self.max_epsilon is not None and self.epsilon > self.max_epsilon:
+            raise rule("max_epsilon", "must not be less than epsilon")
 
     def _misplaced(self) -> tuple[str, str] | None:
         if self.statistic == "correlation":
@@ -91,6 +127,14 @@ class QueryDocument(SiteDocument):
         )
 
     @property
+    def by_accuracy(self) -> bool:
+        return self.accuracy is not None
+
+    @property
+    def priced(self) -> bool:
+        return self.accuracy is None or self.epsilon > 0
+
+    @property
     def exact(self) -> bool:
         """Whether a site's totals leave it without noise."""
         return self.noise == "coordinator" or self.privacy == "none"
@@ -104,6 +148,16 @@ class QueryDocument(SiteDocument):
         """How a data set of this schema answers."""
         return self.question.plan(schema, epsilon=self.epsilon, delta=self.delta)
 
+    def wanted(self, payload: Mapping[str, Any]) -> Wanted:
+        """What a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where another
+        site's answer leaves room for more noise; or within a width that is its own."""
+        told = {name: payload.get(name) for name in ("epsilon", "width", "beta")}
+        for name, value in told.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
+                raise Mistake(f"payload.{name}", "must be a number greater than 0")
+        epsilon, width, beta = told.values()
+        return Wanted(min(self.epsilon, epsilon or self.epsilon), self.delta, width, beta)
+
 
 class _Query:
     type = "query"
@@ -113,10 +167,16 @@ class _Query:
         return checked
 
     def price(self, document: QueryDocument, *, unit: Unit = Unit.EVENT) -> Price:
-        return Price(document.epsilon, document.delta, unit)
+        if not document.priced and document.max_epsilon is None:
+            raise Mistake("accuracy", "has no price before the sites were asked: ask for a quote, or say max_epsilon")
+        return Price(document.epsilon if document.priced else document.max_epsilon or 0.0, document.delta, unit)
 
     def fits(self, document: QueryDocument, schema: Schema) -> None:
         plan = document.plan(schema)
+        if document.accuracy is not None and document.accuracy.beta < LEAST_ODDS * plan.size:
+            raise Mistake("accuracy", f"has too small a beta for {plan.size} answers: at least {LEAST_ODDS:g} for each")
+        if document.privacy != "none" and not document.priced:
+            return
         if document.privacy != "none":
             noise_for(plan, schema, epsilon=document.epsilon, delta=document.delta)
         elif not schema.public:
@@ -125,11 +185,13 @@ class _Query:
     def event(self, document: QueryDocument, schema: Schema) -> Event:
         if document.privacy == "none":
             return ApproximateEvent(0, 0)
+        if not document.priced:
+            raise Mistake("accuracy", "has no price yet: the coordinator fills in epsilon when it puts the task up")
         noise = noise_for(document.plan(schema), schema, epsilon=document.epsilon, delta=document.delta)
         return noise.event
 
     def explain(self, document: QueryDocument) -> str:
-        told = explained(document, does=_does(document))
+        told = explained(document, does=_does(document), price=_price(document))
         if document.privacy != "none":
             return told
         lines = told.splitlines()
@@ -153,6 +215,24 @@ def _does(document: QueryDocument) -> str:
     by = f", for each {' and '.join(document.by)}" if document.by else ""
     which = f", of the rows where {document.where.strip()}" if document.where else ""
     return f"It asks {what}{by}{which}: a number for each answer, never a row."
+
+
+def _price(document: QueryDocument) -> str | None:
+    """What an accuracy costs, as far as that is known; None: what every document says."""
+    if document.accuracy is None:
+        return None
+    share = 100 * (1 - document.accuracy.beta)
+    asked = (
+        f"It asks for an answer that lies within {document.accuracy.alpha:g} of the exact one {share:g} % of the time"
+    )
+    delta = f" and delta {document.delta:g}" if document.delta else ""
+    if document.priced:
+        return (
+            f"{asked}. Price at each site that answers: at most epsilon {document.epsilon:g}{delta}; less, or nothing, "
+            "where the same was answered before. Somebody whose rows lie at several sites pays at each of them."
+        )
+    most = "" if document.max_epsilon is None else f", and at most epsilon {document.max_epsilon:g}{delta}"
+    return f"{asked}. What that costs the sites say before anything is computed{most}."
 
 
 KIND = _Query()

@@ -5,7 +5,10 @@ Must stay true: what is spent is spent before any noise is drawn, and nothing bu
 
 from __future__ import annotations
 
+from thebes.curator.cache.answered import Answered
+from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import delta_of, noise_for
+from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.privacy.randomness import Randomness
@@ -32,6 +35,19 @@ class QueryOwner:
             return Contributions(ask.part, 1, halves(totals), ask.partition)
         made = (document.epsilon, delta_of([noise], document.delta))
         return Contributions(ask.part, 1, noised(noise.add(totals, randomness), made=made, bound=None), ask.partition)
+
+    def planned(self, document: QueryDocument, schema: Schema) -> tuple[Plan, Wanted, str] | None:
+        """The question as a data set's planner takes it; None where noise is added elsewhere, or nowhere."""
+        if document.exact:
+            return None
+        KIND.fits(document, schema)
+        return document.plan(schema), Wanted(document.epsilon, document.delta), document.question.text
+
+    def told(self, document: QueryDocument, ask: Ask, answered: Answered) -> Contributions:
+        """What a planner answered, as it travels."""
+        return Contributions(
+            ask.part, 1, noised(answered.totals, made=answered.made, bound=answered.bound), ask.partition
+        )
 
     def layout(self, document: QueryDocument, ask: Ask, schema: Schema) -> Layout:
         return layout_of(document, document.plan(schema))

@@ -1,0 +1,231 @@
+"""What an accuracy costs: the least epsilon with which all answers together lie within `alpha` of the exact ones, but
+for the odds `beta`; and how that is split over sites.
+
+Everything here follows from the document, the schemas and what sites said of answers that they have already. The odds
+of missing of several answers are added up (union bound); the noises of several sites are independent, and are added up
+as what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
+from functools import cached_property
+from typing import Any
+
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.noise import loosest, noise_for, noise_made
+from thebes.curator.plans import Plan
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.mechanisms.several import together
+from thebes.tasks.document import LEAST_EPSILON, InvalidDocument
+from thebes.tasks.query.kind import KIND, LEAST_ODDS, Accuracy, QueryDocument
+
+MOST_EPSILON = 1e6  #: that a document may say
+_DIGITS = 4  #: of a price
+_MOST_TRIED = 16  #: answers that sites have already; of more, either all are used or none
+
+#: what each site said: `made`, (epsilon, delta) of an answer it has already; `synopsis`, where it may answer from one
+Quotes = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """`epsilon` is the most that a site pays; `payloads` is what sites are told besides the document; `free` are those
+    whose answers are expected to cost nothing."""
+
+    epsilon: float
+    payloads: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    free: tuple[str, ...] = ()
+
+
+def priced(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes | None = None) -> QueryDocument:
+    """The document with its price as its epsilon; one without an accuracy stays as it is. `InvalidDocument` where that
+    is more than the document allows."""
+    if document.accuracy is None:
+        return document
+    epsilon = split(document, schemas, quotes or {}).epsilon
+    allowed = {"max_epsilon": document.max_epsilon or math.inf, "epsilon": document.epsilon or math.inf}
+    for name, most in allowed.items():
+        if epsilon > most:
+            within = f"within {document.accuracy.alpha:g} costs epsilon {epsilon:g} at a site"
+            raise InvalidDocument([(name, f"is too little: {within}; allow that, or ask for less accuracy")])
+    return KIND.check({**document.as_json(), "epsilon": epsilon})
+
+
+def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> Split:
+    """How the accuracy is split over these sites: the same for the same document, schemas and quotes, before and after
+    its price was filled in."""
+    if document.accuracy is None or not schemas:
+        return Split(document.epsilon)
+    schema = next(iter(schemas.values()))
+    plan = document.model_copy(update={"epsilon": 0.0}).plan(schema)
+    asked = _Splitting(document, document.accuracy, plan, schemas, quotes)
+    found = asked.best()
+    # A sum is added up in fewer steps where epsilon is so small that its noise could not be drawn otherwise.
+    coarser = document.model_copy(update={"epsilon": found.epsilon}).plan(schema)
+    if coarser.step != plan.step:
+        found = replace(asked, plan=coarser).best()
+    return found
+
+
+def reached(plan: Plan, noises: Sequence[Additive], *, off: float, missed: float, beta: float) -> float | None:
+    """Within how much of the exact ones all answers lie together, but for the odds `beta`, in the answer's own measure.
+    `off` is what bounds say, in steps of the totals, `missed` the odds that one of them is exceeded: None where these
+    leave nothing for the noise."""
+    if not noises:
+        return off * plan.step if missed <= beta else None
+    each = (beta - missed) / plan.size
+    return (off + together(noises).width(1 - each)) * plan.step if each >= LEAST_ODDS else None
+
+
+@dataclass(frozen=True)
+class _Splitting:
+    """Sites with a synopsis, and one that is asked alone, get an equal part of the width and of the odds for
+    themselves; the noises of the others share the rest. Of these, answers that are there already are used as they are,
+    the best ones first, as many as make all sites together pay least; what that leaves the others pay, each the same
+    epsilon."""
+
+    document: QueryDocument
+    accuracy: Accuracy
+    plan: Plan
+    schemas: Mapping[str, Schema]
+    quotes: Quotes
+
+    @cached_property
+    def within(self) -> float:
+        """In steps of the totals."""
+        return self.accuracy.alpha / self.plan.step
+
+    @property
+    def most(self) -> float:
+        """That one site may pay."""
+        return min(self.document.max_epsilon or math.inf, self.document.epsilon or math.inf)
+
+    def best(self) -> Split:
+        if self.document.noise == "coordinator":
+            schema = loosest(self.schemas.values())
+            return Split(self._least(lambda epsilon: [self._fresh(schema, epsilon)], self.within, self.accuracy.beta))
+        sites = sorted(self.schemas)
+        alone = [site for site in sites if "synopsis" in self.quotes.get(site, {})] if len(sites) > 1 else sites
+        told = {"width": self.within / len(sites), "beta": self.accuracy.beta / len(sites)}
+        rest = [site for site in sites if site not in alone]
+        part = len(rest) / len(sites)
+        shared = self._shared(rest, self.within * part, self.accuracy.beta * part) if rest else Split(0.0)
+        epsilon = max([shared.epsilon, *(self._alone(self.schemas[site], **told) for site in alone)])
+        payloads = {site: told for site, told in shared.payloads.items() if told["epsilon"] < epsilon}
+        free = [site for site in alone if self._enough(self._made(site), **told)]
+        return Split(epsilon, {**payloads, **dict.fromkeys(alone, told)}, (*shared.free, *free))
+
+    # --- sites that have a width of their own -------------------------------------------------------------
+
+    def _alone(self, schema: Schema, *, width: float, beta: float) -> float:
+        """The price of an answer within this width by itself, as the site will reckon it."""
+        try:
+            _, bought = Wanted(MOST_EPSILON, self.document.delta, width, beta).calibrated(self.plan, schema)
+        except (Mistake, Refusal):
+            raise self._beyond() from None
+        return max(LEAST_EPSILON, float(bought.epsilon))
+
+    def _enough(self, made: Additive | None, *, width: float, beta: float) -> bool:
+        return made is not None and made.width(1 - beta / self.plan.size) <= width
+
+    # --- sites whose noises are added up ------------------------------------------------------------------
+
+    def _shared(self, sites: Sequence[str], within: float, beta: float) -> Split:
+        have = {site: made for site in sites if (made := self._made(site)) is not None}
+        best = sorted(have, key=lambda site: (have[site].deviation, site))
+        counts = range(1, len(best) + 1) if len(best) <= _MOST_TRIED else [len(best)]
+        bought = self._using((), sites, have, within, beta)
+        if bought is None:
+            raise self._beyond()
+        found = [bought, *(self._using(best[:count], sites, have, within, beta) for count in counts)]
+        affordable = [each for each in found if each is not None and each.epsilon <= self.most] or [bought]
+        chosen = min(affordable, key=lambda each: ((len(sites) - len(each.free)) * each.epsilon, each.epsilon))
+        if not chosen.free:
+            return chosen
+        # Should such an answer be gone when it is asked for, it is bought anew, for no more than the price.
+        most = chosen.epsilon or bought.epsilon
+        again = {site: self._as_good(self.schemas[site], have[site], most) for site in chosen.free}
+        epsilon = max([*again.values(), chosen.epsilon])
+        return replace(chosen, epsilon=epsilon, payloads={site: {"epsilon": own} for site, own in again.items()})
+
+    def _using(
+        self, free: Sequence[str], sites: Sequence[str], have: Mapping[str, Additive], within: float, beta: float
+    ) -> Split | None:
+        """What the others pay where these answers are used as they are; None where that is not enough."""
+        kept = [have[site] for site in free]
+        paying = [self.schemas[site] for site in sites if site not in free]
+        if kept and together(kept).width(1 - beta / self.plan.size) > within:
+            return None
+        if not paying:
+            return Split(0.0, free=tuple(free))
+        try:
+            epsilon = self._least(
+                lambda epsilon: [*kept, *(self._fresh(schema, epsilon) for schema in paying)], within, beta
+            )
+        except InvalidDocument:
+            return None
+        return Split(epsilon, free=tuple(free))
+
+    def _as_good(self, schema: Schema, made: Additive, most: float) -> float:
+        """The epsilon whose noise is as good as this one, but no more than `most`."""
+
+        def better(epsilon: float) -> bool:
+            try:
+                return self._fresh(schema, epsilon).deviation < made.deviation
+            except Mistake:
+                return False
+
+        low, high = LEAST_EPSILON, most
+        if not better(high):
+            return most
+        while _rounded(math.sqrt(low * high)) < high and low < high * (1 - 1e-3):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if better(middle) else (middle, high)
+        return low
+
+    def _least(self, noises: Callable[[float], list[Additive]], within: float, beta: float) -> float:
+        """The least epsilon, to a few digits, with which the sum of the noises lies within the width."""
+        level = 1 - beta / self.plan.size
+
+        def enough(epsilon: float) -> bool:
+            try:
+                return together(noises(epsilon)).width(level) <= within
+            except Mistake:  # so little epsilon that no noise can be drawn for it
+                return False
+
+        low, high = LEAST_EPSILON, 1.0
+        while not enough(high):
+            low, high = high, high * 8
+            if high > MOST_EPSILON:
+                raise self._beyond()
+        while (middle := _rounded(math.sqrt(low * high))) < high and middle > low:
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+    def _fresh(self, schema: Schema, epsilon: float) -> Additive:
+        return noise_for(self.plan, schema, epsilon=epsilon, delta=self.document.delta)
+
+    def _made(self, site: str) -> Additive | None:
+        """The noise in the answer that a site has already; None where it has none that can be used."""
+        told = self.quotes.get(site, {}).get("made")
+        try:
+            epsilon, delta = map(float, told) if told is not None else (0.0, 0.0)
+            return noise_made(self.plan, self.schemas[site], epsilon=epsilon, delta=delta) if epsilon else None
+        except (Mistake, TypeError, ValueError):
+            return None
+
+    def _beyond(self) -> InvalidDocument:
+        return InvalidDocument([("accuracy", "is finer than any noise here can be; ask for a larger alpha")])
+
+
+def _rounded(epsilon: float) -> float:
+    """To a few digits, upwards: an epsilon that people can read."""
+    exactly = Decimal(repr(epsilon))
+    step = Decimal(1).scaleb(exactly.adjusted() - _DIGITS + 1)
+    return float(exactly.quantize(step, ROUND_CEILING))
