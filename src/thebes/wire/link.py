@@ -48,14 +48,16 @@ FLOW = (
 
 
 class Word(StrEnum):
-    """What an envelope's `kind` says. The first five come from the coordinator, the others answer under the same id."""
+    """What an envelope's `kind` says. The first six come from the coordinator, the others answer under the same id."""
 
     DESCRIBE = "describe"
+    QUOTE = "quote"  # what an answer to a document would cost, and what of it is known already
     ASK = "ask"
     CLOSED = "closed"
     PING = "ping"
     REFUSED = "refused"  # the last word to a site that may not take part, with the `reason`
     DESCRIBED = "described"
+    QUOTED = "quoted"
     CONTRIBUTION = "contribution"
     REFUSAL = "refusal"
     NOTED = "noted"

@@ -124,12 +124,14 @@ class _Splitting:
     # --- sites that have a width of their own -------------------------------------------------------------
 
     def _alone(self, schema: Schema, *, width: float, beta: float) -> float:
-        """The price of an answer within this width by itself, as the site will reckon it."""
+        """The price of an answer within this width by itself, whether the site takes the noise that every document of
+        this epsilon gets or the one it finds cheapest."""
+        least = self._least(lambda epsilon: [self._fresh(schema, epsilon)], width, beta)
         try:
             _, bought = Wanted(MOST_EPSILON, self.document.delta, width, beta).calibrated(self.plan, schema)
         except (Mistake, Refusal):
             raise self._beyond() from None
-        return max(LEAST_EPSILON, float(bought.epsilon))
+        return max(least, float(bought.epsilon))
 
     def _enough(self, made: Additive | None, *, width: float, beta: float) -> bool:
         return made is not None and made.width(1 - beta / self.plan.size) <= width

@@ -22,6 +22,7 @@ from thebes.tasks.sites import SiteDocument, explained
 
 _MOST_KEYS = 4
 LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly
+_UNPRICED = "has no price yet: the coordinator fills in epsilon when it puts the task up"
 BY_ACCURACY = ("count", "histogram", "sum")  #: of which it is known beforehand how far noise moves the answer
 
 
@@ -151,6 +152,8 @@ class QueryDocument(SiteDocument):
     def wanted(self, payload: Mapping[str, Any]) -> Wanted:
         """What a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where another
         site's answer leaves room for more noise; or within a width that is its own."""
+        if not self.priced:
+            raise Mistake("accuracy", _UNPRICED)
         told = {name: payload.get(name) for name in ("epsilon", "width", "beta")}
         for name, value in told.items():
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
@@ -186,7 +189,7 @@ class _Query:
         if document.privacy == "none":
             return ApproximateEvent(0, 0)
         if not document.priced:
-            raise Mistake("accuracy", "has no price yet: the coordinator fills in epsilon when it puts the task up")
+            raise Mistake("accuracy", _UNPRICED)
         noise = noise_for(document.plan(schema), schema, epsilon=document.epsilon, delta=document.delta)
         return noise.event
 

@@ -28,20 +28,25 @@ class QueryOwner:
         plan = document.plan(schema)
         if document.privacy == "none":
             return Contributions(ask.part, 1, halves(plan.totals(table)), ask.partition)
-        noise = noise_for(plan, schema, epsilon=document.epsilon, delta=document.delta)
-        claim.consume(epsilon=document.epsilon, delta=delta_of([noise], document.delta))
+        epsilon = document.wanted(ask.payload).epsilon
+        noise = noise_for(plan, schema, epsilon=epsilon, delta=document.delta)
+        made = (epsilon, delta_of([noise], document.delta))
+        claim.consume(epsilon=epsilon, delta=made[1])
         totals = plan.totals(table)
         if document.exact:
             return Contributions(ask.part, 1, halves(totals), ask.partition)
-        made = (document.epsilon, delta_of([noise], document.delta))
         return Contributions(ask.part, 1, noised(noise.add(totals, randomness), made=made, bound=None), ask.partition)
 
-    def planned(self, document: QueryDocument, schema: Schema) -> tuple[Plan, Wanted, str] | None:
+    def planned(
+        self, document: QueryDocument, ask: Ask | None, schema: Schema
+    ) -> tuple[Plan, Wanted | None, str] | None:
         """The question as a data set's planner takes it; None where noise is added elsewhere, or nowhere."""
         if document.exact:
             return None
         KIND.fits(document, schema)
-        return document.plan(schema), Wanted(document.epsilon, document.delta), document.question.text
+        payload = {} if ask is None else ask.payload
+        wanted = document.wanted(payload) if document.priced or ask is not None else None
+        return document.plan(schema), wanted, document.question.text
 
     def told(self, document: QueryDocument, ask: Ask, answered: Answered) -> Contributions:
         """What a planner answered, as it travels."""
