@@ -55,7 +55,7 @@ def test_with_little_budget_rides_are_still_told_better_than_by_their_mean(taxi:
     assert np.mean(scores) < taxi.naive()
 
 
-@pytest.mark.parametrize(("epsilon", "accuracy", "area"), [(1.0, 0.752, 0.71), (0.25, 0.749, 0.70)])
+@pytest.mark.parametrize(("epsilon", "accuracy", "area"), [(1.0, 0.762, 0.73), (0.25, 0.755, 0.72)])
 def test_clicks_are_told_apart(criteo: Task, epsilon: float, accuracy: float, area: float) -> None:
     from sklearn.metrics import roc_auc_score
 

@@ -79,15 +79,17 @@ class Overheard(Budget):
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-def test_histograms_by_class_get_the_stated_noise(rows: int) -> None:
+def test_histograms_by_class_and_what_mends_them_get_the_stated_noise(rows: int) -> None:
     heard: list[Any] = []
-    for _ in range(12):
+    for _ in range(24):
         paid = Overheard(epsilon=EPSILON, delta=DELTA, adjacency="add-remove-one", randomness=bulk(), rows=rows)
         paid.heard = heard
         odds.fitted(FEATURES, [(ROWS, (TARGETS > 0).astype(float))], count=400, budget=paid, steps=1)
-    noise = np.concatenate(heard)
-    assert noise.size == 12 * 2 * (12 + 20)
-    assert_size(noise, "gaussian", ratio_for(EPSILON, DELTA) / math.sqrt(0.5) * math.sqrt(2) * rows)
+    counts, sums = np.concatenate(heard[::2]), np.concatenate(heard[1::2])  # of each fit: a histogram, then what is off
+    assert (counts.size, sums.size) == (24 * 2 * (12 + 20), 24 * (12 + 20))
+    unit = ratio_for(EPSILON, DELTA) / math.sqrt(0.4) * math.sqrt(2) * rows
+    assert_size(counts, "gaussian", unit)
+    assert_size(sums, "gaussian", unit * odds._CUT)
 
 
 def test_networks_get_the_stated_noise_and_sample_rows_by_honest_coins() -> None:

@@ -52,6 +52,44 @@ def test_one_row_adds_one_to_one_cell_of_each_column() -> None:
     assert moved.sum() == (moved**2).sum() == len(FEATURES.pieces)
 
 
+def test_what_mends_the_tables_moves_by_no_more_than_is_noised() -> None:
+    """One row more, and one row that becomes the worst other one, against the reach that is declared."""
+    numbers, truth = rows(60)
+    cells, classes = FEATURES.cells(numbers), truth.astype(np.int8)
+    draw = np.random.default_rng(1)
+    tables = tuple(draw.normal(0, 2, piece.cell_count) for piece in FEATURES.pieces)
+    pieces = len(FEATURES.pieces)
+
+    def off(which: Any, told: Any) -> Any:
+        return odds._off(FEATURES, which, told, tables, -1.0, 2.0)
+
+    whole, longest = off(cells, classes), 0.0
+    for row in range(60):
+        left = np.delete(np.arange(60), row)
+        moved = whole - off(cells[left], classes[left])
+        assert np.count_nonzero(moved) <= pieces
+        longest = max(longest, float(np.sqrt((moved**2).sum())))
+        turned = classes.copy()
+        turned[row] = 1 - turned[row]
+        assert np.sqrt(((whole - off(cells, turned)) ** 2).sum()) <= 2 * odds._CUT * np.sqrt(pieces)
+    assert 0.9 * odds._CUT * np.sqrt(pieces) < longest <= odds._CUT * np.sqrt(pieces) * (1 + 1e-12)
+
+
+def test_what_columns_say_together_is_mended() -> None:
+    """Two columns that only say something together: their own odds are the same for every value."""
+    draw = np.random.default_rng(4)
+    both = draw.integers(0, 2, 40_000)
+    other = np.where(draw.random(40_000) < 0.9, both, 1 - both)
+    third = draw.integers(0, 2, 40_000)
+    # What follows from `both` is taken back by `other`, which goes with it.
+    truth = (draw.random(40_000) < 1 / (1 + np.exp(-(2.0 * both - 2.0 * other + 0.5 * third)))).astype(np.float64)
+    features = Features([Categories(name, (0, 1)) for name in ("both", "other", "third")])
+    numbers = np.column_stack([both, other, third]).astype(np.float64)
+    model = fitted(features, [(numbers, truth)], count=40_000, budget=budget(20.0), steps=60)
+    apart = (both == 1) & (other == 0)
+    assert np.mean(model.predict(numbers[apart])) > 0.7  # by their own odds alone they would say about a half
+
+
 def test_what_has_no_cell_says_nothing() -> None:
     numbers, truth = rows(2000)
     model = fitted(FEATURES, [(numbers, truth)], count=2000, budget=budget(5.0), steps=20)

@@ -100,10 +100,10 @@ def _of_rides(table: Any, epsilon: float) -> list[NDArray[np.float64]]:
 
 
 def _of_clicks(table: Any, epsilon: float) -> list[NDArray[np.float64]]:
-    from thebes.experiments.sage.clicks import BOXES, LABEL, NUMBERS
+    from thebes.experiments.sage.clicks import LABEL, NUMBERS, SIZES
     from thebes.learning import LogisticRegression
 
-    X = table[list(NUMBERS)].to_numpy(dtype=np.float64) / (BOXES - 1)
+    X = table[list(NUMBERS)].to_numpy(dtype=np.float64) / (SIZES - 1)
     y = table[LABEL].to_numpy(dtype=np.int64)
     bounds: dict[Any, Any] = dict.fromkeys(range(X.shape[1]), (0.0, 1.0))
 
