@@ -22,7 +22,7 @@ from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.site import showing
 from thebes.site.algorithm import Office
-from thebes.site.dataset import Blocks, Budget, DataSet, DataSets, read
+from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets, read
 from thebes.site.home import Home, written
 from thebes.site.rest import MOST_ROWS, read_rows
 from thebes.site.streams import Streams, stream_of
@@ -51,11 +51,21 @@ def rides(days: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"at": pd.to_datetime(days), "km": 10.0})
 
 
-def grown(home: Home, *, epsilon: str = "10", policy: str = RULE, public: bool = False, **more: Any) -> DataSet:
-    """A growing data set with three days of rides."""
+def grown(
+    home: Home,
+    *,
+    epsilon: str = "10",
+    policy: str = RULE,
+    public: bool = False,
+    cache: str = "none",
+    filter: str = "basic",
+    **more: Any,
+) -> DataSet:
+    """A growing data set with three days of rides, of which every question pays unless they are cached."""
     schema = schema_of({**RIDES, "public": public})
     blocks = Blocks(block_by("time:1d", schema), more)
-    dataset = DataSet("taxi", schema, {"kind": "growing"}, Budget.of(epsilon), blocks)
+    budget = Budget.of(epsilon, "0" if filter == "basic" else "1e-6", filter)
+    dataset = DataSet("taxi", schema, {"kind": "growing"}, budget, blocks, Cache(cache))
     DataSets(home).keep(dataset)
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
         stream = stream_of(home, dataset, ledger)
@@ -96,6 +106,9 @@ def test_a_declaration_is_read_as_it_was_written(home: Home) -> None:
     ("change", "says"),
     [
         (('by = "time:1d"', 'by = "month"'), "blocks.by"),
+        (('kind = "growing"', 'kind = "growing"\nengine = "abacus"'), "source.engine"),
+        (('kind = "growing"', 'kind = "growing"\nmaster = "local"'), "settings only with engine"),
+        (('kind = "growing"', 'kind = "growing"\npath = "rides.csv"'), "source.path"),
         (('kind = "growing"', 'kind = "csv"'), "blocks: goes with"),
         (('by = "time:1d"', 'by = "time:1d"\nsince = "once"'), "blocks.since"),
         (('by = "time:1d"', 'by = "time:1d"\nsince = 2026'), "blocks.since"),
@@ -325,6 +338,17 @@ def test_a_declared_first_day_opens_its_blocks_before_a_row_has_come(run: Callab
     assert (status, "before blocks.since" in error) == (2, True)
 
 
+def test_the_schedule_and_the_engine_are_declared_too(run: Callable[..., Any], home: Home, tmp_path: Path) -> None:
+    (tmp_path / "spark.toml").write_text('kind = "growing"\nengine = "spark"\nmaster = "local[2]"\n')
+    more = ("--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")
+    told = run("create", "taxi", *more, "--schedule", "dpack", "--source", "spark.toml")
+    assert told[0] == 0, told
+    made = DataSets(home).get("taxi")
+    assert made is not None
+    assert made.blocks is not None
+    assert (made.blocks.schedule, made.source["engine"], made.source["master"]) == ("dpack", "spark", "local[2]")
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -333,6 +357,8 @@ def test_a_declared_first_day_opens_its_blocks_before_a_row_has_come(run: Callab
         (("--block-by", "user"), "protect persons"),
         (("--block-by", "time:1d", "--source", "rides.csv"), "leave --source"),
         ((), "--source"),
+        (("--block-by", "time:1d", "--schedule", "mine"), "one of even, dpf, dpack, fcfs"),
+        (("--schedule", "even", "--source", "rides.csv"), "--schedule"),
         (("--block-by", "time:1d", "--separate-by", "developer"), "accept_separate_ledgers"),
     ],
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 from thebes.curator.groups import Groups, bins_of, keys_of
 from thebes.curator.plans import CorrelationPlan, CountPlan, MeanPlan, Plan, SumPlan, VariancePlan
@@ -38,6 +40,11 @@ class Question:
     by: tuple[str, ...] = ()
     bins: int | tuple[float, ...] | None = None
     quantile: float | None = None
+
+    @property
+    def text(self) -> str:
+        """As it can be kept; `question_of` reads it."""
+        return json.dumps(asdict(self))
 
     def problem(self) -> tuple[str, str] | None:
         """The field that does not go with the others, and what is wrong with it; None where all fit together."""
@@ -122,6 +129,13 @@ class Question:
         if self.bins is None:
             raise Mistake("bins", f"must say into how many bins the range of {name!r} is cut, or where")
         return bins_of(name, column, self.bins)
+
+
+def question_of(text: str) -> Question:
+    """The inverse of `Question.text`."""
+    told = json.loads(text)
+    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+    return Question(**fields)
 
 
 def _bits(most: int, epsilon: exact.Number, *, factors: int = 1) -> int:

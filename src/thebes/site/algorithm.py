@@ -32,6 +32,7 @@ from thebes.privacy.randomness import system
 from thebes.site import showing
 from thebes.site.attempting import TaskAttempts
 from thebes.site.audit import Audit
+from thebes.site.caches import Caches
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.desk import Desk
 from thebes.site.home import AUDIT, OUTBOX, Home
@@ -70,7 +71,7 @@ class Tables:
     def __init__(self, home: Home, streams: Streams | None = None) -> None:
         self._folder, self._scratch, self._streams = home.datasets, home.folder / "scratch", streams
         self._open: dict[str, tuple[DataSet, EngineTable]] = {}
-        self._grown: dict[str, tuple[DataSet, str, GrownTable]] = {}
+        self._grown: dict[str, tuple[DataSet, str, dict[tuple[str, ...], GrownTable]]] = {}
         self._readers: dict[str, str] = {}  #: which task each was last opened for
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -91,18 +92,18 @@ class Tables:
         return made
 
     def grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
-        """The rows of some blocks of a growing data set, opened once for a task, whose blocks are always the same."""
+        """The rows of some blocks of a growing data set, opened once for a task."""
         if self._streams is None:
             raise Mistake("NAME", "does not grow")
         known = self._grown.get(dataset.name)
-        if known is not None:
-            if known[0] is dataset and known[1] == task:
-                return known[2]
-            del self._grown[dataset.name]
-            known[2].close()
-        made = self._streams(dataset).rows(blocks)
-        self._grown[dataset.name] = (dataset, task, made)
-        return made
+        if known is None or known[0] is not dataset or known[1] != task:
+            for table in () if known is None else known[2].values():
+                table.close()
+            known = self._grown[dataset.name] = dataset, task, {}
+        opened = known[2]
+        if tuple(blocks) not in opened:
+            opened[tuple(blocks)] = self._streams(dataset).rows(blocks)
+        return opened[tuple(blocks)]
 
 
 class Lanes:
@@ -150,6 +151,7 @@ class Office:
         self.purse = Purse(self.ledger, self.outbox, deciding=partial(deciding, home.folder))
         self.streams = Streams(home, self.ledger)
         self.pipelines = Pipelines(home, self.datasets, self.ledger)
+        self.caches = Caches(home)
         tables = Tables(home, self.streams)
         self.desk = Desk(
             name=name,
@@ -161,6 +163,7 @@ class Office:
             tables=tables,
             streams=self.streams,
             grown=tables.grown,
+            caches=self.caches,
             attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
         )
         self.desk.recover()

@@ -19,7 +19,11 @@ from typing import Any
 import numpy as np
 
 from thebes import __version__
+from thebes.curator.cache.answered import Source
+from thebes.curator.cache.planner import Planner
+from thebes.curator.cache.wanted import Wanted
 from thebes.curator.pipelines.outcome import NotRun
+from thebes.curator.plans import Plan
 from thebes.curator.streams import Stream
 from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, Claim, ClaimEnded
@@ -29,6 +33,7 @@ from thebes.privacy.randomness import Randomness, system
 from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.outbox import CLOSED, Answer, Outbox, Request
+from thebes.site.planning import Planning, TaskAccount
 from thebes.site.policy import Asked, Policy, Rule
 from thebes.site.pricing import Cost, cost
 from thebes.site.purse import Purse
@@ -36,7 +41,7 @@ from thebes.site.questions import Declined, Question, read, task_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.packets import part_of
-from thebes.tasks.shape import Attempting
+from thebes.tasks.shape import Attempting, Planned
 from thebes.tasks.sites import SiteDocument, declared
 from thebes.wire import frames
 from thebes.wire.link import MOST_BYTES, Code, Word
@@ -119,7 +124,8 @@ class _Matter:
 class Desk:
     """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task, `grown` those of some
     blocks of a growing one, of which `streams` knows the blocks; `attempting` gives the right to make attempts over a
-    stream for a task; `pause` waits for some seconds."""
+    stream for a task; `caches` has the planner of a data set whose released answers are used again; `pause` waits for
+    some seconds."""
 
     def __init__(
         self,
@@ -134,6 +140,7 @@ class Desk:
         streams: Callable[[DataSet], Stream] | None = None,
         grown: Callable[[DataSet, str, Sequence[str]], Table] | None = None,
         attempting: Callable[[Stream, Request], Attempting] | None = None,
+        caches: Callable[[DataSet], Planner | None] = lambda _: None,
         randomness: Callable[[], Randomness] = system,
         moment: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -141,7 +148,7 @@ class Desk:
         self.name = name
         self._datasets, self._policy, self._outbox, self._audit, self._purse = datasets, policy, outbox, audit, purse
         self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
-        self._streams, self._blocks_of, self._attempting = streams, grown, attempting
+        self._streams, self._blocks_of, self._attempting, self._caches = streams, grown, attempting, caches
         self._matters: dict[str, _Matter] = {}
 
     def recover(self) -> None:
@@ -301,6 +308,12 @@ class Desk:
         _as_declared(question, document, dataset)
         if document.in_attempts:
             return self._attempted(turn, question, document, dataset)
+        owner = registry.site_owner(document)
+        planner = self._caches(dataset) if isinstance(owner, Planned) and not _without_noise(document) else None
+        if planner is not None and isinstance(owner, Planned):
+            planned = owner.planned(document, ask, dataset.schema)
+            if planned is not None:
+                return self._planned(turn, question, matter, dataset, planner, owner, planned)
         blocks: list[str] = []
         if dataset.blocks is None:
             table = self._reached(lambda: self._tables(dataset, request.task), dataset)
@@ -308,9 +321,7 @@ class Desk:
         else:
             charge, blocks = self._set_aside_blocks(request, turn.rule, matter, dataset, ask.part)
             table = self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
-        if self._outbox.first(turn.request.task, ask.part, question.digest) != question.digest:
-            raise Declined(Code.DOCUMENT, "this part of the task was asked before, with another question")
-        owner = registry.site_owner(document)
+        self._look(turn, question)
         layout = owner.layout(document, ask, dataset.schema)
         try:
             made = owner.contribute(document, ask, table, charge, randomness=self._randomness())
@@ -321,6 +332,67 @@ class Desk:
         message = self._contribution(turn, question, carried(layout, made), charge)
         if dataset.blocks is not None:
             message["covers"] = self._covers(dataset, blocks)
+        return message, charge
+
+    def _look(self, turn: _Turn, question: Question) -> None:
+        """Rows are about to be read for this question, and for no other in this part of the task."""
+        assert turn.request is not None  # noqa: S101
+        if self._outbox.first(turn.request.task, question.ask.part, question.digest) != question.digest:
+            raise Declined(Code.DOCUMENT, "this part of the task was asked before, with another question")
+
+    def _planned(
+        self,
+        turn: _Turn,
+        question: Question,
+        matter: _Matter,
+        dataset: DataSet,
+        planner: Planner,
+        owner: Planned,
+        planned: tuple[Plan, Wanted | None, str],
+    ) -> tuple[dict[str, Any], Charge]:
+        """The answer as a data set's planner has it: released before, or bought now."""
+        assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
+        request, ask = turn.request, question.ask
+        stream = None
+        try:
+            if dataset.blocks is None:
+                self._purse.block(dataset)
+            elif self._streams is not None:
+                stream = self._streams(dataset)
+        except Refusal as refused:
+            raise Declined(Code.DATASET, str(refused)) from None
+
+        def opened(blocks: Sequence[str]) -> Table:
+            if stream is None:
+                return self._reached(lambda: self._tables(dataset, request.task), dataset)
+            return self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
+
+        account = TaskAccount(self._purse, request, matter.document, dataset, stream, turn.rule)
+        planning = Planning(
+            planner,
+            dataset,
+            account,
+            self._purse.ledger,
+            stream,
+            opened,
+            lambda: self._look(turn, question),
+            ask.part,
+            context=request.requestor if stream is not None and stream.terms.separate else "",
+        )
+        plan, wanted, told = planned
+        assert wanted is not None  # noqa: S101  # an ask says it
+        payer = f"{request.task} {ask.part}"
+        try:
+            answered = planning.answer(plan, wanted, payer=payer, question=told, randomness=self._randomness())
+        except Refusal as refused:
+            raise Declined(Code.BUDGET, str(refused)) from None
+        paid = answered.cost if answered.source is not Source.CACHE else account.charged()
+        charge = Charge(None, None, ask.part, epsilon=float(paid[0]), delta=float(paid[1]), paid=True)
+        layout = owner.layout(matter.document, ask, dataset.schema)
+        payload = carried(layout, owner.told(matter.document, ask, answered))
+        message = self._contribution(turn, question, payload, charge, source=str(answered.source))
+        if stream is not None:
+            message["covers"] = self._covers(dataset, list(planning.view))
         return message, charge
 
     def _attempted(
@@ -343,7 +415,9 @@ class Desk:
         layout = owner.layout(document, question.ask, dataset.schema)
         return self._contribution(turn, question, carried(layout, made), charge), charge
 
-    def _contribution(self, turn: _Turn, question: Question, payload: dict[str, Any], charge: Charge) -> dict[str, Any]:
+    def _contribution(
+        self, turn: _Turn, question: Question, payload: dict[str, Any], charge: Charge, *, source: str = SOURCE
+    ) -> dict[str, Any]:
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         message: dict[str, Any] = {
             "kind": Word.CONTRIBUTION,
@@ -352,7 +426,7 @@ class Desk:
             "part": question.ask.part,
             "payload": payload,
             "cost": {"epsilon": charge.epsilon, "delta": charge.delta},
-            "source": SOURCE,
+            "source": source,
         }
         if not turn.rule.steady:
             steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)

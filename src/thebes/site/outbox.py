@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ CREATE TABLE IF NOT EXISTS answer (
     task TEXT NOT NULL REFERENCES request (task), part TEXT NOT NULL, ask_id TEXT NOT NULL, question TEXT NOT NULL,
     body BLOB, file TEXT, epsilon REAL NOT NULL, delta REAL NOT NULL, answered_at REAL NOT NULL,
     PRIMARY KEY (task, part));
+CREATE TABLE IF NOT EXISTS claimed (task TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS asked (task TEXT NOT NULL, part TEXT NOT NULL, question TEXT NOT NULL,
     PRIMARY KEY (task, part));
 """
@@ -65,12 +67,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What of a task its price and the rules are about."""
+    """What of a task the rules are about: at most so much does it cost, and did in the end where that is known."""
 
     kind: str
     noise: str
-    epsilon: float
-    delta: float
+    epsilon: Decimal
+    delta: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,20 @@ class Outbox:
 
     def subjects(self) -> dict[str, Subject]:
         """What every task is about, by the key of its claim."""
-        amounts = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
+        said = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
+        sql = f"SELECT task, kind, noise, {said}, epsilon, delta FROM request LEFT JOIN claimed USING (task)"  # noqa: S608
         with self._lock:
-            rows = self._db.execute(f"SELECT task, kind, noise, {amounts} FROM request").fetchall()  # noqa: S608
+            rows = self._db.execute(sql).fetchall()
         return {
-            _key(task): Subject(kind, noise, epsilon or 0.0, delta or 0.0) for task, kind, noise, epsilon, delta in rows
+            _key(task): Subject(kind, noise, *(said if claimed[0] is None else map(Decimal, claimed)))
+            for task, kind, noise, *amounts in rows
+            for said, claimed in [([Decimal(str(amount or 0)) for amount in amounts[:2]], amounts[2:])]
         }
+
+    def claim(self, task: str, epsilon: Decimal, delta: Decimal) -> None:
+        """Write down what a task may cost, where its document does not say that, or did cost in the end."""
+        sql = "INSERT OR REPLACE INTO claimed VALUES (?, ?, ?)"
+        self._write(lambda: self._db.execute(sql, (task, str(epsilon), str(delta))))
 
     def begin(self, request: Request) -> Request:
         """Write a task down; one that is known stays as it was first heard of."""

@@ -8,12 +8,13 @@ rule counts what documents say: their epsilons add up, and their deltas. The blo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempts import CLAIM as PIPELINE
 from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
@@ -77,7 +78,7 @@ class Purse:
     def __init__(
         self, ledger: Ledger, outbox: Outbox, *, deciding: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
-        self.ledger, self._deciding = ledger, deciding
+        self.ledger, self._outbox, self._deciding = ledger, outbox, deciding
         self._lock = threading.RLock()
         self._counted: dict[str, _Sums] = {}  # by block
         self._blocks: dict[str, tuple[DataSet, Block]] = {}
@@ -108,19 +109,29 @@ class Purse:
                 known = self._blocks[dataset.name] = dataset, block_of(self.ledger, dataset)
             return known[1]
 
-    def reserve(self, request: Request, document: SiteDocument, dataset: DataSet, cost: Cost, rule: Rule) -> Claim:
+    def reserve(
+        self,
+        request: Request,
+        document: SiteDocument,
+        dataset: DataSet,
+        cost: Cost,
+        rule: Rule,
+        *,
+        price: Budget | None = None,
+    ) -> Claim:
         """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim, as long
-        as all that was claimed under the rule is within what the rule says by now."""
+        as all that was claimed under the rule is within what the rule says by now. `price` is what counts under the
+        rule; unless it is named, what the document says."""
         with self._lock:
             earlier = self.claim(request)
             block = self.block(dataset)
             if earlier is not None:
                 self._refresh()
                 if not self._within(rule, block.name, NOTHING):
-                    raise BudgetExceeded(block.name, _price(document), NOTHING, str(rule))
+                    raise BudgetExceeded(block.name, price or _price(document), NOTHING, str(rule))
                 return earlier
-            price = _price(document)
-            self._allow(rule, block, price)
+            counts = self._told(request, document, price)
+            self._allow(rule, block, counts)
             try:
                 claim = self.ledger.reserve(
                     [block.name],
@@ -134,36 +145,41 @@ class Purse:
             except Mistake as unpriced:
                 raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
             asked = Asked(request.requestor, block.name, request.kind, request.noise)
-            self._of(block.name).set(claim.id, price, _Payer(asked, known=True))
+            self._of(block.name).set(claim.id, counts, _Payer(asked, known=True))
             return claim
 
     def reserve_blocks(
-        self, request: Request, document: SiteDocument, stream: Stream, cost: Cost, rule: Rule
+        self,
+        request: Request,
+        document: SiteDocument,
+        stream: Stream,
+        cost: Cost,
+        rule: Rule,
+        *,
+        names: Sequence[str] | None = None,
+        price: Budget | None = None,
     ) -> tuple[Claim, list[str]]:
         """Set the cost of a task aside in every block of a growing data set that is over and can pay it, under the rule
-        and by its own budget: the claim, and the blocks. Again gives the same. A Refusal where no block can."""
+        and by its own budget, or in exactly the blocks that are named: the claim, and the blocks. Again gives the same.
+        A Refusal where no block can."""
         with self._deciding(), self._lock:
             earlier = self.claim(request)
-            price = _price(document)
             context = request.requestor if stream.terms.separate else None
             if earlier is not None:
                 self._refresh()
                 if not all(self._has(rule, stream, name, context, NOTHING) for name in stream.named(earlier)):
-                    raise BudgetExceeded(stream.name, price, NOTHING, str(rule))
+                    raise BudgetExceeded(stream.name, price or _price(document), NOTHING, str(rule))
                 return earlier, stream.named(earlier)
-            try:
-                offered = stream.offered(loss=cost.whole, context=context)
-            except Mistake as unpriced:
-                raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
-            self._refresh()
-            names = [block.name for block in offered if self._has(rule, stream, block.name, context, price)]
-            if not names:
+            counts = self._told(request, document, price)
+            able = self._payable(stream, cost, counts, context, rule)
+            chosen = able if names is None else [name for name in names if name in set(able)]
+            if not chosen or (names is not None and len(chosen) < len(names)):
                 raise Refusal(
                     "no block of this data set can pay for this task now: each is either not over yet or has too "
                     f"little left, by its own budget or under {rule}"
                 )
             claim = stream.reserve(
-                names,
+                chosen,
                 loss=cost.whole,
                 purpose=f"{request.kind} {request.key}",
                 spender=request.requestor,
@@ -172,8 +188,29 @@ class Purse:
             )
             asked = Asked(request.requestor, stream.name, request.kind, request.noise)
             for name in claim.blocks:
-                self._of(name).set(claim.id, price, _Payer(asked, known=True))
-            return claim, names
+                self._of(name).set(claim.id, counts, _Payer(asked, known=True))
+            return claim, chosen
+
+    def payable(self, request: Request, stream: Stream, cost: Cost, price: Budget, rule: Rule) -> list[str]:
+        """The blocks that are over and can pay so much, under the rule and by their own budgets."""
+        with self._lock:
+            context = request.requestor if stream.terms.separate else None
+            return self._payable(stream, cost, price, context, rule)
+
+    def _payable(self, stream: Stream, cost: Cost, price: Budget, context: str | None, rule: Rule) -> list[str]:
+        try:
+            offered = stream.offered(loss=cost.whole, context=context)
+        except Mistake as unpriced:
+            raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
+        self._refresh()
+        return [block.name for block in offered if self._has(rule, stream, block.name, context, price)]
+
+    def _told(self, request: Request, document: SiteDocument, price: Budget | None) -> Budget:
+        """What a task counts for: as its document says, or as it is named and then written down."""
+        if price is None:
+            return _price(document)
+        self._outbox.claim(request.task, price.epsilon, price.delta)
+        return price
 
     def _has(self, rule: Rule, stream: Stream, name: str, context: str | None, price: Budget) -> bool:
         """Whether a rule still allows a price at one block."""
@@ -213,6 +250,20 @@ class Purse:
                 return
             for name in claim.blocks:
                 self._of(name).set(claim.id, left)
+
+    def said(self, request: Request) -> Budget:
+        """What a task counts for at most, by its document or as it was written down."""
+        subject = self._outbox.subjects()[request.key]
+        return Budget(Amount(subject.epsilon), Amount(subject.delta))
+
+    def settle(self, request: Request, claim: Claim, paid: Budget) -> None:
+        """This is all that a task cost: give the rest back."""
+        with self._lock:
+            if claim.state.open:
+                claim.release()
+            for name in claim.blocks:
+                self._of(name).set(claim.id, paid)
+            self._outbox.claim(request.task, paid.epsilon, paid.delta)
 
     def left(self, rule: Rule, block: Block) -> Budget:
         """The most that one more answer may cost under a rule, as far as the data set itself has it."""
@@ -263,7 +314,7 @@ class Purse:
         if isinstance(loss, Pure) and "epsilon" in steps:
             return Budget.of_steps(steps["epsilon"], 0)
         if subject is not None:
-            return Budget(Amount(str(subject.epsilon)), Amount(str(subject.delta)))
+            return Budget(Amount(subject.epsilon), Amount(subject.delta))
         return self._reading(block, steps)
 
     def _reading(self, block: str, steps: Steps) -> Budget:
@@ -274,8 +325,8 @@ class Purse:
 
 
 def _own(key: str | None) -> bool:
-    """Whether a claim is one that a growing data set makes for its sizes: nobody asked for it."""
-    return key is not None and key.startswith(OURS)
+    """Whether a claim buys sizes of a growing data set, or what a synopsis is made of: nobody asked for it."""
+    return key is not None and key.startswith((*OURS, BOUGHT))
 
 
 def _spread(groups: list[dict[str, Any]]) -> Iterator[tuple[str, str, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
 
+from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempts import CLAIM, Attempts
 from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Budget, BudgetExceeded, Claim
@@ -90,7 +91,7 @@ class Rights:
     def _covers(self, rule: Rule, claim: Claim, kinds: Mapping[str, Asked]) -> bool:
         """Whether a claim counts against a rule; of one whose task is not known its requestor decides."""
         key = claim.key or ""
-        if key.startswith(OURS):
+        if key.startswith((*OURS, BOUGHT)):
             return False
         if key.startswith(CLAIM):
             return rule.covers(Asked(claim.spender, self._stream.name, KIND, "site"))

@@ -28,6 +28,7 @@ from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.randomness import Randomness
 
 _EMPTY = Answered(np.zeros(0), None, None, Source.MECHANISM)
+BOUGHT = "cache "  #: how keys of claims begin that buy what a synopsis is made of; nobody who asks has made them
 FRESH_SECONDS = 86_400.0  #: for so long an answer about a data set that does not grow is given again
 
 

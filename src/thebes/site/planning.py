@@ -1,0 +1,226 @@
+"""One ask on its way through a data set's planner: which rows it is about, what is set aside for it, what it pays.
+
+What must stay true: rows are looked at only after what they cost is set aside; every amount that an answer says it cost
+was charged under its task, and nothing beyond that stays charged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Protocol
+
+from thebes.curator.cache.answered import NOTHING, Amounts, Answered
+from thebes.curator.cache.planner import BOUGHT, Paying, Planner
+from thebes.curator.cache.purchase import Purchase, amounts, loss_of
+from thebes.curator.cache.synopsis import View
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.plans import Integers, Plan
+from thebes.curator.streams import Stream
+from thebes.data.table import Table
+from thebes.ledger import Budget, Claim, Ledger
+from thebes.ledger.amounts import Amount
+from thebes.ledger.asked import text_of
+from thebes.ledger.states import ClaimState
+from thebes.privacy.losses import Approximate, Loss, Pure
+from thebes.privacy.randomness import Randomness
+from thebes.site.dataset import DataSet
+from thebes.site.outbox import Request
+from thebes.site.policy import Rule
+from thebes.site.pricing import Cost
+from thebes.site.purse import Purse
+from thebes.tasks.sites import SiteDocument
+
+SPENDER = "thebes"  #: who buys what a synopsis is made of, in the ledger
+
+
+class Account(Protocol):
+    """From whose budget, and under which rule, an ask is paid."""
+
+    def payable(self, loss: Loss, price: Budget) -> list[str]:
+        """The blocks of a growing data set that can pay so much."""
+        ...
+
+    def blocks(self) -> list[str]:
+        """Those of a claim that was made for this ask before; none where there is no such claim."""
+        ...
+
+    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> Claim:
+        """Set so much aside in the data set's own block, or in all of these; a Refusal where that cannot be."""
+        ...
+
+    def settle(self, claim: Claim, paid: Budget) -> None:
+        """This is all that the ask cost."""
+        ...
+
+
+@dataclass
+class Planning:
+    """One ask. `opened` gives the rows of some blocks (of a set that does not grow, all), `looking` is called once,
+    when they are about to be read for it."""
+
+    planner: Planner
+    dataset: DataSet
+    account: Account
+    ledger: Ledger
+    stream: Stream | None
+    opened: Callable[[Sequence[str]], Table]
+    looking: Callable[[], None]
+    part: str
+    context: str = ""
+    view: View = ()
+    _tables: dict[View, Table] = field(default_factory=dict)
+
+    def answer(
+        self, plan: Plan, wanted: Wanted, *, payer: str, question: str | None, randomness: Randomness
+    ) -> Answered:
+        """The answer; `view` says then which blocks it is about."""
+        if self.stream is not None:
+            _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
+            self.view = tuple(self.account.blocks()) or self._whole(self.stream)
+            known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self.context, question=question)
+            if known is not None:
+                return known
+            if not self.account.blocks():
+                self.view = tuple(self.account.payable(self._loss([purchase]), _budget([purchase])))
+        return self.planner.answer(
+            plan,
+            wanted,
+            self,
+            reserve=self._reserve,
+            buy=self._buy,
+            randomness=randomness,
+            payer=payer,
+            context=self.context,
+            question=question,
+        )
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def table(self, blocks: View | None = None) -> Table:
+        wanted = self.view if blocks is None else blocks
+        if wanted not in self._tables:
+            self._tables[wanted] = self.opened(wanted)
+        return self._tables[wanted]
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        return plan.totals(self.table(blocks))
+
+    def _whole(self, stream: Stream) -> View:
+        """Every block that is over and has its rows, also those that can pay no more: what was released about all of
+        them costs nothing."""
+        offered = {block.name for block in stream.offered(context=self.context or None)}
+        return tuple(b.name for b in stream.blocks() if b.name in offered or b.state == "retired")
+
+    # --- what is paid ---------------------------------------------------------------------------------------
+
+    def _loss(self, purchases: Sequence[Purchase]) -> Loss:
+        return loss_of(purchases, self.dataset.budget.filter)
+
+    def _reserve(self, purchases: Sequence[Purchase]) -> Paying:
+        if self.stream is None:
+            self.table()  # rows that cannot be reached cost nothing
+        if not purchases:
+            self.looking()
+            return _Free()
+        claim = self.account.reserve(self._loss(purchases), _budget(purchases), self.view)
+        self.looking()
+        return _Paid(claim, self.part, self._loss, lambda paid: self.account.settle(claim, _budget(paid)))
+
+    def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
+        """What a synopsis is made of is the data set's own purchase, whoever asked first."""
+        key, purpose, loss = f"{BOUGHT}{name}", "what a synopsis is made of", self._loss(purchases)
+        if self.stream is not None:
+            claim = self.stream.reserve(self.view, loss=loss, purpose=purpose, spender=SPENDER, key=key)
+        else:
+            self.table()
+            claim = self.ledger.reserve(
+                [self.dataset.name],
+                loss=loss,
+                purpose=purpose,
+                spender=SPENDER,
+                key=key,
+                unit=self.dataset.terms["unit"],
+                adjacency=self.dataset.terms["adjacency"],
+            )
+        return _Paid(claim, "cache", self._loss, lambda _: claim.release() if claim.state.open else None)
+
+
+@dataclass(frozen=True)
+class TaskAccount:
+    """A task that a coordinator asked, under the rule that allows it."""
+
+    purse: Purse
+    request: Request
+    document: SiteDocument
+    dataset: DataSet
+    stream: Stream | None
+    rule: Rule
+
+    def payable(self, loss: Loss, price: Budget) -> list[str]:
+        assert self.stream is not None  # noqa: S101
+        return self.purse.payable(self.request, self.stream, Cost(loss, None), price, self.rule)
+
+    def blocks(self) -> list[str]:
+        claim = self.purse.claim(self.request)
+        return [] if claim is None or self.stream is None else self.stream.named(claim)
+
+    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> Claim:
+        asked, cost = (self.request, self.document), Cost(loss, None)
+        if self.stream is None:
+            return self.purse.reserve(*asked, self.dataset, cost, self.rule, price=price)
+        return self.purse.reserve_blocks(*asked, self.stream, cost, self.rule, names=blocks, price=price)[0]
+
+    def settle(self, claim: Claim, paid: Budget) -> None:
+        self.purse.settle(self.request, claim, paid)
+
+    def charged(self) -> Amounts:
+        """What a claim of this task has kept, where an answer came for nothing after it: a crash lay between."""
+        claim = self.purse.claim(self.request)
+        if claim is None or claim.state is ClaimState.RELEASED:
+            return NOTHING
+        untouched = claim.state.open and claim.left == claim.loss
+        kept = Budget(Amount(0), Amount(0)) if untouched else self.purse.said(self.request)
+        self.settle(claim, kept)
+        return Decimal(kept.epsilon), Decimal(kept.delta)
+
+
+class _Free:
+    """Nothing is paid, because everything was before."""
+
+    def pay(self, purchase: Purchase, number: int) -> None:
+        raise AssertionError("what costs nothing pays nothing")
+
+    def settle(self, paid: Sequence[Purchase]) -> None:
+        """There is nothing to give back."""
+
+
+@dataclass(frozen=True)
+class _Paid:
+    """A claim in the hands of the planner. The same part is charged once, however often a crash makes it try again."""
+
+    claim: Claim
+    part: str
+    loss: Callable[[Sequence[Purchase]], Loss]
+    settled: Callable[[Sequence[Purchase]], object]
+
+    def pay(self, purchase: Purchase, number: int) -> None:
+        loss = self.loss([purchase])
+        if isinstance(self.claim.loss, Approximate) and isinstance(loss, Pure):
+            loss = Approximate(loss.epsilon, 0)
+        self.claim.consume(loss=loss, part=f"{self.part} {number} {_name(loss)}")
+
+    def settle(self, paid: Sequence[Purchase]) -> None:
+        self.settled(paid)
+
+
+def _name(loss: Loss) -> str:
+    """One for each loss: a part that is charged again must not have become dearer."""
+    return hashlib.sha256(text_of(loss).encode()).hexdigest()[:32]
+
+
+def _budget(purchases: Sequence[Purchase]) -> Budget:
+    epsilon, delta = amounts(purchases)
+    return Budget(Amount(epsilon), Amount(delta))
