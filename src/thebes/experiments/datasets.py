@@ -230,6 +230,7 @@ _SHA256 = {
     "oulad/studentRegistration.csv.gz": "82d78404bca0fe0a7c91b1e61f865989b9f5b9b13cb7bdf8c9721946edd677cd",
     "oulad/studentAssessment.csv.gz": "311f2370fa02f3fcc59b6a51fd197ac0eb023374df21925d1f191b78efbc0126",
     "oulad/assessments.csv.gz": "4ca296b0030d48baeaa0ac0db9dbceb0e438c4e85d5d4b63c618efb73a058f9d",
+    "avocado/avocado.csv.gz": "b277aad365084774fbe8567129624e11cd250bb54382e96cb73d9c58d268d7b8",
     "bank/bank-full.csv.gz": "a33820520e31d26b498e31003e99eb0e477690b699a38eade375acf3b3004dcd",
     "mnist/train-images-idx3-ubyte.gz": "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
     "mnist/train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",

@@ -1,4 +1,5 @@
-"""Which experiments there are: every module `figure_*` or `table_*` in a paper's folder that holds an EXPERIMENT."""
+"""Which experiments there are: every module `figure_*` or `table_*` in a paper's folder that holds an EXPERIMENT, and
+every `figures_*` that holds several EXPERIMENTS."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ def experiments() -> dict[str, Experiment]:
     for folder in sorted(_folders(), key=lambda package: package.__name__):
         modules = [info.name for info in pkgutil.iter_modules(folder.__path__)]
         for module in sorted(filter(_is_one, modules), key=_by_number):
-            made: Experiment = import_module(f"{folder.__name__}.{module}").EXPERIMENT
-            if made.name in found:
-                raise Fault(f"two experiments are called {made.name!r}")
-            found[made.name] = made
+            for made in _made(import_module(f"{folder.__name__}.{module}")):
+                if made.name in found:
+                    raise Fault(f"two experiments are called {made.name!r}")
+                found[made.name] = made
     return found
 
 
@@ -44,7 +45,12 @@ def _folders() -> list[ModuleType]:
 
 
 def _is_one(module: str) -> bool:
-    return module.startswith(("figure_", "table_"))
+    return module.startswith(("figure_", "figures_", "table_"))
+
+
+def _made(module: ModuleType) -> tuple[Experiment, ...]:
+    several: tuple[Experiment, ...] = getattr(module, "EXPERIMENTS", ())
+    return several or (module.EXPERIMENT,)
 
 
 def _by_number(module: str) -> list[tuple[bool, int, str]]:

@@ -1,0 +1,96 @@
+"""The evidence on caches: what a workload is, what each way of answering it saves, and how often an answer is off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thebes.experiments.smartcache import tables
+from thebes.experiments.smartcache.asking import EXACT, GAUSSIAN, NONE, SYNTHETIC, Strategy, Trail, ask, width_of
+from thebes.experiments.smartcache.questions import ORDERS, workload
+from thebes.experiments.smartcache.tables import Asked, made_up
+
+
+@cache
+def small(name: str) -> Asked:
+    return made_up(name, 3000)
+
+
+@cache
+def trail(name: str, order: str, strategy: Strategy) -> Trail:
+    asked = small(name)
+    return ask(asked, workload(asked, order, queries=500, seed=0), strategy, 0)
+
+
+def saved(name: str, order: str, strategy: Strategy) -> float:
+    return 1 - trail(name, order, strategy).paid[-1] / trail(name, order, NONE).paid[-1]
+
+
+@pytest.mark.parametrize("name", ["avocado", "bank"])
+def test_a_workload_has_its_shares_and_is_the_same_again(name: str) -> None:
+    asked = small(name)
+    for order in ORDERS:
+        questions = workload(asked, order, queries=2000, seed=1)
+        assert questions == workload(asked, order, queries=2000, seed=1)
+        assert questions != workload(asked, order, queries=2000, seed=2)
+        for question in set(questions):
+            question.plan(asked.schema, epsilon=1)
+    kinds = Counter(question.statistic for question in workload(asked, "fresh", queries=4000, seed=0))
+    assert kinds["count"] == pytest.approx(1600, abs=160)
+    assert kinds["histogram"] == pytest.approx(1400, abs=160)
+    assert len(set(workload(asked, "uniform", queries=500, seed=0))) <= 200
+
+
+def test_some_questions_of_a_pool_are_asked_much_more_often() -> None:
+    often = Counter(workload(small("avocado"), "zipf", queries=3000, seed=0)).most_common(1)[0][1]
+    alike = Counter(workload(small("avocado"), "uniform", queries=3000, seed=0)).most_common(1)[0][1]
+    assert often > 300 > alike
+
+
+@pytest.mark.parametrize("name", ["avocado", "bank"])
+def test_reusing_answers_saves_what_it_is_said_to(name: str) -> None:
+    assert saved(name, "uniform", EXACT) >= 0.70
+    assert saved(name, "uniform", GAUSSIAN) >= 0.95
+    if name == "avocado":
+        assert saved(name, "fresh", EXACT) >= 0.45
+        assert saved(name, "fresh", GAUSSIAN) >= 0.90
+
+
+@pytest.mark.parametrize("strategy", [NONE, EXACT, GAUSSIAN])
+def test_no_answer_is_off_by_more_than_it_may_more_often_than_it_may(strategy: Strategy) -> None:
+    errors = [e for order in ("uniform", "fresh") for e in trail("avocado", order, strategy).errors]
+    assert np.mean(np.array(errors) > 1) <= 0.004
+    assert np.mean(errors) > 0.1  # it is noise, and not the truth
+
+
+def test_made_up_rows_are_cheap_and_far_off() -> None:
+    found = trail("avocado", "uniform", SYNTHETIC)
+    assert found.paid[0] == found.paid[-1] == pytest.approx(0.1)
+    assert max(found.errors) > 2
+    assert found.missed > 0.01
+
+
+def test_what_an_answer_may_be_off_is_a_share_of_the_rows() -> None:
+    asked = small("avocado")
+    for question in workload(asked, "fresh", queries=50, seed=0):
+        plan = question.plan(asked.schema, epsilon=1)
+        most = 1 if question.statistic != "sum" else plan.grid.steps  # type: ignore[attr-defined]
+        assert width_of(plan, asked) == pytest.approx(0.05 * 3000 * most)
+
+
+def test_rows_that_stand_in_say_so_and_have_declared_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "opened", lambda name: None)
+    for name in ("avocado", "bank"):
+        made: Any = tables.table.__wrapped__(name)
+        assert made.made_up
+        assert tables.about(made).startswith("made-up rows")
+        for column, declared in made.schema.columns.items():
+            values = made.frame[column]
+            if declared.values is not None:
+                assert values.isin(declared.values).all()
+            else:
+                assert values.between(declared.low, declared.high).all()
