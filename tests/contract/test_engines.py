@@ -16,7 +16,10 @@ import pytest
 
 from thebes.data.engines.opening import frame_table, table_of
 from thebes.data.engines.table import EngineTable
-from thebes.data.schema import Schema
+from thebes.data.growing.choosing import Chosen, Users
+from thebes.data.growing.reading import GrownTable
+from thebes.data.growing.source import GrowingSource
+from thebes.data.schema import Schema, schema_of
 from thebes.testing import engines
 from thebes.testing.engines import CHECKS, TYPES, Open, Row
 from thebes.testing.postgres import new_database
@@ -55,6 +58,23 @@ def in_parquet(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
             where = f"rowid % 2 = {part}"
             connection.execute(f"COPY (SELECT * FROM rows WHERE {where}) TO '{folder}/part-{part}.parquet'")
     return table_of(schema, {"kind": "parquet", "path": "part-*.parquet"}, folder=folder)
+
+
+def grown(schema: Schema, rows: list[Row], folder: Path, **more: Any) -> GrownTable:
+    """The files of two ingests, with a number of each row's own."""
+    with duckdb.connect() as connection:
+        fill(connection, rows)
+        for part in (0, 1):
+            own = f"CAST(md5_number_lower(CAST(rowid AS VARCHAR)) & {2**63 - 1} AS BIGINT) AS _row"
+            said = f"SELECT *, {own} FROM rows WHERE rowid % 2 = {part}"
+            connection.execute(f"COPY ({said}) TO '{folder}/data_{part}.parquet' (FORMAT parquet)")
+    paths = [folder / f"data_{part}.parquet" for part in (0, 1)] if rows else []
+    return GrownTable(schema, paths, scratch=folder / "scratch", **more)
+
+
+def grown_by_spark(schema: Schema, rows: list[Row], folder: Path) -> GrownTable:
+    spark()
+    return grown(schema, rows, folder, source=GrowingSource(kind="growing", engine="spark"))
 
 
 def in_duckdb(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
@@ -109,8 +129,8 @@ def in_postgres(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
     return table_of(schema, source, folder=folder)
 
 
-def in_spark(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
-    from pyspark.sql import SparkSession, types
+def spark() -> Any:
+    from pyspark.sql import SparkSession
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -122,6 +142,12 @@ def in_spark(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def in_spark(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    from pyspark.sql import types
+
     native = {
         "integer": types.LongType(),
         "float": types.DoubleType(),
@@ -130,7 +156,7 @@ def in_spark(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
         "timestamp": types.TimestampNTZType(),
     }
     shape = types.StructType([types.StructField(name, native[kind]) for name, kind in TYPES.items()])
-    return frame_table(schema, session.createDataFrame(values(rows), shape))
+    return frame_table(schema, spark().createDataFrame(values(rows), shape))
 
 
 PLACES: list[Any] = [
@@ -141,14 +167,16 @@ PLACES: list[Any] = [
     in_parts,
     in_sqlite,
     in_any_database,
+    grown,
     pytest.param(in_postgres, marks=pytest.mark.postgres),
     pytest.param(in_spark, marks=pytest.mark.heavy),
+    pytest.param(grown_by_spark, marks=pytest.mark.heavy),
 ]
 
 
 @pytest.fixture(params=PLACES)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    if request.param is in_spark:
+    if request.param in (in_spark, grown_by_spark):
         pytest.importorskip("pyspark", reason="Spark is not installed")
     count = iter(range(1_000_000))
 
@@ -187,3 +215,39 @@ def test_the_suite_notices_an_engine_for_which_nan_is_a_number(tmp_path: Path) -
     assert any(isinstance(row["weight"], float) and math.isnan(row["weight"]) for row in engines.rows_of(240))
     with pytest.raises(AssertionError):
         engines.check_sums(lenient)
+
+
+def of_users(engine: str, folder: Path, places: tuple[int, ...]) -> GrownTable:
+    """Some blocks of ten users: user n has n % 4 + 1 rows, whose values are n."""
+    columns = {"id": {"type": "integer", "key": True}, "x": {"type": "float", "low": 0, "high": 3000}}
+    schema = schema_of({"unit": "person", "max_rows_per_unit": 3, "columns": columns})
+    with duckdb.connect() as connection:
+        rows = (
+            "SELECT n AS id, CAST(n AS DOUBLE) AS x, n * 2654435761 AS _row FROM range(1, 2501) t(n), range(n % 4 + 1)"
+        )
+        connection.execute(f"COPY ({rows}) TO '{folder}/data_0.parquet' (FORMAT parquet)")
+    return GrownTable(
+        schema,
+        [folder / "data_0.parquet"],
+        scratch=folder / "scratch",
+        chosen=Chosen(Users("id", 10, places)),
+        source=GrowingSource.model_validate({"kind": "growing", "engine": engine}),
+    )
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("places", [(), (0,), (0, 1, 5, 6, 7, 9), tuple(range(0, 250, 2))])
+def test_rows_of_some_users_are_the_same_by_every_engine(engine: str, places: tuple[int, ...], tmp_path: Path) -> None:
+    if engine == "spark":
+        pytest.importorskip("pyspark", reason="Spark is not installed")
+        spark()
+    table = of_users(engine, tmp_path, places)
+    wanted = [user for user in range(1, 2501) if (user - 1) // 10 in places]
+    found = sorted(value for part in table.arrays(["x"]) for value in part[:, 0].tolist())
+    assert found == sorted(float(user) for user in wanted for _ in range(min(3, user % 4 + 1)))
+    assert table.people(3) == (len(wanted), len(found))
+    parts = [{v for a in table.part(which, test=0.3).arrays(["x"]) for v in a[:, 0]} for which in ("train", "test")]
+    assert parts[0] | parts[1] == set(found)
+    assert not parts[0] & parts[1]
+    assert parts[1] == {float(user) for user in wanted if user * 2654435761 % 2**32 < round(0.3 * 2**32)}
+    table.close()

@@ -338,12 +338,12 @@ def test_a_declared_first_day_opens_its_blocks_before_a_row_has_come(run: Callab
     assert (status, "before blocks.since" in error) == (2, True)
 
 
-def test_the_schedule_and_the_engine_are_declared_too(run: Callable[..., Any], home: Home, tmp_path: Path) -> None:
+def test_the_schedule_and_the_engine_are_declared_too(run: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "spark.toml").write_text('kind = "growing"\nengine = "spark"\nmaster = "local[2]"\n')
     more = ("--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")
     told = run("create", "taxi", *more, "--schedule", "dpack", "--source", "spark.toml")
     assert told[0] == 0, told
-    made = DataSets(home).get("taxi")
+    made = DataSets(Home(tmp_path / "s")).get("taxi")
     assert made is not None
     assert made.blocks is not None
     assert (made.blocks.schedule, made.source["engine"], made.source["master"]) == ("dpack", "spark", "local[2]")

@@ -66,6 +66,10 @@ def create(
     accept_separate_ledgers: Annotated[
         bool, typer.Option("--accept-separate-ledgers", help="You accept that they do not join what they were told.")
     ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Whose turn it is among waiting pipelines: even, dpf, dpack, fcfs; else whoever is first."),
+    ] = None,
 ) -> None:
     """Declare a data set: its rows stay where they are and are only ever read; or, with --block-by, one that grows by
     `thebes dataset ingest`. Nobody may ask before a rule says so.
@@ -79,7 +83,7 @@ def create(
     from thebes.data.growing.blocking import TIME
     from thebes.data.growing.blocking import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
-    from thebes.site.dataset import GROWING, Blocks, Budget, DataSet, DataSets, path_of
+    from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, path_of
     from thebes.site.home import Home
     from thebes.site.streams import stream_of
 
@@ -89,15 +93,24 @@ def create(
     declared = schema_of({**read_schema(schema), "public": public})
     budget = Budget.of(epsilon, delta, filter)
     if block_by is not None:
-        if source is not None or check:
-            raise Mistake("--block-by", "is for rows that thebes dataset ingest brings; leave --source and --check out")
+        described = {"kind": GROWING} if source is None else _source(source)
+        if check or described.get("kind") != GROWING:
+            raise Mistake(
+                "--block-by",
+                "is for rows that thebes dataset ingest brings; leave --check out, and leave --source out unless it "
+                f'is a .toml with kind = "{GROWING}"',
+            )
+        if schedule is not None and schedule not in SCHEDULES:
+            raise Mistake("--schedule", f"must be one of {', '.join(SCHEDULES)}")
         more: dict[str, Any] = {"size_share": Decimal(size_share), "retire_below": Decimal(retire_below)}
         if separate_by is not None:
             more |= {"separate_by": separate_by, "accept_separate_ledgers": accept_separate_ledgers}
         by = blocking(block_by, declared)
         if since is not None:
             by, more = by.beginning(since), {"since": since, **more}
-        grown = DataSet(name, declared, {"kind": GROWING}, budget, Blocks(by, more))
+        if schedule is not None:
+            more["schedule"] = schedule
+        grown = DataSet(name, declared, described, budget, Blocks(by, more))
         with _ledger(place) as ledger:
             stream_of(place, grown, ledger).close()
         DataSets(place).keep(grown)
@@ -112,6 +125,8 @@ def create(
         return
     if since is not None:
         raise Mistake("--since", "goes with --block-by time:...")
+    if schedule is not None:
+        raise Mistake("--schedule", "goes with --block-by: it is about pipelines that want the same blocks")
     if source is None:
         raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
     made = DataSet(name, declared, _source(source), budget)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,10 @@ import numpy as np
 from thebes.curator.stream_terms import DEVELOPER, StreamBlock, Terms
 from thebes.curator.user_counts import EVERYONE, UserCounts
 from thebes.data.growing.blocking import ATTRIBUTE, TIME, USER, BlockBy
+from thebes.data.growing.choosing import Chosen, Users
 from thebes.data.growing.manifest import Kept, Manifest, Period, State
 from thebes.data.growing.reading import GrownTable
+from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.growing.writing import Ingested, Writer
 from thebes.data.schema import Schema
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
@@ -39,7 +40,6 @@ __all__ = ["Ingested", "State", "Stream", "StreamBlock", "Terms"]
 
 SPENDER = "thebes"  #: who buys sizes, in the ledger
 OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
-_MOST_RANGES = 100  # of users in one condition
 _Face = tuple[str, datetime | None, datetime | None]  # a block's name and its window
 _NOTHING = Budget.of_steps(0, 0)
 
@@ -58,11 +58,12 @@ class Stream:
         folder: Path,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         randomness: Callable[[], Randomness] = system,
+        source: GrowingSource = IN_PROCESS,
     ) -> None:
         self.name, self.schema, self.by, self.terms, self.ledger = name, schema, by, terms, ledger
         if terms.separate not in ("", DEVELOPER) and not self._contexts:
             raise Mistake("blocks.separate_by", f"must be {DEVELOPER} or a column with declared values")
-        self._folder, self._clock, self._randomness = folder, clock, randomness
+        self._folder, self._clock, self._randomness, self._source = folder, clock, randomness, source
         self._faces: dict[tuple[int, int], _Face] = {}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
@@ -132,7 +133,7 @@ class Stream:
             raise Refusal(f"the rows of {self._name(dropped)} were deleted")
         more: dict[str, Any] = {} if memory is None else {"memory": memory}
         if self.by.kind == USER:
-            more["condition"] = self._of_places([kept.place for kept in found])
+            more["chosen"] = Chosen(self._of_places([kept.place for kept in found]))
             return self._table(None, **more)
         return self._table([kept.number for kept in found], **more)
 
@@ -269,20 +270,13 @@ class Stream:
                 raise Mistake("blocks", f"there is no block {name!r}")
         return [found[name] for name in wanted]
 
-    def _of_places(self, places: Sequence[int]) -> str:
-        """That a row is of one of these blocks of users, in SQL."""
-        if not places:
-            return "false"
-        at, wanted = self.by.place_sql(), sorted(places)
-        breaks = [place for place, (one, other) in enumerate(pairwise(wanted), 1) if other != one + 1]
-        if len(breaks) < _MOST_RANGES:
-            ends = pairwise([0, *breaks, len(wanted)])
-            return " OR ".join(f"{at} BETWEEN {wanted[low]} AND {wanted[high - 1]}" for low, high in ends)
-        return f"{at} IN ({', '.join(map(str, wanted))})"
+    def _of_places(self, places: Sequence[int]) -> Users:
+        """That a row is of one of these blocks of users."""
+        return Users(self.by.column, self.by.users, tuple(places))
 
     def _table(self, numbers: Iterable[int] | None, **more: Any) -> GrownTable:
         paths = [self._folder / "rows" / file for file in self._manifest.files(numbers)]
-        return GrownTable(self.schema, paths, scratch=self._folder / "scratch", **more)
+        return GrownTable(self.schema, paths, scratch=self._folder / "scratch", source=self._source, **more)
 
     def _all_rows(self) -> GrownTable:
         return self._table(None)

@@ -18,7 +18,9 @@ from typing import Any
 from thebes.curator.cache.planner import FRESH_SECONDS
 from thebes.curator.cache.synopses import DEFAULT, checked, synopsis_of
 from thebes.curator.stream_terms import Terms
+from thebes.data.connectors.connector import read_source
 from thebes.data.growing.blocking import USER, BlockBy, block_by
+from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -277,6 +279,7 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | Non
         if key == "schedule" and value not in SCHEDULES:
             raise Mistake(f"{where}: blocks.schedule", f"must be one of {', '.join(SCHEDULES)}")
     try:
+        read_source(GrowingSource, body["source"])
         by = block_by(told.get("by", ""), schema)
         by = by.beginning(told["since"]) if "since" in told else by
     except Mistake as mistake:

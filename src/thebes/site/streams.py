@@ -7,6 +7,8 @@ from pathlib import Path
 
 from thebes.curator.streams import Stream
 from thebes.curator.waiting import Turns
+from thebes.data.connectors.connector import read_source
+from thebes.data.growing.source import GrowingSource
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import GROWING, DataSet
@@ -30,6 +32,7 @@ def stream_of(home: Home, dataset: DataSet, ledger: Ledger) -> Stream:
         terms=terms,
         ledger=ledger,
         folder=place_of(home, dataset.name),
+        source=read_source(GrowingSource, dataset.source),
     )
 
 

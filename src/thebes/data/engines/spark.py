@@ -18,9 +18,14 @@ from thebes.data.connectors.connector import Held, Source, SourceUnavailable, pa
 from thebes.data.engines.duck import fitting
 from thebes.data.engines.engine import MARK
 from thebes.data.filter import ENDS, Filter
+from thebes.data.growing.choosing import Chosen
+from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
+_NATIVE = {
+    "integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING", "timestamp": "TIMESTAMP_NTZ"
+}  # fmt: skip
 _AT_ONCE = 500_000  # rows that come to this process together
 Found = TypeVar("Found")
 
@@ -74,6 +79,13 @@ class SparkEngine:
 
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptParts:
         return KeptParts(self, list(frames))
+
+    def people(self, key: str, most: int) -> tuple[int, int]:
+        """How many persons there are, and how many rows if at most so many of each count."""
+        each = self._frame.groupBy(_quoted(key)).count()
+        asked = each.selectExpr("count(*)", f"coalesce(sum(least(count, {int(most)})), 0)")
+        (people, rows), *_ = _asked(asked.collect)
+        return int(people), int(rows)
 
     def forget(self) -> None:
         """Nothing is held between two questions."""
@@ -153,17 +165,9 @@ class KeptParts:
 def spark_engine(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> SparkEngine:
     """The engine of `{"kind": "spark", "path": ...}` or `{"kind": "spark", "table": ...}`."""
     read = read_source(SparkSource, source)
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SourceUnavailable("source.kind: Spark is not installed; install thebes with its part 'spark'") from None
-    builder = SparkSession.builder.appName("thebes")
-    for name, value in {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", **read.settings}.items():
-        builder = builder.config(name, value)
-    builder = builder.master(read.master) if read.master is not None else builder
 
     def opened() -> Any:
-        session = builder.getOrCreate()
+        session = _session(read.master, read.settings)
         if read.table is not None:
             return session.table(read.table)
         assert read.path is not None  # noqa: S101
@@ -173,10 +177,35 @@ def spark_engine(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> 
     return SparkEngine(schema, _asked(opened))
 
 
+def grown_engine(schema: Schema, source: GrowingSource, paths: Sequence[Path], chosen: Chosen) -> SparkEngine:
+    """The engine of some rows of a growing data set, in its files."""
+
+    def opened() -> Any:
+        session = _session(source.master, source.settings)
+        if not paths:
+            typed = (f"CAST(NULL AS {_NATIVE[c.type]}) AS {_quoted(n)}" for n, c in schema.columns.items())
+            return session.sql(f"SELECT {', '.join(typed)} WHERE false")
+        frame = session.read.parquet(*(path.resolve().as_uri() for path in paths))
+        return frame.where(chosen.sql(_quoted)).selectExpr(*(_quoted(name) for name in schema.columns))
+
+    return SparkEngine(schema, _asked(opened))
+
+
+def _session(master: str | None, settings: Mapping[str, str]) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceUnavailable("source.kind: Spark is not installed; install thebes with its part 'spark'") from None
+    builder = SparkSession.builder.appName("thebes")
+    for name, value in {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", **settings}.items():
+        builder = builder.config(name, value)
+    return (builder.master(master) if master is not None else builder).getOrCreate()
+
+
 def _asked(asked: Callable[[], Found]) -> Found:
     try:
         return asked()
-    except Mistake:
+    except (Mistake, SourceUnavailable):
         raise
     except Exception as error:
         raise SourceUnavailable(f"Spark could not read the rows: {type(error).__name__}") from None

@@ -1,14 +1,13 @@
 """Rows of some blocks of a growing data set, as a table.
 
-What must stay true: exactly the rows of the blocks that were named, and of those only the part that was asked for;
-which part a row is in follows from its own random number and nothing else.
+What must stay true: exactly the rows of the blocks that were named, and of those only the part that was asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -17,27 +16,30 @@ from numpy.typing import NDArray
 from thebes.data.connectors.connector import Held, SourceUnavailable
 from thebes.data.connectors.scanning import ScannedSource, connection, quoted, text
 from thebes.data.engines.duck import MEMORY, NATIVE, DuckEngine
+from thebes.data.engines.engine import Engine
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import Filter
-from thebes.data.growing.writing import ROW
+from thebes.data.growing.choosing import Chosen, Part
+from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.schema import Column, Schema
 from thebes.data.table import Batch, Sums
 from thebes.privacy.faults import Mistake
 
-Part = Literal["train", "test"]
+if TYPE_CHECKING:
+    from thebes.data.engines.spark import SparkEngine
+
 SHARE = 0.1  #: of rows that are for testing
-_COINS = 2**32  # a share is rounded to one of so many
 _VECTOR = 2048  # rows, DuckDB's own unit
 
 
 class _Files(ScannedSource):
-    """The files of an ingest or several, and a condition in SQL."""
+    """The files of an ingest or several, and which of their rows."""
 
     what = "the data set's files"
 
-    def __init__(self, schema: Schema, paths: Sequence[Path], condition: str) -> None:
+    def __init__(self, schema: Schema, paths: Sequence[Path], chosen: Chosen) -> None:
         self.paths = tuple(paths)
-        self._schema, self._condition = schema, condition
+        self._schema, self._condition = schema, chosen.sql(quoted)
 
     def columns(self) -> Mapping[str, Held]:
         return {name: column.type for name, column in self._schema.columns.items()}
@@ -52,13 +54,21 @@ class _Files(ScannedSource):
 
 
 class GrownTable:
-    """A `Table` over exactly these files' rows."""
+    """A `Table` over exactly these files' rows. `source` says what reads them."""
 
     def __init__(
-        self, schema: Schema, paths: Sequence[Path], *, scratch: Path, memory: str = MEMORY, condition: str = "true"
+        self,
+        schema: Schema,
+        paths: Sequence[Path],
+        *,
+        scratch: Path,
+        memory: str = MEMORY,
+        chosen: Chosen = Chosen(),  # noqa: B008
+        source: GrowingSource = IN_PROCESS,
     ) -> None:
         self.schema = schema
-        self._paths, self._scratch, self._memory, self._condition = tuple(paths), scratch, memory, condition
+        self._paths, self._scratch, self._memory, self._chosen = tuple(paths), scratch, memory, chosen
+        self._source = source
         self._table: EngineTable | None = None
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
@@ -75,7 +85,7 @@ class GrownTable:
         like `batches`."""
         names = tuple(columns)
         known = {name: self._number(name) for name in names}
-        if self.schema.unit == "person" or any(sql is None for sql in known.values()):
+        if self.schema.unit == "person" or self._by_spark or any(sql is None for sql in known.values()):
             for batch in self.batches(names, rows=rows):
                 yield batch.numbers
             return
@@ -84,20 +94,21 @@ class GrownTable:
     def part(self, which: Part, *, test: float = SHARE) -> GrownTable:
         """The rows for training or those for testing: `test` says how many of all are for testing. Every row (every
         person) is in one of the two, by a coin of its own."""
-        if which not in ("train", "test") or not 0 < test < 1:
-            raise Mistake("part", "must be train or test, and the share for testing between 0 and 1")
-        coin = f"({ROW} & {_COINS - 1}) < {round(test * _COINS)}"
-        condition = f"({self._condition}) AND {'' if which == 'test' else 'NOT '}({coin})"
-        return GrownTable(self.schema, self._paths, scratch=self._scratch, memory=self._memory, condition=condition)
+        chosen = self._chosen.of(which, test)
+        return GrownTable(
+            self.schema, self._paths, scratch=self._scratch, memory=self._memory, chosen=chosen, source=self._source
+        )
 
     def people(self, most: int) -> tuple[int, int]:
         """How many persons there are, and how many rows if at most so many of each count."""
         if not self._paths:
             return 0, 0
+        if self._by_spark:
+            return self._spark().people(self.schema.key or "", most)
         key = quoted(self.schema.key or "")
         with connection(memory_limit=self._memory, threads="2") as opened:
             try:
-                each = f"SELECT least(count(*), {int(most)}) AS n FROM {self._source().attach(opened)} GROUP BY {key}"
+                each = f"SELECT least(count(*), {int(most)}) AS n FROM {self._files().attach(opened)} GROUP BY {key}"
                 ((people, rows),) = opened.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({each})").fetchall()
             except duckdb.Error:
                 raise SourceUnavailable("the data set's files cannot be read: one is gone or broken") from None
@@ -115,12 +126,25 @@ class GrownTable:
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    def _source(self) -> _Files:
-        return _Files(self.schema, self._paths, self._condition)
+    @property
+    def _by_spark(self) -> bool:
+        return self._source.engine == "spark"
+
+    def _spark(self) -> SparkEngine:
+        from thebes.data.engines.spark import grown_engine
+
+        return grown_engine(self.schema, self._source, self._paths, self._chosen)
+
+    def _files(self) -> _Files:
+        return _Files(self.schema, self._paths, self._chosen)
 
     def _engine(self) -> EngineTable:
         if self._table is None:
-            engine = DuckEngine(self.schema, self._source(), scratch=self._scratch, memory=self._memory)
+            engine: Engine = (
+                self._spark()
+                if self._by_spark
+                else DuckEngine(self.schema, self._files(), scratch=self._scratch, memory=self._memory)
+            )
             self._table = EngineTable(self.schema, engine)
         return self._table
 
@@ -145,7 +169,7 @@ class GrownTable:
         at = [list(known).index(name) for name in names]
         with connection(memory_limit=self._memory, threads="2") as opened:
             try:
-                opened.execute(f"SELECT * FROM (SELECT {made} FROM {self._source().attach(opened)}) WHERE {there}")
+                opened.execute(f"SELECT * FROM (SELECT {made} FROM {self._files().attach(opened)}) WHERE {there}")
                 while len(chunk := opened.fetch_df_chunk(max(1, rows // _VECTOR))):
                     numbers = np.empty((len(chunk), len(at)), dtype=np.float64)
                     for place, column in enumerate(at):

@@ -22,6 +22,7 @@ import duckdb
 from thebes.data.connectors.scanning import connection, quoted, text
 from thebes.data.engines.scratch import Scratch
 from thebes.data.growing.blocking import ATTRIBUTE, USER, BlockBy
+from thebes.data.growing.choosing import ROW, Users
 from thebes.data.growing.incoming import Incoming, incoming, wrong_type
 from thebes.data.growing.manifest import Manifest
 from thebes.data.schema import Schema
@@ -29,7 +30,6 @@ from thebes.privacy.faults import Mistake, Refusal
 
 MEMORY = "256MB"
 _THREADS = 2
-ROW = "_row"  #: the column with a row's own random number; for persons the same in all rows of one
 _MOST_SYNCED = 100  # files, one by one
 _OPEN_FILES = 500  # while one ingest writes to many blocks
 _AT_ONCE = 200_000  # rows that wait in memory to be written by block
@@ -81,11 +81,11 @@ class Writer:
                 raise _unreadable(error) from None
         return Ingested(rows, again=not fresh, left_out=came.left_out)
 
-    def without(self, files: list[str], condition: str, now: datetime) -> None:
-        """Write these files anew without the rows for which a condition in SQL is true."""
+    def without(self, files: list[str], users: Users, now: datetime) -> None:
+        """Write these files anew without the rows of these users."""
         with self._engine() as opened, self._place() as place:
             sources = ", ".join(text(str(self._folder / file)) for file in files)
-            wanted = f"SELECT * FROM read_parquet([{sources}], hive_partitioning=false) WHERE NOT ({condition})"
+            wanted = f"SELECT * FROM read_parquet([{sources}], hive_partitioning=false) WHERE NOT ({users.sql(quoted)})"
             opened.execute(f"COPY ({wanted}) TO {text(str(place / 'data_0.parquet'))} (FORMAT parquet)")
             made = [(str(path.relative_to(self._folder)), count) for path, count in _counted(opened, place)]
             _synced(place)
