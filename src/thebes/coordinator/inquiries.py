@@ -6,8 +6,8 @@ site could answer is refused then, naming the field at fault.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
@@ -15,6 +15,7 @@ from thebes.coordinator.authority import Authority
 from thebes.coordinator.capabilities import Capabilities
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.database import Database
+from thebes.coordinator.federation.quotes import Quoted
 from thebes.coordinator.federation.store import FederationStore
 from thebes.coordinator.home import Home
 from thebes.coordinator.store import Standing
@@ -37,28 +38,72 @@ class Running(Protocol):
 
     def progress(self, task_id: str) -> dict[str, Any] | None: ...
 
+    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
+        """What each says an answer would cost now, or why it does not."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Convocation:
-    """Who is asked, and by which schemas; and who is not although it has the data set, and why."""
+    """Who is asked, and by which schemas; and who is not although it has the data set, and why. `quotes` is what those
+    said who were asked beforehand."""
 
     document: SiteDocument
     asked: Mapping[str, Schema]
     left_out: Mapping[str, str]
+    quotes: Mapping[str, Quoted | str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        told: dict[str, Any] = {
             "asked": {site: schema.as_json() for site, schema in self.asked.items()},
             "left_out": dict(self.left_out),
         }
+        return {**told, "quotes": self.known} if self.known else told
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What sites have already, as the aggregator is told it."""
+        quoted = {site: told.known for site, told in self.quotes.items() if isinstance(told, Quoted) and told.known}
+        return quoted if self.document.by_accuracy else {}
 
     @property
     def unit(self) -> Unit:
         return unit_of(self.asked)
 
     def aggregator(self) -> Convened:
-        setting = Setting(unit=self.unit, randomness=randomness.system(), sites=self.asked)
-        return cast(Convened, registry.aggregator(self.document, setting))
+        return cast(Convened, registry.aggregator(self.document, self._setting))
+
+    def priced(self) -> Convocation:
+        """The same with the document's price in it, where it says how exact the answer is to be."""
+        return replace(self, document=registry.priced(self.document, self._setting))
+
+    def expected(self) -> dict[str, Any]:
+        """What each site that was asked beforehand is expected to pay (`sites`), and why that is not known of the
+        others (`missing`); nothing where no site has anything to say."""
+        document = self.document
+        if not document.recallable:
+            return {}
+        without = {**self.left_out, **self.aggregator().missing}
+        silent = {site: said for site, said in self.quotes.items() if isinstance(said, str)}
+        unasked = [site for site in self.asked if site not in self.quotes]
+        without |= {**silent, **dict.fromkeys(unasked, "was not asked: sites say it to whom they may answer")}
+        if document.by_accuracy:
+            delta = document.delta
+            told = {
+                site: {"epsilon": epsilon, "delta": delta if epsilon else 0.0, "source": source}
+                for site, (epsilon, source) in registry.expected(document, self._setting).items()
+            }
+        else:
+            told = {
+                site: {"epsilon": said.cost[0], "delta": said.cost[1], "source": said.source}
+                for site, said in self.quotes.items()
+                if isinstance(said, Quoted) and said.cost is not None and said.source is not None
+            }
+        return {"sites": {site: own for site, own in told.items() if site not in without}, "missing": without}
+
+    @property
+    def _setting(self) -> Setting:
+        return Setting(unit=self.unit, randomness=randomness.system(), sites=self.asked, quotes=self.known)
 
 
 class Inquiries:
@@ -157,6 +202,14 @@ class Inquiries:
             rest = sorted(everybody - set(forbidden))
             may = f"; of these you may ask {', '.join(rest)}: name them in sites" if rest else ""
             raise NotAllowed(f"you may not ask the site {', '.join(forbidden)} for {kind!r}{may}")
+
+    async def quoted(self, convocation: Convocation, requestor: str) -> Convocation:
+        """The same with what the sites say an answer would cost now, or why they do not."""
+        question = {"requestor": requestor, "document": convocation.document.as_json()}
+        if self.running is None:
+            said = dict.fromkeys(convocation.asked, "is spoken with by another process of this coordinator")
+            return replace(convocation, quotes=said)
+        return replace(convocation, quotes=await self.running.quotes(sorted(convocation.asked), question))
 
     # --- tasks ------------------------------------------------------------------------------------------
 

@@ -118,10 +118,12 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         asking = None if bearer is None else await reception.who(_token(bearer))
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
-    @app.post("/api/quote", responses=_says(413))
-    async def quote(document: Document) -> m.Quote:
-        """What one contributor would pay for this document."""
-        return m.Quote(**await reception.quote(document))
+    @app.post("/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True)
+    async def quote(document: Document, bearer: Bearer) -> m.Quote:
+        """What one contributor would pay for this document. With a requestor's token institutions are asked as well
+        what an answer would cost them now."""
+        asking = None if bearer is None else await reception.who(_token(bearer))
+        return m.Quote(**await reception.quote(document, asking))
 
     @app.post("/api/check", responses=_says(413))
     async def check(document: Document) -> m.Examined:

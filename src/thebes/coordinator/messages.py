@@ -170,9 +170,23 @@ class Receipt(BaseModel):
     receipt: str
 
 
+class SiteQuote(BaseModel):
+    """What an answer of one site is expected to cost there, and where it would come from."""
+
+    epsilon: float
+    delta: float
+    source: Literal["mechanism", "cache", "synopsis"]
+
+
 class Quote(BaseModel):
+    """`price` is the most that one contributor can be charged. Of a question to institutions `sites` says what each
+    expects, as far as it was asked and answered; `missing` why that is not known of the others: the price covers them
+    as if nothing had been answered there before."""
+
     price: Price
     expires_at: str | None
+    sites: dict[str, SiteQuote] | None = None
+    missing: dict[str, str] | None = None
 
 
 class Finding(BaseModel):

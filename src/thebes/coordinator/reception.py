@@ -166,7 +166,8 @@ class Reception:
         """Put a task up: (task_id, digest)."""
         if requestor.role not in (Role.REQUESTOR, Role.OPERATOR):
             raise NotAllowed("only requestors and operators put tasks up")
-        new = await self._in_reader(lambda: self._new(document, requestor))  # first models take a while to draw
+        accepted = await self._quoted(await self._in_reader(lambda: self._accepted(document)), requestor)
+        new = await self._in_reader(lambda: self._new(accepted, requestor))  # first models take a while to draw
         await self._intake.change(lambda: self._post(new))
         if new.sites is not None:
             self.inquiries.look()
@@ -177,12 +178,11 @@ class Reception:
             self._home.keys.make(new.id)
         self.store.add(new)
 
-    def _new(self, document: Mapping[str, Any], requestor: Somebody) -> NewTask:
-        accepted, sites = self._accepted(document), None
-        checked = _document(accepted)
+    def _new(self, accepted: PeopleDocument | Convocation, requestor: Somebody) -> NewTask:
+        accepted = accepted.priced() if isinstance(accepted, Convocation) else accepted
+        checked, sites = _document(accepted), None
         aggregator: Aggregator
         if isinstance(accepted, Convocation):
-            self.inquiries.check_allowed(accepted, requestor.name)
             aggregator, sites = accepted.aggregator(), accepted.as_json()
         else:
             aggregator = registry.aggregator(accepted, setting(self._members(accepted)))
@@ -204,10 +204,30 @@ class Reception:
         )
         return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
 
-    async def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What one contributor would pay; nothing is put up."""
+    async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
+        """What one contributor would pay; nothing is put up. Sites that may have answered the same before are asked
+        what it would cost there, for who is signed in: it is they who say who may know."""
         accepted = await self._in_reader(lambda: self._accepted(document))
-        return {"price": _price(accepted), "expires_at": _document(accepted).expires_at}
+        if asking is not None and asking.role in (Role.REQUESTOR, Role.OPERATOR):
+            accepted = await self._quoted(accepted, asking, always=True)
+
+        def work() -> dict[str, Any]:
+            priced = accepted.priced() if isinstance(accepted, Convocation) else accepted
+            told = {"price": _price(priced), "expires_at": _document(priced).expires_at}
+            return {**told, **priced.expected()} if isinstance(priced, Convocation) else told
+
+        return await self._in_reader(work)
+
+    async def _quoted(
+        self, accepted: PeopleDocument | Convocation, asking: Somebody, *, always: bool = False
+    ) -> PeopleDocument | Convocation:
+        """What sites say beforehand, where the price depends on it, or always where they may have something to say."""
+        if not isinstance(accepted, Convocation):
+            return accepted
+        await self._in_reader(lambda: self.inquiries.check_allowed(accepted, asking.name))
+        if not accepted.document.recallable or not (always or accepted.document.by_accuracy):
+            return accepted
+        return await self.inquiries.quoted(accepted, asking.name)
 
     async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
@@ -215,6 +235,8 @@ class Reception:
         def work() -> dict[str, Any]:
             try:
                 accepted = self._accepted(document)
+                if isinstance(accepted, Convocation):
+                    accepted = accepted.priced()
                 checked = _document(accepted)
             except InvalidDocument as refused:
                 return {"problems": [{"field": field, "message": message} for field, message in refused.problems]}

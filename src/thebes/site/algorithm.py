@@ -56,6 +56,7 @@ MOST_BYTES = 2**30  #: that all asks together hold while they wait
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
 _HEAVY = ("opendp.measurements", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
+_BOUNDED = (Word.ASK, Word.QUOTE)  #: of which only so many wait
 
 APPEND = "append"  #: rows for a growing data set
 PREDICT = "predict"  #: what a model of the store says of rows
@@ -175,6 +176,8 @@ class Office:
             return self.desk.ask(message)
         if kind == Word.CLOSED:
             return self.desk.closed(message)
+        if kind == Word.QUOTE:
+            return self.desk.quote(message)
         if kind == Word.DESCRIBE:
             return self.desk.describe()
         if kind == Word.PING:
@@ -226,7 +229,7 @@ class Office:
 
     def lane(self, message: Mapping[str, Any]) -> str:
         """Where a message waits: asks by data set, and the end of a task behind its asks."""
-        if message["kind"] == Word.ASK:
+        if message["kind"] in (Word.ASK, Word.QUOTE):
             named = self.desk.dataset_of(message)
             return named if named in self.datasets.names() else _FRONT
         if message["kind"] == Word.CLOSED:
@@ -259,7 +262,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
         message = read_envelope(body)
         size = len(body)
         del body
-        if not lanes.put(office.lane(message), lambda m=message: work(m), size, bounded=message["kind"] == Word.ASK):  # type: ignore[misc]
+        if not lanes.put(office.lane(message), lambda m=message: work(m), size, bounded=message["kind"] in _BOUNDED):  # type: ignore[misc]
             ask = message.get("ask")
             about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
             busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}

@@ -37,7 +37,8 @@ from thebes.site.planning import Planning, TaskAccount
 from thebes.site.policy import Asked, Policy, Rule
 from thebes.site.pricing import Cost, cost
 from thebes.site.purse import Purse
-from thebes.site.questions import Declined, Question, read, task_of
+from thebes.site.questions import Declined, Question, read, task_of, who_asks
+from thebes.site.quoting import quoted
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.packets import part_of
@@ -187,10 +188,46 @@ class Desk:
         except Exception as error:  # whatever it is: the next ask is answered, and no data goes into the log
             _lament(error)
             answer = self._decline(turn, Declined(Code.FAILED, _FAILED))
+        self._steadily(turn)
+        return answer
+
+    def _steadily(self, turn: _Turn) -> None:
+        """Wait for a whole second, where the steward wants answers to leave then."""
         if turn.rule is not None and turn.rule.steady:
             passed = self._moment() - turn.began
             self._pause(math.ceil(passed / STEADY_SECONDS) * STEADY_SECONDS - passed)
+
+    def quote(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """What an answer would cost now, or a refusal. No row is read, nothing is charged."""
+        turn = _Turn(self._moment(), message)
+        try:
+            answer = self._quoted(turn, message)
+        except Mistake as mistake:
+            answer = self._decline(turn, Declined(Code.DOCUMENT, str(mistake)))
+        except Declined as declined:
+            answer = self._decline(turn, declined)
+        except Refusal as refused:
+            answer = self._decline(turn, Declined(Code.DATASET, str(refused)))
+        except Exception as error:
+            _lament(error)
+            answer = self._decline(turn, Declined(Code.FAILED, _FAILED))
+        self._steadily(turn)
         return answer
+
+    def _quoted(self, turn: _Turn, message: Mapping[str, Any]) -> dict[str, Any]:
+        self._audit.note(("quote", turn.facts()))
+        turn.noted = True
+        requestor, raw = who_asks(message)
+        document = self._checked(raw)
+        about = (document.dataset, document.type, document.noise, document.as_json())
+        request = Request("", document.digest, requestor, *about)
+        turn.rule = self._rule(request)
+        dataset = self._fitting(request, document)
+        stream = self._streams(dataset) if dataset.blocks is not None and self._streams is not None else None
+        planner = None if _without_noise(document) else self._caches(dataset)
+        told = quoted(document, dataset.schema, planner, stream, requestor)
+        self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
+        return {"kind": Word.QUOTED, **told}
 
     def closed(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Nothing more will be asked of a task: give back what is left of its claim."""
@@ -233,18 +270,22 @@ class Desk:
         known = self._matters.get(question.task)
         if known is not None and known.raw == question.document:
             return known
+        document = self._checked(question.document)
+        while len(self._matters) >= _MOST_MATTERS:
+            self._matters.pop(next(iter(self._matters)), None)
+        made = self._matters[question.task] = _Matter(question.document, document)
+        return made
+
+    def _checked(self, raw: Mapping[str, Any]) -> SiteDocument:
         try:
-            document = registry.check(question.document)
+            document = registry.check(raw)
         except Mistake as mistake:
             raise Declined(Code.DOCUMENT, str(mistake)) from None
         if not isinstance(document, SiteDocument):
             raise Declined(Code.DOCUMENT, "this kind of task is for people, not for sites")
         if document.sites != "all" and self.name not in document.sites:
             raise Declined(Code.DOCUMENT, "the document does not ask this site")
-        while len(self._matters) >= _MOST_MATTERS:
-            self._matters.pop(next(iter(self._matters)), None)
-        made = self._matters[question.task] = _Matter(question.document, document)
-        return made
+        return document
 
     def _known(self, question: Question, document: SiteDocument) -> Request:
         """The task as it was first heard of; what does not agree with that is not answered."""

@@ -36,6 +36,13 @@ from thebes.tasks.sites import SiteDocument
 SPENDER = "thebes"  #: who buys what a synopsis is made of, in the ledger
 
 
+def whole(stream: Stream, context: str) -> View:
+    """Every block that is over and has its rows, also those that can pay no more: what was released about all of them
+    costs nothing."""
+    offered = {block.name for block in stream.offered(context=context or None)}
+    return tuple(b.name for b in stream.blocks() if b.name in offered or b.state == "retired")
+
+
 class Account(Protocol):
     """From whose budget, and under which rule, an ask is paid."""
 
@@ -79,12 +86,12 @@ class Planning:
         """The answer; `view` says then which blocks it is about."""
         if self.stream is not None:
             _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
-            self.view = tuple(self.account.blocks()) or self._whole(self.stream)
+            self.view = tuple(self.account.blocks()) or whole(self.stream, self.context)
             known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self.context, question=question)
             if known is not None:
                 return known
             if not self.account.blocks():
-                self.view = tuple(self.account.payable(self._loss([purchase]), _budget([purchase])))
+                self.view = tuple(self.account.payable(self._loss([purchase]), budget_of([purchase])))
         return self.planner.answer(
             plan,
             wanted,
@@ -108,12 +115,6 @@ class Planning:
     def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
         return plan.totals(self.table(blocks))
 
-    def _whole(self, stream: Stream) -> View:
-        """Every block that is over and has its rows, also those that can pay no more: what was released about all of
-        them costs nothing."""
-        offered = {block.name for block in stream.offered(context=self.context or None)}
-        return tuple(b.name for b in stream.blocks() if b.name in offered or b.state == "retired")
-
     # --- what is paid ---------------------------------------------------------------------------------------
 
     def _loss(self, purchases: Sequence[Purchase]) -> Loss:
@@ -125,9 +126,9 @@ class Planning:
         if not purchases:
             self.looking()
             return _Free()
-        claim = self.account.reserve(self._loss(purchases), _budget(purchases), self.view)
+        claim = self.account.reserve(self._loss(purchases), budget_of(purchases), self.view)
         self.looking()
-        return _Paid(claim, self.part, self._loss, lambda paid: self.account.settle(claim, _budget(paid)))
+        return _Paid(claim, self.part, self._loss, lambda paid: self.account.settle(claim, budget_of(paid)))
 
     def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
         """What a synopsis is made of is the data set's own purchase, whoever asked first."""
@@ -221,6 +222,6 @@ def _name(loss: Loss) -> str:
     return hashlib.sha256(text_of(loss).encode()).hexdigest()[:32]
 
 
-def _budget(purchases: Sequence[Purchase]) -> Budget:
+def budget_of(purchases: Sequence[Purchase]) -> Budget:
     epsilon, delta = amounts(purchases)
     return Budget(Amount(epsilon), Amount(delta))

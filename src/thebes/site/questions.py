@@ -43,14 +43,8 @@ class Question:
 
 def read(message: Mapping[str, Any]) -> Question:
     """The ask in a message, or a Mistake that names the field."""
-    task, requestor, document = (message.get(name) for name in ("task", "requestor", "document"))
+    task, (requestor, document) = task_of(message), who_asks(message)
     told, payload = message.get("ask"), message.get("payload")
-    if not isinstance(task, str) or not _TASK.fullmatch(task):
-        raise Mistake("task", "is not an id")
-    if not isinstance(requestor, str) or not 0 < len(requestor) <= LONGEST_REQUESTOR or not requestor.isprintable():
-        raise Mistake("requestor", "must be a printable name")
-    if not isinstance(document, Mapping):
-        raise Mistake("document", "must be an object")
     if not isinstance(told, Mapping):
         raise Mistake("ask", "must be an object")
     if payload is not None and not isinstance(payload, Mapping):
@@ -62,6 +56,16 @@ def read(message: Mapping[str, Any]) -> Question:
     if declared is not None and not (isinstance(declared, str) and len(declared) == 64):
         raise Mistake("declared", "must be the SHA-256 of a schema, in hex")
     return Question(task, requestor, document, ask, _digest(ask), declared)
+
+
+def who_asks(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Who asks, and the document, or a Mistake."""
+    requestor, document = message.get("requestor"), message.get("document")
+    if not isinstance(requestor, str) or not 0 < len(requestor) <= LONGEST_REQUESTOR or not requestor.isprintable():
+        raise Mistake("requestor", "must be a printable name")
+    if not isinstance(document, Mapping):
+        raise Mistake("document", "must be an object")
+    return requestor, document
 
 
 def task_of(message: Mapping[str, Any]) -> str:

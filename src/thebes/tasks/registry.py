@@ -113,6 +113,15 @@ def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
     return found
 
 
+def expected(document: SiteDocument, setting: Setting) -> dict[str, tuple[float, str]]:
+    """Of a document that says how exact the answer is to be, what each site is expected to pay, and where its answer
+    would come from."""
+    asked = cast(Convened, aggregator(document, setting)).awaited
+    made = import_module(f"{_folders()[document.type]}.accuracy").expected
+    found: dict[str, tuple[float, str]] = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
+    return found
+
+
 def site_owner(document: SiteDocument, *, simulated: bool = False) -> SiteOwner:
     """The half of a checked document that an institution runs on its own rows; `simulated` as in `owner`."""
     half: SiteOwner = _owner(document, simulated)

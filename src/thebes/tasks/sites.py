@@ -72,6 +72,11 @@ class SiteDocument(Document):
         return False
 
     @property
+    def recallable(self) -> bool:
+        """Whether a site may have something of the answer already, released before; then it is asked for its price."""
+        return False
+
+    @property
     def priced(self) -> bool:
         """Whether its epsilon is known; else nobody can answer it yet."""
         return True

@@ -23,6 +23,7 @@ from thebes.coordinator.federation.conversation import Conversation, Lost
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.local import LocalSite, Start
 from thebes.coordinator.federation.pace import Pace
+from thebes.coordinator.federation.quotes import Quoted, quoted
 from thebes.coordinator.federation.run import Place, Run
 from thebes.coordinator.federation.store import FederationStore, NoLongerOurs
 from thebes.coordinator.home import Home
@@ -39,6 +40,7 @@ _MOST_RUNS = 256  #: tasks that are run at the same time; the others wait for th
 _MOST_DATASETS = 1000
 _MOST_DESCRIBED = 2**24  #: bytes of what a site says it has
 _ANSWER_SECONDS = 30.0  #: in which a site says what it has
+_QUOTE_SECONDS = 5.0  #: in which a site says what an answer would cost
 _FAREWELL_SECONDS = 5.0  #: in which it notes that a task is over
 _RETRY_SECONDS = 1.0
 log = logging.getLogger("thebes.coordinator")
@@ -131,6 +133,28 @@ class Federation:
         """How a task goes that is run here."""
         found = self._runs.get(task_id)
         return None if found is None or not found[0].progress else found[0].progress
+
+    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
+        """What each of these says an answer would cost now, or in one sentence why it does not: all are asked at once,
+        and none is waited for beyond a few seconds."""
+        answers = await asyncio.gather(*(self._quoted(site, question) for site in sites))
+        return dict(zip(sites, answers, strict=True))
+
+    async def _quoted(self, site: str, question: Mapping[str, Any]) -> Quoted | str:
+        if not self._seated:
+            return "is spoken with by another process of this coordinator"
+        conversation = self.links.of(site)
+        if conversation is None:
+            return "is not linked"
+        try:
+            async with asyncio.timeout(_QUOTE_SECONDS):
+                return quoted(await conversation.ask(Word.QUOTE, question))
+        except Lost:
+            return "was cut off"
+        except TimeoutError:
+            return f"did not say within {_QUOTE_SECONDS:g} seconds"
+        except ThebesError:
+            return "answered what cannot be read"
 
     # --- the seat ---------------------------------------------------------------------------------------
 

@@ -107,7 +107,12 @@ class Run:
         if not isinstance(document, SiteDocument):
             raise Fault("a task of sites is not one that sites answer")
         # What a unit is every site's own schema says; the setting's is not used where institutions answer.
-        setting = Setting(unit=Unit.EVENT, randomness=randomness.system(), sites=schemas_of(self._task.schemas))
+        setting = Setting(
+            unit=Unit.EVENT,
+            randomness=randomness.system(),
+            sites=schemas_of(self._task.schemas),
+            quotes=self._task.quotes,
+        )
         made = cast(Aggregator, registry.aggregator(document, setting))
         if self._task.snapshot is not None:
             made.restore(self._opened(self._task.snapshot))

@@ -46,6 +46,7 @@ class Convened:
     document: Mapping[str, Any]
     schemas: Mapping[str, Any]  #: of those that are asked, by site
     left_out: Mapping[str, str]  #: sites that were not asked, and why
+    quotes: Mapping[str, Any]  #: what sites said beforehand of answers that they have already
     trusted: bool
     phase: int
     snapshot: bytes | None
@@ -160,6 +161,7 @@ class FederationStore:
                 document=json.loads(row.document),
                 schemas=asked["asked"],
                 left_out=asked["left_out"],
+                quotes=asked.get("quotes", {}),
                 trusted=bool(row.trusted),
                 phase=row.phase,
                 snapshot=row.snapshot,

@@ -22,6 +22,7 @@ from thebes.curator.cache.released import Kept, best, key_of
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Rows, Synopsis, View
 from thebes.curator.cache.wanted import Wanted
+from thebes.curator.noise import noise_made
 from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault, Refusal
@@ -121,6 +122,22 @@ class Planner:
             _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
             made = (purchase.epsilon, purchase.delta)
             return Quote(Source.MECHANISM, made, made)
+
+    def held(self, plan: Plan, view: View, *, context: str = "") -> Amounts | None:
+        """To what the noise was calibrated of the best answer to a plan that can be given again; None where there is
+        none."""
+        with self.store.alone():
+            since = None if view or context else self.store.clock() - self._fresh_for
+            kept = self.store.answers(key_of(plan, self.schema), _digest(view, context), since=since)
+            made = [one.answered.made for one in kept if one.answered.made is not None]
+            return min(made, key=lambda each: self._deviation(plan, each), default=None)
+
+    def covers(self, plan: Plan, *, context: str = "") -> bool:
+        """Whether a synopsis may answer such plans."""
+        return self._synopsis is not None and not context and self._synopsis.covers(plan)
+
+    def _deviation(self, plan: Plan, made: Amounts) -> float:
+        return noise_made(plan, self.schema, epsilon=made[0], delta=made[1]).deviation
 
     def answer(
         self,

@@ -73,6 +73,17 @@ def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes
     return found
 
 
+def expected(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> dict[str, tuple[float, str]]:
+    """What each site is expected to pay, and where its answer would come from."""
+    found = split(document, schemas, quotes)
+    told = {}
+    for site in schemas:
+        epsilon = found.payloads.get(site, {}).get("epsilon", found.epsilon)
+        source = "synopsis" if "synopsis" in quotes.get(site, {}) else "mechanism"
+        told[site] = (0.0, "cache") if site in found.free else (epsilon, source)
+    return told
+
+
 def reached(plan: Plan, noises: Sequence[Additive], *, off: float, missed: float, beta: float) -> float | None:
     """Within how much of the exact ones all answers lie together, but for the odds `beta`, in the answer's own measure.
     `off` is what bounds say, in steps of the totals, `missed` the odds that one of them is exceeded: None where these

@@ -132,6 +132,10 @@ class QueryDocument(SiteDocument):
         return self.accuracy is not None
 
     @property
+    def recallable(self) -> bool:
+        return not self.exact
+
+    @property
     def priced(self) -> bool:
         return self.accuracy is None or self.epsilon > 0
 

@@ -24,6 +24,8 @@ ENTRIES = {
     "allowed": "allowed by the policy",
     "refused": "refused",
     "answer": "answered",
+    "quote": "was asked what it would cost",
+    "quoted": "said what it would cost",
     "closed": "over: what it had left was given back",
     "expired": "over by its own date: what it had left was given back",
 }
