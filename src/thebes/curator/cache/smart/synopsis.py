@@ -1,0 +1,370 @@
+"""The seed's SmartCache to the planner: guesses from made-up rows, checked, and learned from released answers.
+
+What must stay true: whether an answer is guessed, what it may cost and how rows are weighed follows from what was
+released; rows of the data set are read only after what is told of them was paid for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.cuts import MOST_CELLS
+from thebes.curator.cache.purchase import Purchase, amounts
+from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
+from thebes.curator.cache.smart.marginals import Marginals, bought, priced
+from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.rows import MadeUp, Reading, chosen
+from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.noise import noise_made
+from thebes.curator.plans import Integers, Plan
+from thebes.data.schema import Schema
+from thebes.privacy.accounting import concentrated
+from thebes.privacy.faults import Fault, Mistake, Refusal
+from thebes.privacy.measurement import Floats
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.randomness import Randomness
+
+_WHOLE = ""  #: the one block of a data set that does not grow
+_RECENT = 0.1  #: the weight of the latest guess in the share of those that were right
+_SUREST = 0.999
+_READ = 16  #: plans whose reading is kept
+_VIEWS = 32  #: over which made-up rows are kept
+_BLOCK, _VIEW = "marginals ", "rows "
+
+
+@dataclass(slots=True)
+class Learned:
+    """Made-up rows for one view, and what is public of how good they are. `right` is the share of the latest guesses
+    that agreed with a released answer, or passed the check."""
+
+    seed: int
+    rows: MadeUp
+    check: SparseCheck = field(default_factory=SparseCheck)
+    turn: int = 0
+    right: float = 0.0
+    passed: int = 0
+    failed: int = 0
+
+    def found(self, right: bool) -> None:
+        self.right += _RECENT * (right - self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """How a question is answered now. `looks` is paid before the guess is compared, `answers` if it fails."""
+
+    guess: Integers
+    sought: Sought | None
+    threshold: ThresholdCheck | None
+    looks: Purchase | None
+    noise: Additive
+    answers: Purchase
+
+    @property
+    def purchases(self) -> tuple[Purchase, ...]:
+        return (self.answers,) if self.looks is None else (self.looks, self.answers)
+
+
+class Smart:
+    """The synopsis of one data set. `filter` is how its budget counts, which decides what is cheap."""
+
+    def __init__(self, schema: Schema, parameters: Parameters | None = None, *, filter: str = "basic") -> None:
+        self.schema, self.parameters, self.filter = schema, parameters or Parameters(), filter
+        self.cuts = self.parameters.cuts(schema)
+        self._noise, self._marginals = priced(self.cuts, schema, self.parameters)
+        self._bought: dict[str, tuple[int, Marginals]] = {}  #: by block, each with the seed of what is made of it
+        self._views: OrderedDict[View, Learned] = OrderedDict()
+        self._written: dict[str, Piece] = {}
+        self._reading: OrderedDict[tuple[View, Plan], Reading] = OrderedDict()
+
+    # --- what the planner asks ------------------------------------------------------------------------------
+
+    def covers(self, plan: Plan) -> bool:
+        """Whether every column that it asks is made up, and its cells are few enough to be listed."""
+        asked = {*plan.sums.columns, *(axis.column for axis in plan.sums.axes)}
+        asked |= set(plan.where.columns if plan.where is not None else ())
+        sizes = [cut.count for cut in self.cuts if cut.name in asked]
+        return len(sizes) == len(asked) and math.prod(sizes) <= MOST_CELLS
+
+    def preparation(self, view: View) -> Sequence[Purchase]:
+        """Marginals, once for each block; blocks have no rows in common, so those of several cost as much as of one."""
+        return [self._marginals] if self._lacking(view) else []
+
+    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+        lacking = self._lacking(rows.view)
+        if lacking:
+            pay(self._marginals)
+        for block in lacking:
+            table = rows.table((block,) if rows.view else None)
+            seed = int(randomness.below(2**62, 1)[0])
+            self._bought[block] = seed, bought(self.cuts, table, self._noise, randomness)
+
+    def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
+        course = self._course(plan, wanted, view)
+        return None if course is None else course.purchases
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        course = self._course(plan, wanted, rows.view)
+        if course is None:
+            raise Fault("made-up rows were asked what they do not answer")
+        state = self._state(rows.view)
+        assert state is not None  # noqa: S101
+        if course.looks is not None:
+            pay(course.looks)
+            if course.sought is not None:
+                state.check.begin(course.looks.epsilon, randomness)
+        exact = rows.totals(plan)
+        distance = max(abs(int(a) - int(b)) for a, b in zip(course.guess, exact, strict=True))
+        passed, bound = self._passes(state, course, distance, randomness)
+        state.found(passed)
+        if passed:
+            state.passed += 1
+            return Answered(course.guess.astype(np.float64), None, bound, Source.SYNOPSIS)
+        state.failed += 1
+        pay(course.answers)
+        noisy = course.noise.add(exact, randomness)
+        self._learn(state, self._read(state, plan, rows.view), noisy)
+        return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
+
+    def heard(self, plan: Plan, answered: Answered, view: View) -> None:
+        state = self._state(view)
+        if state is None or answered.made is None or not self.covers(plan):
+            return
+        read = self._read(state, plan, view)
+        guess, spread = _guessed(state.rows.answers(read))
+        epsilon, delta = answered.made
+        width = noise_made(plan, self.schema, epsilon=epsilon, delta=delta).width(self._level(plan))
+        if spread <= self.parameters.agreement * width:
+            state.found(bool(np.abs(guess - answered.totals).max() <= width))
+        self._learn(state, read, answered.totals)
+
+    # --- how a question is answered --------------------------------------------------------------------------
+
+    def guess(self, plan: Plan, view: View = ()) -> tuple[Floats, float] | None:
+        """What the made-up rows say by themselves, and how far their sets are from each other: for nothing, and without
+        any promise. None before they are made."""
+        state = self._state(view)
+        if state is None or not self.covers(plan):
+            return None
+        guess, spread = _guessed(state.rows.answers(self._read(state, plan, view)))
+        return guess.astype(np.float64), spread
+
+    def standing(self, view: View = ()) -> dict[str, Any]:
+        """What is public of the rows for a view."""
+        state = self._state(view)
+        if state is None:
+            return {}
+        told = {"passed": state.passed, "failed": state.failed, "right": state.right, "learned": state.turn}
+        return {**told, "openings": state.check.openings, "size": state.rows.size}
+
+    def _course(self, plan: Plan, wanted: Wanted, view: View) -> _Course | None:
+        state = self._state(view)
+        if state is None or not self.covers(plan):
+            return None
+        sensitivity = plan.transformation.sensitivity(self.schema.change)
+        reach = min(sensitivity.l1, math.isqrt(sensitivity.l2_squared - 1) + 1)  # of each total by itself
+        try:
+            made = (self._sparse if self.parameters.check == "sparse" else self._noisy)(plan, wanted, state, reach)
+        except (Mistake, Refusal):  # no noise within what may be paid
+            return None
+        if made is None:
+            return None
+        width, sought, threshold, looks, noise, answers, needed = made
+        paid = amounts([answers] if looks is None else [looks, answers])
+        if paid[0] > wanted.epsilon or paid[1] > wanted.delta or state.right < needed:
+            return None
+        guess, spread = _guessed(state.rows.answers(self._read(state, plan, view)))
+        if spread > self.parameters.agreement * width:
+            return None
+        return _Course(guess, sought, threshold, looks, noise, answers)
+
+    def _sparse(self, plan: Plan, wanted: Wanted, state: Learned, reach: int) -> _Made | None:
+        if wanted.width is None or wanted.beta is None:
+            noise, answers = wanted.calibrated(plan, self.schema, filter=self.filter)
+            width, beta = noise.width(self._level(plan)), 1 - self.parameters.threshold
+        else:  # the odds of an error are shared by the two ways in which there can be one
+            width, beta = wanted.width, wanted.beta / 2
+            halved = Wanted(wanted.epsilon, wanted.delta, width, beta)
+            noise, answers = halved.calibrated(plan, self.schema, filter=self.filter)
+        sought = Sought(reach, min(math.floor(width), 2**60), beta)
+        epsilon = state.check.price(sought)
+        if epsilon is None:
+            return None
+        opening, looks = Purchase.pure(epsilon), None
+        if not state.check.open:
+            looks = opening
+        elif not state.check.serves(sought):  # it was opened for coarser questions, and serves those on
+            return None
+        return width, sought, None, looks, noise, answers, self._needed(opening, answers)
+
+    def _noisy(self, plan: Plan, wanted: Wanted, state: Learned, reach: int) -> _Made | None:
+        if wanted.width is None or wanted.beta is None:
+            share = Decimal(str(self.parameters.check_share))
+            epsilon, beta = (wanted.epsilon * share).quantize(Decimal("1e-12")), 1 - self.parameters.threshold
+            width = wanted.calibrated(plan, self.schema)[0].width(self._level(plan))
+            rest = Wanted(wanted.epsilon - epsilon, wanted.delta)
+            check = ThresholdCheck.of(epsilon, reach=reach, threshold=math.floor(width), beta=beta)
+        else:
+            width, beta = wanted.width, wanted.beta / 2
+            rest = Wanted(wanted.epsilon, wanted.delta, width, beta)
+            within = ThresholdCheck.within(width, reach=reach, beta=beta)
+            if within is None:
+                return None
+            epsilon, check = within
+        if check is None:
+            return None
+        noise, answers = rest.calibrated(plan, self.schema, filter=self.filter)
+        looks = Purchase(check.noise.event, epsilon)
+        needed = self.parameters.trust
+        if needed is None:
+            needed = min(_SUREST, self._loss(looks) / self._loss(answers))
+        return width, None, check, looks, noise, answers, needed
+
+    def _passes(
+        self, state: Learned, course: _Course, distance: int, randomness: Randomness
+    ) -> tuple[bool, tuple[float, float]]:
+        if course.sought is not None:
+            bound = float(course.sought.width), course.sought.beta
+            return state.check.passes(course.sought, distance, randomness), bound
+        assert course.threshold is not None  # noqa: S101
+        return course.threshold.passes(distance, randomness), (course.threshold.width, course.threshold.beta)
+
+    def _needed(self, opening: Purchase, answers: Purchase) -> float:
+        """The share of right guesses from which on an opening, that ends with the first wrong one, costs less than the
+        answers that it saves."""
+        if self.parameters.trust is not None:
+            return self.parameters.trust
+        return max(0.0, min(_SUREST, 1 - self._loss(answers) / self._loss(opening)))
+
+    def _loss(self, purchase: Purchase) -> float:
+        if self.filter == "basic":
+            return float(purchase.epsilon)
+        return float(concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho)
+
+    def _level(self, plan: Plan) -> float:
+        """At which each total's noise is within the width of a question by epsilon, so that all are together."""
+        return 1 - (1 - self.parameters.threshold) / plan.size
+
+    # --- learning ---------------------------------------------------------------------------------------------
+
+    def _learn(self, state: Learned, read: Reading, released: Floats) -> None:
+        own = self.parameters
+        state.rows.learn(read, released, chosen(state.seed, state.turn, own.parts, own.share), own)
+        state.turn += 1
+
+    def _read(self, state: Learned, plan: Plan, view: View) -> Reading:
+        found = self._reading.get((view, plan))
+        if found is None:
+            found = self._reading[view, plan] = state.rows.reads(plan)
+            while len(self._reading) > _READ:
+                self._reading.popitem(last=False)
+        return found
+
+    def _lacking(self, view: View) -> list[str]:
+        return [block for block in view or (_WHOLE,) if block not in self._bought]
+
+    def _state(self, view: View) -> Learned | None:
+        """The rows for a view, made when they are first asked for; of a view that grew, with the weights that they had
+        before. None before all marginals are bought."""
+        if self._lacking(view):
+            return None
+        if view not in self._views:
+            before = max((known for known in self._views if set(known) < set(view)), key=len, default=None)
+            earlier = None if before is None else self._views[before]
+            seed = self._bought[(view or (_WHOLE,))[0]][0] if earlier is None else earlier.seed
+            state = self._views[view] = Learned(seed, self._made(view, seed))
+            if earlier is not None:
+                made, old = state.rows, earlier.rows
+                made.weights[:] = old.weights
+                made.scale[:] = np.maximum(old.scale * (made.size / old.size), 1.0)
+                state.turn, state.right = earlier.turn, earlier.right
+            while len(self._views) > _VIEWS:
+                self._views.popitem(last=False)
+        return self._views[view]
+
+    def _made(self, view: View, seed: int) -> MadeUp:
+        together = Marginals.added(self._bought[block][1] for block in view or (_WHOLE,))
+        return MadeUp.of(self.cuts, together, self.parameters, seed)
+
+    # --- kept -------------------------------------------------------------------------------------------------
+
+    def changed(self) -> Mapping[str, Piece]:
+        pieces = {_BLOCK + name: _marginals_piece(name, *found) for name, found in self._bought.items()}
+        pieces |= {_VIEW + _name(view): _view_piece(view, state) for view, state in self._views.items()}
+        fresh = {name: piece for name, piece in pieces.items() if not _same(piece, self._written.get(name))}
+        self._written = pieces
+        return fresh
+
+    def restore(self, pieces: Mapping[str, Piece]) -> None:
+        self._bought, self._views, self._written = {}, OrderedDict(), dict(pieces)
+        self._reading.clear()
+        for name, piece in pieces.items():
+            if name.startswith(_BLOCK):
+                columns = tuple(np.asarray(piece.arrays[str(place)], np.float64) for place in range(len(self.cuts)))
+                if [column.size for column in columns] != [cut.count for cut in self.cuts]:
+                    raise Refusal(
+                        "the cache of this data set was made with other columns or bins than are declared now"
+                    )
+                self._bought[piece.public["block"]] = int(piece.public["seed"]), Marginals(columns)
+        views = [piece for name, piece in pieces.items() if name.startswith(_VIEW)]
+        for piece in sorted(views, key=lambda one: len(one.public["view"])):
+            view, told = tuple(piece.public["view"]), piece.public
+            state = Learned(int(told["seed"]), self._made(view, int(told["seed"])))
+            weights = np.array(piece.arrays["weights"], dtype=np.float64)
+            if weights.shape != state.rows.weights.shape:
+                raise Refusal("the cache of this data set was made with other parts or rows than are declared now")
+            state.rows.weights, state.rows.scale = weights, np.array(piece.arrays["scale"], dtype=np.float64)
+            state.turn, state.right = int(told["turn"]), float(told["right"])
+            state.passed, state.failed = int(told["passed"]), int(told["failed"])
+            state.check.restore(told["check"], piece.secret)
+            self._views[view] = state
+
+
+#: width, what a sparse vector seeks or a threshold, what a look costs, noise and price of an answer, the trust it needs
+_Made = tuple[float, Sought | None, ThresholdCheck | None, Purchase | None, Additive, Purchase, float]
+
+
+def _guessed(answers: Floats) -> tuple[Integers, float]:
+    """The mean over all sets in whole steps, and how far the sets are from each other."""
+    return np.rint(answers.mean(axis=0)).astype(np.int64), float(answers.std(axis=0).max())
+
+
+def _name(view: View) -> str:
+    return sha256(json.dumps(view).encode()).hexdigest()[:32]
+
+
+def _marginals_piece(block: str, seed: int, found: Marginals) -> Piece:
+    return Piece({"block": block, "seed": seed}, {str(place): column for place, column in enumerate(found.counts)})
+
+
+def _view_piece(view: View, state: Learned) -> Piece:
+    public = {
+        "view": list(view),
+        "seed": state.seed,
+        "turn": state.turn,
+        "right": state.right,
+        "passed": state.passed,
+        "failed": state.failed,
+        "check": state.check.public(),
+    }
+    arrays: dict[str, NDArray[np.generic]] = {"weights": state.rows.weights.copy(), "scale": state.rows.scale.copy()}
+    return Piece(public, arrays, state.check.secret())
+
+
+def _same(one: Piece, other: Piece | None) -> bool:
+    if other is None or one.public != other.public or one.secret != other.secret:
+        return False
+    return all(np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items())

@@ -1,0 +1,396 @@
+"""Made-up rows as a synopsis: what moves them, what they cost, what they promise, and what a restart finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.planner import Planner
+from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.synopsis import Smart
+from thebes.curator.cache.store import Store
+from thebes.curator.cache.synopsis import Piece, View
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.plans import Integers, Plan
+from thebes.curator.questions import Question
+from thebes.data.engines.opening import frame_table
+from thebes.data.schema import schema_of
+from thebes.data.table import Table
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.randomness import Randomness, Words, seeded_for_simulation
+
+SCHEMA = schema_of(
+    {
+        "unit": "event",
+        "columns": {
+            "sex": {"type": "string", "values": ["f", "m"]},
+            "job": {"type": "string", "values": ["a", "b", "c", "d"]},
+            "age": {"type": "integer", "low": 0, "high": 99},
+        },
+    }
+)
+SMALL: dict[str, Any] = {"rows": 512, "parts": 4}
+#: any guess is checked, whatever came before
+EAGER = {**SMALL, "trust": 0.0, "agreement": 1e6}
+JOINT = Question("count", where="sex = 'f' AND job = 'a'").plan(SCHEMA)
+
+
+def people(rows: int = 2000, *, seed: int = 1, together: bool = True) -> pd.DataFrame:
+    """Of whom, where `together`, all women and nobody else have the first two jobs."""
+    draw = np.random.default_rng(seed)
+    sex, job = draw.integers(2, size=rows), draw.integers(4, size=rows)
+    if together:
+        job = job % 2 + 2 * sex
+    return pd.DataFrame(
+        {"sex": np.array(["f", "m"])[sex], "job": np.array(list("abcd"))[job], "age": draw.integers(100, size=rows)}
+    )
+
+
+@dataclass
+class Held:
+    """Rows of a view; those of blocks by their names."""
+
+    frames: dict[str, pd.DataFrame]
+    view: View = ()
+    looked: int = 0
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Held:
+        return cls({"": frame})
+
+    def table(self, blocks: View | None = None) -> Table:
+        self.looked += 1
+        chosen = [self.frames[name] for name in (blocks or self.view or ("",))]
+        return frame_table(SCHEMA, pd.concat(chosen, ignore_index=True))
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        return plan.totals(self.table(blocks))
+
+
+@dataclass
+class Taped(Randomness):
+    """Draws that are the same again, whatever values the noise is added to: what is released is then the same."""
+
+    source: Randomness
+    tape: list[np.ndarray] = field(default_factory=list)
+    again: bool = False
+    place: int = 0
+    simulated = True
+
+    def _told(self, drawn: np.ndarray) -> np.ndarray:
+        if not self.again:
+            self.tape.append(drawn)
+            return drawn
+        self.place += 1
+        return self.tape[self.place - 1]
+
+    def words(self, count: int) -> Words:
+        return self._told(self.source.words(count))
+
+    def laplace(self, values: Integers, *, scale: float) -> Integers:
+        return self._told(self.source.laplace(values, scale=scale))
+
+    def gaussian(self, values: Integers, *, scale: float) -> Integers:
+        return self._told(self.source.gaussian(values, scale=scale))
+
+
+def asked(count: int = 20) -> list[Plan]:
+    draw = np.random.default_rng(5)
+    made = []
+    for _ in range(count):
+        low, high = sorted(int(age) for age in draw.integers(100, size=2))
+        where = f"age BETWEEN {low} AND {high} AND job = '{'abcd'[draw.integers(4)]}'"
+        made.append(Question("count", where=where).plan(SCHEMA))
+        made.append(Question("histogram", ("job",), where=f"age < {high}").plan(SCHEMA))
+    return made
+
+
+def through(smart: Smart, plans: Sequence[Plan], wanted: Wanted, rows: Held, randomness: Randomness) -> list[Any]:
+    """Ask as the planner does: what was charged before the answer, and the answer."""
+    told: list[Any] = []
+    paid: list[Purchase] = []
+    if smart.preparation(rows.view):
+        smart.prepare(rows, paid.append, randomness)
+        told.append(tuple(paid))
+    for plan in plans:
+        paid = []
+        most = smart.most(plan, wanted, rows.view)
+        if most is None:
+            noise, purchase = wanted.calibrated(plan, SCHEMA)
+            paid.append(purchase)
+            made = purchase.epsilon, purchase.delta
+            answered = Answered(noise.add(rows.totals(plan), randomness), made, None, Source.MECHANISM)
+            smart.heard(plan, answered, rows.view)
+        else:
+            answered = smart.answer(plan, wanted, rows, paid.append, randomness)
+            assert all(paid.count(each) <= list(most).count(each) for each in paid)
+        told.append((tuple(paid), answered.source, answered.bound, answered.totals.tolist()))
+    return told
+
+
+def public(smart: Smart) -> dict[str, Any]:
+    pieces = Smart.changed(smart) or {}
+    told = {name: (piece.public, {n: a.tolist() for n, a in piece.arrays.items()}) for name, piece in pieces.items()}
+    smart._written = {}
+    return told
+
+
+@pytest.mark.parametrize("check", ["sparse", "threshold"])
+def test_the_same_releases_from_other_rows_leave_the_same_public_state(check):
+    wanted = Wanted(20, 0, 60.0, 0.05) if check == "sparse" else Wanted(0.5)
+    parameters = Parameters(**EAGER, check=check)
+    first, second = Smart(SCHEMA, parameters), Smart(SCHEMA, parameters)
+    tape = Taped(seeded_for_simulation(2))
+    told = through(first, asked(), wanted, Held.of(people()), tape)
+    replayed = Taped(tape.source, tape.tape, again=True)
+    assert told == through(second, asked(), wanted, Held.of(people(900, seed=9, together=False)), replayed)
+    assert {one[1] for one in told[1:]} == {Source.MECHANISM, Source.SYNOPSIS}  # it went both ways
+    assert public(first) == public(second)
+    assert all(first.most(plan, wanted, ()) == second.most(plan, wanted, ()) for plan in asked(25))
+
+
+def test_what_is_paid_is_the_marginals_once_an_opening_for_each_failure_and_an_answer_for_each_failure():
+    wanted = Wanted(20, 0, 60.0, 0.05)
+    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    told = through(smart, asked(), wanted, rows, seeded_for_simulation(3))
+    assert [float(one.epsilon) for one in told[0]] == [0.1]
+    assert smart.preparation(()) == []
+    closed = True
+    for paid, source, bound, _ in told[1:]:
+        assert len(paid) == closed + (source is Source.MECHANISM)
+        assert (bound == (60.0, 0.025)) is (source is Source.SYNOPSIS)
+        closed = source is Source.MECHANISM
+    standing = smart.standing()
+    assert standing["failed"] > 0
+    assert standing["passed"] > standing["failed"]
+    assert standing["openings"] == standing["failed"] + (not closed)
+
+
+def test_a_threshold_is_paid_for_every_time_and_leaves_the_rest_for_the_answer():
+    wanted = Wanted(0.5)
+    smart = Smart(SCHEMA, Parameters(**EAGER, check="threshold"))
+    told = through(smart, asked(), wanted, Held.of(people()), seeded_for_simulation(3))
+    for paid, source, _, _ in told[1:]:
+        assert float(paid[0].epsilon) == 0.125
+        assert sum(float(one.epsilon) for one in paid) == (0.5 if source is Source.MECHANISM else 0.125)
+
+
+def test_nothing_is_looked_at_to_say_what_an_answer_costs():
+    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    assert smart.most(JOINT, Wanted(20, 0, 60.0, 0.05), ()) is None  # nothing is made up yet
+    smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
+    looked = rows.looked
+    assert smart.most(JOINT, Wanted(20, 0, 60.0, 0.05), ()) is not None
+    assert smart.most(JOINT, Wanted(20, 0, 1e-3, 0.05), ()) is None  # nothing guarantees this for so little
+    assert smart.most(JOINT, Wanted(0.2, 0, 60.0, 0.05), ()) is None  # an opening costs more
+    assert rows.looked == looked
+
+
+def test_charges_come_before_rows_are_looked_at():
+    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+
+    def refused(purchase: Purchase) -> None:
+        raise Refusal("nothing is left")
+
+    with pytest.raises(Refusal):
+        smart.prepare(rows, refused, seeded_for_simulation(1))
+    assert rows.looked == 0
+    assert smart.preparation(())
+    smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
+    assert smart.most(JOINT, Wanted(20, 0, 60.0, 0.05), ()) is not None
+    looked, before = rows.looked, public(smart)
+    with pytest.raises(Refusal):
+        smart.answer(JOINT, Wanted(20, 0, 60.0, 0.05), rows, refused, seeded_for_simulation(1))
+    assert rows.looked == looked
+    assert public(smart) == before
+
+
+def test_rows_learn_how_columns_hang_together_and_keep_what_they_were_bought_with():
+    smart, rows = Smart(SCHEMA, Parameters(**SMALL)), Held.of(people(4000))
+    chance = seeded_for_simulation(4)
+    smart.prepare(rows, lambda _: None, chance)
+    women = Question("count", where="sex = 'f'").plan(SCHEMA)
+    guess, spread = smart.guess(women) or (np.zeros(1), 0.0)
+    assert abs(guess[0] - rows.totals(women)[0]) < 150
+    assert spread < 10  # of what was bought all sets are sure
+    exact = rows.totals(JOINT)[0]
+    guess, spread = smart.guess(JOINT) or (np.zeros(1), 0.0)
+    assert abs(guess[0] - exact) > 250  # 4000 / 8 instead of 4000 / 4, give or take
+    assert spread > 20  # and of how columns hang together none is
+    wanted = Wanted(1)
+    for _ in range(10):
+        noise, _ = wanted.calibrated(JOINT, SCHEMA)
+        told = Answered(noise.add(rows.totals(JOINT), chance), (wanted.epsilon, wanted.delta), None, Source.MECHANISM)
+        smart.heard(JOINT, told, ())
+    guess, spread = smart.guess(JOINT) or (np.zeros(1), 0.0)
+    assert abs(guess[0] - exact) < 60
+    assert spread < 40
+    women_now, _ = smart.guess(women) or (np.zeros(1), 0.0)
+    assert abs(women_now[0] - rows.totals(women)[0]) < 250
+
+
+def test_every_kind_of_question_is_guessed_from_what_its_rows_say():
+    frame = people(3000)
+    rows, smart = Held.of(frame), Smart(SCHEMA, Parameters(rows=4096, parts=4, bins={"age": 50}, epsilon=50))
+    smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
+    questions = [
+        Question("count"),
+        Question("sum", ("age",)),
+        Question("mean", ("age",)),
+        Question("variance", ("age",)),
+        Question("histogram", ("age",), bins=5),
+        Question("count", by=("job",)),
+    ]
+    for question in questions:
+        plan = question.plan(SCHEMA, epsilon=1)
+        found = smart.guess(plan)
+        assert found is not None
+        scale = np.abs(rows.totals(plan)).max()
+        assert np.abs(found[0] - rows.totals(plan)).max() <= 0.03 * scale, question
+
+
+def test_an_honest_nothing_is_an_answer():
+    frame = people(1000)
+    frame = frame[frame["job"] != "d"]
+    rows, smart = Held.of(frame), Smart(SCHEMA, Parameters(**EAGER, epsilon=50))
+    smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
+    none = Question("count", where="job = 'd'").plan(SCHEMA)
+    wanted = Wanted(20, 0, 60.0, 0.05)
+    answered = smart.answer(none, wanted, rows, lambda _: None, seeded_for_simulation(2))
+    assert answered.source is Source.SYNOPSIS
+    assert answered.totals.tolist() == [0.0]
+    assert smart.standing()["passed"] == 1
+
+
+def restarted(smart: Smart, pieces: dict[str, Piece], parameters: Parameters) -> Smart:
+    made = Smart(SCHEMA, parameters)
+    made.restore(pieces)
+    return made
+
+
+def test_a_restart_goes_on_where_it_was_and_a_lost_secret_is_paid_anew():
+    wanted, parameters = Wanted(20, 0, 60.0, 0.05), Parameters(**EAGER)
+    smart, rows, chance = Smart(SCHEMA, parameters), Held.of(people()), seeded_for_simulation(3)
+    kept: dict[str, Piece] = {}
+    through(smart, asked(4), wanted, rows, chance)
+    assert smart.standing()["openings"] > smart.standing()["failed"]  # one is there
+    kept |= smart.changed()
+    assert not smart.changed()
+    plan = JOINT
+    other = restarted(smart, kept, parameters)
+    assert other.most(plan, wanted, ()) == smart.most(plan, wanted, ())
+    assert not other.changed()
+    same = [one.answer(plan, wanted, rows, lambda _: None, seeded_for_simulation(8)) for one in (smart, other)]
+    assert same[0].totals.tolist() == same[1].totals.tolist()
+    assert public(smart) == public(other)
+    lost = {name: Piece(piece.public, piece.arrays) for name, piece in kept.items()}
+    assert len(restarted(smart, lost, parameters).most(plan, wanted, ()) or ()) == 2
+    assert restarted(smart, lost, parameters).preparation(()) == []
+
+
+def test_a_restart_under_other_parameters_is_refused():
+    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
+    smart.most(JOINT, Wanted(1), ())
+    with pytest.raises(Refusal, match="parts or rows"):
+        Smart(SCHEMA, Parameters(rows=64, parts=4)).restore(smart.changed())
+    with pytest.raises(Refusal, match="columns or bins"):
+        Smart(SCHEMA, Parameters(**EAGER, bins={"age": 3})).restore({**smart._written})
+
+
+def test_a_view_that_grows_keeps_what_was_learned_and_buys_the_new_block_only():
+    frames = {"mon": people(1000), "tue": people(3000, seed=2)}
+    smart, chance = Smart(SCHEMA, Parameters(**SMALL)), seeded_for_simulation(1)
+    monday, both = Held(frames, ("mon",)), Held(frames, ("mon", "tue"))
+    smart.prepare(monday, lambda _: None, chance)
+    wanted = Wanted(1)
+    for _ in range(10):
+        told = Answered(monday.totals(JOINT).astype(float), (wanted.epsilon, wanted.delta), None, Source.MECHANISM)
+        smart.heard(JOINT, told, monday.view)
+    assert len(smart.preparation(both.view)) == 1
+    looked = both.looked
+    smart.prepare(both, lambda _: None, chance)
+    assert both.looked == looked + 1  # one block
+    guess, _ = smart.guess(JOINT, both.view) or (np.zeros(1), 0.0)
+    assert abs(guess[0] - both.totals(JOINT)[0]) < 250  # of a thousand; without what was learned it is 500 off
+    assert smart.preparation(("tue",)) == []
+
+
+def test_a_guess_is_checked_only_once_guesses_were_right_often_enough_to_pay():
+    wanted = Wanted(20, 0, 60.0, 0.05)
+    smart, rows = Smart(SCHEMA, Parameters(**SMALL, bins={"age": 100})), Held.of(people())
+    chance = seeded_for_simulation(3)
+    smart.prepare(rows, lambda _: None, chance)
+    easy = [Question("count", where=f"age < {age}").plan(SCHEMA) for age in range(5, 95)]
+    ways = [smart.most(plan, wanted, ()) is not None for plan in easy]
+    assert not any(ways)
+    told = through(smart, easy, wanted, rows, chance)
+    sources = [one[1] for one in told]
+    assert sources[:10] == [Source.MECHANISM] * 10
+    assert Source.SYNOPSIS in sources
+
+
+def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
+    told: list[tuple[str, float]] = []
+
+    @dataclass
+    class Purse:
+        def pay(self, purchase: Purchase, number: int) -> None:
+            told.append(("pay", float(purchase.epsilon)))
+
+        def settle(self, paid: Sequence[Purchase]) -> None:
+            told.append(("settled", sum(float(one.epsilon) for one in paid)))
+
+    store = Store(tmp_path / "cache" / "people.db")
+    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    planner = Planner(SCHEMA, store, synopsis=smart)
+    wanted, chance = Wanted(20, 0, 60.0, 0.05), seeded_for_simulation(3)
+    for plan in asked(10):
+        told.clear()
+        answered = planner.answer(
+            plan, wanted, rows, reserve=lambda _: Purse(), buy=lambda _, __: Purse(), randomness=chance
+        )
+        settled = [amount for what, amount in told if what == "settled"] or [0.0]
+        assert settled[-1] == pytest.approx(float(answered.cost[0]), abs=1e-9)
+        assert sum(amount for what, amount in told if what == "pay") == pytest.approx(sum(settled), abs=1e-9)
+    # Another process goes on from what this one wrote.
+    other = Smart(SCHEMA, Parameters(**EAGER))
+    Planner(SCHEMA, Store(tmp_path / "cache" / "people.db"), synopsis=other).quote(JOINT, wanted, ())
+    assert other.standing() == smart.standing()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("declared", "field"),
+    [
+        ({"parts": 1}, "cache.parts"),
+        ({"rows": 1.5}, "cache.rows"),
+        ({"threshold": 1.0}, "cache.threshold"),
+        ({"check": "none"}, "cache.check"),
+        ({"epsilon": 0}, "cache.epsilon"),
+        ({"colums": []}, "cache.colums"),
+        ({"columns": "age"}, "cache.columns"),
+        ({"trust": "much"}, "cache.trust"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused_by_name(declared, field):
+    with pytest.raises(Mistake) as refused:
+        Parameters.of(declared)
+    assert refused.value.argument == field
+
+
+def test_columns_that_are_not_there_are_refused_by_name():
+    with pytest.raises(Mistake, match="names 'size'"):
+        Smart(SCHEMA, Parameters.of({"columns": ["size"]}))
+    with pytest.raises(Mistake, match="not one of the columns"):
+        Smart(SCHEMA, Parameters.of({"columns": ["sex"], "bins": {"age": 4}}))
+    few = Smart(SCHEMA, Parameters.of({"columns": ["sex", "job"]}))
+    assert few.covers(JOINT)
+    assert not few.covers(Question("sum", ("age",)).plan(SCHEMA))
