@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -20,6 +22,7 @@ from thebes.curator.pipelines.bundles import Bundles
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial
 from thebes.curator.pipelines.runner import Runner
+from thebes.curator.pipelines.stopping import OutOfTime, finished
 from thebes.curator.pipelines.workshop import Workshop
 from thebes.curator.streams import Stream, Terms
 from thebes.curator.validators import Validation, Verdict
@@ -660,6 +663,75 @@ def test_what_json_has_not_is_no_model(tmp_path: Path) -> None:
         with pytest.raises(Mistake, match="model"):
             bundles.publish("lines", {"model": wrong}, origin="a/1")
     assert bundles.versions("lines") == []
+
+
+# --- training that does not end -------------------------------------------------------------------------------
+
+
+class Hung(Lines):
+    """Its training has begun, the time of its run passes, and it does not come to an end."""
+
+    timeout = "2d"
+
+    def __init__(self, home: Home) -> None:
+        self.home, self.begun, self.left = home, threading.Event(), threading.Event()
+
+    def train(self, data: Data, budget: Allowance) -> Line:
+        self.begun.set()
+        self.home.now += timedelta(days=2)
+        try:
+            while True:
+                try:
+                    time.sleep(0.001)
+                except Exception:
+                    continue
+        finally:
+            self.left.set()
+
+
+def test_training_that_never_ends_is_stopped_with_the_timeout_and_stays_paid(home: Home) -> None:
+    home.grow(4)
+    hung = Hung(home)
+    began = time.monotonic()
+    run = home.run(hung)
+    assert time.monotonic() - began < 20
+    assert hung.begun.is_set()
+    assert hung.left.wait(10)  # it was stopped itself, and not only left alone
+    assert (run.state, run.verdict, run.version) == (RunState.ENDED, Verdict.TIMEOUT, None)
+    (attempt,) = home.workshop.attempts.attempts(run.id)
+    assert (attempt.state, attempt.verdict) == (AttemptState.LOST, None)
+    assert max(home.spent().values()) == Decimal("0.25")
+    assert home.ledger.claim(attempt.claim).state == "closed"
+    home.ledger.verify()
+    again = home.run(Lines())
+    assert again.verdict == Verdict.ACCEPT
+    assert home.workshop.bundles.versions("lines") == [1]
+
+
+def test_work_that_is_stopped_gives_nothing_and_work_that_ends_is_not_stopped() -> None:
+    assert finished(lambda: 3, late=lambda: True) == 3
+    with pytest.raises(ZeroDivisionError):
+        finished(lambda: 1 // 0, late=lambda: False)
+    with pytest.raises(OutOfTime):
+        finished(lambda: time.sleep(5), late=lambda: True)  # inside a call that nothing interrupts
+
+
+def test_whoever_waits_and_is_interrupted_stops_the_work() -> None:
+    left = threading.Event()
+
+    def work() -> None:
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            left.set()
+
+    def interrupted() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        finished(work, late=interrupted)
+    assert left.wait(10)
 
 
 # --- a stream that grows --------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class AttemptState(StrEnum):
     PLANNED = "planned"  #: its claim may be reserved; no row was read. -> CHARGED, GIVEN_BACK
     GIVEN_BACK = "given back"  #: nothing was charged: a block had too little left, or its process ended. Final
     CHARGED = "charged"  #: every block has paid; rows may have been read. -> JUDGED, LOST, FAILED
-    LOST = "lost"  #: its process ended before there was a verdict: paid for, and nothing came of it. Final
+    LOST = "lost"  #: stopped before there was a verdict, or its process ended: paid for, for nothing. Final
     FAILED = "failed"  #: the pipeline's code raised: paid for, and nothing came of it. Final
     JUDGED = "judged"  #: has a verdict; one that was accepted waits to be published. -> PUBLISHED
     PUBLISHED = "published"  #: its model is in the store. Final

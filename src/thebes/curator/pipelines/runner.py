@@ -24,6 +24,7 @@ from thebes.curator.pipelines.bundles import written
 from thebes.curator.pipelines.data import Data, Rows
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
+from thebes.curator.pipelines.stopping import OutOfTime, finished
 from thebes.curator.pipelines.workshop import Workshop
 from thebes.curator.stream_terms import DEVELOPER
 from thebes.curator.validators import Validation, Verdict, together
@@ -191,12 +192,14 @@ class Runner:
 
     def _too_late(self, run: Run) -> bool:
         """Whether its time is over; it has ended then."""
-        timeout = run.terms["timeout"]
-        over = self.workshop.clock() >= run.started_at + seconds(timeout, "timeout")
+        over = self._over(run)
         if over:
-            reason = f"not good enough within {timeout}"
+            reason = f"not good enough within {run.terms['timeout']}"
             self.workshop.attempts.end(run.id, state=RunState.ENDED, verdict=Verdict.TIMEOUT, reason=reason)
         return over
+
+    def _over(self, run: Run) -> bool:
+        return self.workshop.clock() >= run.started_at + seconds(run.terms["timeout"], "timeout")
 
     def _claim(self, run: Run, attempt: Attempt) -> Claim | None:
         try:
@@ -287,10 +290,18 @@ class Runner:
             self.turns.spent(pipeline.name, found.blocks, cost.loss)
         size = self.stream.size(found.blocks)
         journal.charged(attempt, claim=claim.id, rows=size)
-        try:
+
+        def made() -> tuple[list[Validation], Callable[[], str]]:
             with closing(self.stream.rows(found.blocks)) as rows:
                 data = Data(rows, size, randomness=self.randomness or system())
-                said, kept = self._made(run, pipeline, attempt, cost, data, claim)
+                return self._made(run, pipeline, attempt, cost, data, claim)
+
+        try:
+            said, kept = finished(made, late=lambda: self._over(run))
+        except OutOfTime:
+            journal.ended(attempt, AttemptState.LOST)
+            self._too_late(run)
+            return False
         except Exception as error:
             reason = _told(error)
             journal.ended(attempt, AttemptState.FAILED)
