@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thebes.apps import output
+from thebes.apps.dataset_query import query
 from thebes.apps.helping import Commands
+from thebes.apps.synthesizing import synthesize
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ app = typer.Typer(
     cls=Commands,
     rich_markup_mode=None,
 )
+
+app.command()(query)
 
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
@@ -46,6 +50,9 @@ def create(
     filter: Annotated[
         str | None, typer.Option(help="How costs add up: basic (for delta 0), zcdp (else), renyi.")
     ] = None,
+    cache: Annotated[
+        str, typer.Option(help="How answers are used again: exact, pmw or smart (from a synopsis), none.")
+    ] = "exact",
     public: Annotated[bool, typer.Option("--public", help="It may be answered without any noise.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
@@ -83,7 +90,7 @@ def create(
     from thebes.data.growing.blocking import TIME
     from thebes.data.growing.blocking import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
-    from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, path_of
+    from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, cache_of, path_of
     from thebes.site.home import Home
     from thebes.site.streams import stream_of
 
@@ -110,7 +117,8 @@ def create(
             by, more = by.beginning(since), {"since": since, **more}
         if schedule is not None:
             more["schedule"] = schedule
-        grown = DataSet(name, declared, described, budget, Blocks(by, more))
+        cut = Blocks(by, more)
+        grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
         with _ledger(place) as ledger:
             stream_of(place, grown, ledger).close()
         DataSets(place).keep(grown)
@@ -129,7 +137,8 @@ def create(
         raise Mistake("--schedule", "goes with --block-by: it is about pipelines that want the same blocks")
     if source is None:
         raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
-    made = DataSet(name, declared, _source(source), budget)
+    used = cache_of({"kind": cache}, declared, budget)
+    made = DataSet(name, declared, _source(source), budget, cache=used)
     figures = _reached(made, place, check=check)
     with _ledger(place) as ledger:
         ledger.open_block(name, **made.terms)
@@ -317,6 +326,9 @@ def remove(name: str, home: _Home) -> None:
         raise Mistake("NAME", f"there is no data set {name!r} in {path.parent}")
     path.unlink()
     typer.echo(f"The data set {name} is no longer declared; its budget in the ledger stays as it is.")
+
+
+app.command()(synthesize)
 
 
 def _ledger(place: Any) -> Ledger:
