@@ -13,9 +13,10 @@ import pytest
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.smart.guesses import Smart
 from thebes.curator.cache.smart.parameters import Parameters
-from thebes.curator.cache.smart.synopsis import Smart
 from thebes.curator.cache.store import Store
+from thebes.curator.cache.synopses import synopsis_of
 from thebes.curator.cache.synopsis import Piece, View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.plans import Integers, Plan
@@ -394,3 +395,10 @@ def test_columns_that_are_not_there_are_refused_by_name():
     few = Smart(SCHEMA, Parameters.of({"columns": ["sex", "job"]}))
     assert few.covers(JOINT)
     assert not few.covers(Question("sum", ("age",)).plan(SCHEMA))
+
+
+def test_a_declaration_makes_one():
+    made = synopsis_of("smart", SCHEMA, {"parts": 3, "bins": {"age": [18, 65]}}, filter="zcdp")
+    assert isinstance(made, Smart)
+    assert made.parameters.parts == 3
+    assert [cut.count for cut in made.cuts] == [3, 5, 4]

@@ -1,5 +1,22 @@
 """A synopsis of made-up rows that are weighed until they answer as the released answers did (SmartCache).
 
 The seed's idea on sound ground: rows are made from noised marginals over declared cells, only released values move
-their weights, and every look at the data is paid for. See `docs/caching.md`.
+their weights, and every look at the data is paid for.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from thebes.curator.cache.smart.guesses import Smart
+from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.synopsis import Synopsis
+from thebes.data.schema import Schema
+
+
+def synopsis(schema: Schema, parameters: Mapping[str, Any], *, filter: str, delta: Decimal = Decimal(0)) -> Synopsis:
+    """A new one by what was declared; refused naming the parameter at fault. Marginals need no delta unless one is
+    declared for them."""
+    return Smart(schema, Parameters.of(parameters), filter=filter)
