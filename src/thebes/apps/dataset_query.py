@@ -75,8 +75,8 @@ def query(
         return
     typer.echo(str(release))
     cost = release.extra["cost"]
-    delta = f", delta {cost['delta']:g}" if cost["delta"] else ""
-    typer.echo(f"It cost epsilon {cost['epsilon']:g}{delta}. It came from the {release.extra['source']}.")
+    more = f", delta {cost['delta']:g}" if cost["delta"] else ""
+    typer.echo(f"It cost epsilon {cost['epsilon']:g}{more}. It came from the {release.extra['source']}.")
 
 
 def _released(question: Question, dataset: DataSet, document: Any, quotes: dict[str, Any]) -> Release:
