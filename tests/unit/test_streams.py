@@ -7,11 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 from thebes.curator.streams import State, Stream, Terms
+from thebes.data.growing import writing
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Term
@@ -549,6 +551,121 @@ def test_what_the_manifest_does_not_name_is_swept_away(tmp_path: Path) -> None:
     again = stream(tmp_path, ledger=made.ledger)
     assert not left.exists()
     assert count(again, "s/2026-01-01") == 1
+
+
+# --- many small files -----------------------------------------------------------------------------------------------
+
+
+def lying(made: Stream) -> list[str]:
+    return sorted(str(path) for path in (made._folder / "rows").rglob("*.parquet"))
+
+
+def own(made: Stream, *blocks: str) -> list[tuple[Any, ...]]:
+    """Every row with its own number."""
+    paths = made.rows(blocks)._paths
+    read = duckdb.sql(f"SELECT * FROM read_parquet({[str(path) for path in paths]}, hive_partitioning=false)")
+    return sorted(read.fetchall())
+
+
+def drops(made: Stream, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        made.ingest(
+            [{"at": "2026-01-01", "km": number, "zone": "eu"}, {"at": "2026-01-02", "km": number, "zone": "us"}]
+        )
+
+
+def test_many_small_files_become_one_with_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MANY", 5)
+    clock = [NOW]
+    made = stream(tmp_path)
+    made._clock = made._writer._clock = lambda: clock[0]
+    drops(made, 4)
+    before, blocks = {name: own(made, name) for name in names(made)}, names(made)
+    reading = made.rows(blocks)
+    parts = [
+        sorted(v for a in reading.part(which, test=0.4).arrays(["km"]) for v in a[:, 0]) for which in ("train", "test")
+    ]
+    drops(made, 1, first=4)  # the fifth of each block
+    assert {name: [r for r in own(made, name) if r[1] < 4] for name in blocks} == before
+    assert [len(made.rows([name])._paths) for name in blocks] == [1, 1]
+    assert len(lying(made)) == 12  # those who read the small ones may finish
+    assert reading.sums(Sums((Term(),)))[0, 0] == 8
+    joined = made.rows(blocks)
+    again = [[v for a in joined.part(which, test=0.4).arrays(["km"]) for v in a[:, 0]] for which in ("train", "test")]
+    assert [sorted(set(a) - {4.0}) for a in again] == [sorted(set(p)) for p in parts]
+    made.seal(blocks)
+    sizes = [block.size for block in made.blocks()]
+    stream(tmp_path, ledger=made.ledger)
+    assert len(lying(made)) == 12
+    clock[0] += writing.READING
+    made._writer.sweep()
+    assert len(lying(made)) == 2
+    assert len(list((made._folder / "rows").iterdir())) == 2  # nor are empty folders left
+    assert {name: [r for r in own(made, name) if r[1] < 4] for name in blocks} == before
+    assert [block.size for block in made.blocks()] == sizes
+
+
+@pytest.mark.parametrize("where", ["_copied", "join"])
+def test_a_process_that_dies_while_it_joins_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    made = stream(tmp_path)
+    drops(made, 3)
+    before, files = own(made, *names(made)), lying(made)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    owner = made._writer if where == "_copied" else made._manifest
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "MANY", 3)
+        patched.setattr(owner, where, dies)
+        with pytest.raises(KeyboardInterrupt):
+            made._writer.join(NOW)
+    again = stream(tmp_path, ledger=made.ledger)
+    assert own(again, *names(again)) == before
+    assert lying(again) == files
+
+
+def test_what_changed_while_files_were_joined_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MANY", 3)
+    made = stream(tmp_path)
+    write = made._writer._copied
+
+    def meanwhile(*told: Any) -> Any:
+        found = write(*told)
+        made.retire(["s/2026-01-01"])
+        made.drop(["s/2026-01-01"])
+        return found
+
+    monkeypatch.setattr(made._writer, "_copied", meanwhile)
+    drops(made, 3)
+    assert made._manifest.files([kept.number for kept in made._manifest.blocks() if kept.state is State.DROPPED]) == []
+    assert count(made, "s/2026-01-02") == 3
+    made._writer.sweep()
+    read = duckdb.sql(f"SELECT DISTINCT zone FROM read_parquet({lying(made)}, hive_partitioning=false)").fetchall()
+    assert read == [("us",)]
+
+
+@pytest.mark.parametrize(("by", "schema"), [("time:1d", RIDES), ("user", VISITS)])
+def test_rows_that_are_dropped_do_not_lie_on_in_files_that_were_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, schema: Any
+) -> None:
+    monkeypatch.setattr(writing, "MANY", 3)
+    made = stream(tmp_path, by, schema, **({"epsilon": Decimal(1000)} if by == "user" else {}))
+    if by == "user":
+        for km in range(3):
+            made.ingest([{"who": who, "km": float(km)} for who in range(1, 200)])
+        made.count_users("now")
+        gone, left = "s/user-7", "who = 7"
+    else:
+        drops(made, 3)
+        gone, left = "s/2026-01-01", "zone = 'eu'"
+    assert len(lying(made)) > 3
+    made.retire([gone])
+    made.drop([gone])
+    read = f"SELECT count(*) FROM read_parquet({lying(made)}, hive_partitioning=false) WHERE {left}"
+    assert duckdb.sql(read).fetchall() == [(0,)]
 
 
 def test_how_it_is_cut_cannot_change(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Stream:
         self._until = by.first  # the windows before it are there
         if by.kind == ATTRIBUTE:
             self._manifest.begin_with(range(len(by.values)))
-        self._writer = Writer(folder, schema, by, self._manifest)
+        self._writer = Writer(folder, schema, by, self._manifest, clock)
         self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
         self._open()
         self._by_clock()
@@ -152,6 +152,8 @@ class Stream:
         """Keep more rows: a file, a data frame, rows as dictionaries, something of Arrow. All of them or none."""
         self._by_clock()
         came = self._writer.take(batch, key=key, now=self._clock())
+        if not came.again:
+            self._writer.join(self._clock())
         self._open()
         self.retire()
         return came
@@ -181,8 +183,10 @@ class Stream:
         working = [c for c in self.ledger.claims() if c.state.open and wanted & set(self.named(c))]
         if working:
             raise Refusal(f"claim {working[0].id} still works with these rows; wait for it, or release it")
-        if self.by.kind == USER and (files := self._manifest.files()):
-            self._writer.without(files, self._of_places([kept.place for kept in found]), self._clock())
+        users = self._of_places([kept.place for kept in found])
+        while self.by.kind == USER and (files := self._manifest.files()):
+            if self._writer.without(files, users, self._clock()):
+                break
         self._manifest.drop(kept.number for kept in found)
         self._writer.sweep()
 

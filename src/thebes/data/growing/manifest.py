@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS part (
     file TEXT PRIMARY KEY, block INTEGER REFERENCES block (number), rows INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS of_block ON part (block);
 CREATE TABLE IF NOT EXISTS gone (file TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS joined (file TEXT PRIMARY KEY, block INTEGER, until REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS period (
     name TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, users INTEGER, rows INTEGER);
 """
@@ -233,25 +234,66 @@ class Manifest:
         inside = "block IN (SELECT value FROM json_each(?))"
 
         def work() -> None:
-            self._db.execute(f"INSERT OR IGNORE INTO gone SELECT file FROM part WHERE {inside}", (wanted,))
-            self._db.execute(f"DELETE FROM part WHERE {inside}", (wanted,))
+            for table in ("part", "joined"):
+                self._db.execute(f"INSERT OR IGNORE INTO gone SELECT file FROM {table} WHERE {inside}", (wanted,))
+                self._db.execute(f"DELETE FROM {table} WHERE {inside}", (wanted,))
             sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
             self._db.execute(sql, (State.DROPPED, wanted))
 
         self._write(work)
 
-    def replace(self, files: Iterable[str], folder: str, made: Sequence[tuple[str, int]], at: str) -> None:
-        """Name other files instead of these: the same rows without some that are dropped."""
+    def replace(self, files: Sequence[str], folder: str, made: Sequence[tuple[str, int]], at: str) -> bool:
+        """Name other files instead of these: the same rows without some that are dropped, which lie nowhere else from
+        now on. False, and nothing changes, where one of them was joined meanwhile."""
         old = _listed_texts(files)
 
-        def work() -> None:
+        def work() -> bool:
+            if not self._named(files):
+                return False
             self._db.execute("INSERT OR IGNORE INTO gone SELECT value FROM json_each(?)", (old,))
-            self._db.execute("DELETE FROM part WHERE file IN (SELECT value FROM json_each(?))", (old,))
-            self._db.executemany("INSERT INTO part VALUES (?, NULL, ?)", made)
-            sql = "INSERT INTO ingest (folder, digest, key, rows, at) VALUES (?, ?, NULL, 0, ?)"
-            self._db.execute(sql, (folder, folder, at))
+            self._db.execute("INSERT OR IGNORE INTO gone SELECT file FROM joined WHERE block IS NULL")
+            self._db.execute("DELETE FROM joined WHERE block IS NULL")
+            self._instead(old, folder, [(file, None, rows) for file, rows in made], at)
+            return True
 
-        self._write(work)
+        return self._write(work)
+
+    def scattered(self, *, many: int, small: int) -> dict[int | None, list[str]]:
+        """Of each block that has so many small files: these. A file is small with fewer than so many rows."""
+        found: dict[int | None, list[str]] = {}
+        sql = "SELECT block, file FROM part WHERE rows < ? ORDER BY file"
+        for block, file in self._read(sql, (small,)):
+            found.setdefault(block, []).append(file)
+        return {block: files for block, files in found.items() if len(files) >= many}
+
+    def join(self, files: Sequence[str], folder: str, made: tuple[str, int], *, at: str, until: float) -> bool:
+        """Name one file instead of these, with the same rows. Who reads these may go on until then. False, and nothing
+        changes, where one of them is not named any more."""
+        old = _listed_texts(files)
+
+        def work() -> bool:
+            inside = "file IN (SELECT value FROM json_each(?))"
+            held = self._read(f"SELECT block, sum(rows), count(*) FROM part WHERE {inside} GROUP BY block", (old,))
+            file, rows = made
+            if [(total, count) for _, total, count in held] != [(rows, len(files))]:
+                return False
+            ((block, _, _),) = held
+            sql = "INSERT INTO joined SELECT value, ?, ? FROM json_each(?)"
+            self._db.execute(sql, (block, until, old))
+            self._instead(old, folder, [(file, block, rows)], at)
+            return True
+
+        return self._write(work)
+
+    def let_go(self, now: float) -> None:
+        """Files that were joined so long ago that nobody reads them any more are gone."""
+
+        def work() -> None:
+            self._db.execute("INSERT OR IGNORE INTO gone SELECT file FROM joined WHERE until <= ?", (now,))
+            self._db.execute("DELETE FROM joined WHERE until <= ?", (now,))
+
+        if self._read("SELECT 1 FROM joined WHERE until <= ? LIMIT 1", (now,)):
+            self._write(work)
 
     def gone(self) -> list[str]:
         """Files that nobody needs any more and that may still lie there."""
@@ -293,6 +335,16 @@ class Manifest:
     def _begin(self) -> None:
         sql = "INSERT OR IGNORE INTO stream VALUES (1, ?, ?)"
         self._db.execute(sql, (str(self.by), secrets.token_hex(16)))
+
+    def _named(self, files: Sequence[str]) -> bool:
+        sql = "SELECT count(*) FROM part WHERE file IN (SELECT value FROM json_each(?))"
+        return bool(self._read(sql, (_listed_texts(files),))[0][0] == len(files))
+
+    def _instead(self, old: str, folder: str, made: Sequence[tuple[str, int | None, int]], at: str) -> None:
+        self._db.execute("DELETE FROM part WHERE file IN (SELECT value FROM json_each(?))", (old,))
+        self._db.executemany("INSERT INTO part VALUES (?, ?, ?)", made)
+        sql = "INSERT INTO ingest (folder, digest, key, rows, at) VALUES (?, ?, NULL, 0, ?)"
+        self._db.execute(sql, (folder, folder, at))
 
     def _of(self, blocks: Iterable[int], sql: str) -> list[str]:
         return [file for (file,) in self._read(sql, (_listed(blocks),))]

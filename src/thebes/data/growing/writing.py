@@ -6,14 +6,15 @@ the next who opens the data set; memory is bounded by `MEMORY`, whatever the bat
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from thebes.privacy.faults import Mistake, Refusal
 
 MEMORY = "256MB"
 _THREADS = 2
+SMALL, MANY = 50_000, 32  #: a file with fewer rows is small; so many of one block are joined
+READING = timedelta(days=1)  #: longer than anybody reads the files that a table was opened with
 _MOST_SYNCED = 100  # files, one by one
 _OPEN_FILES = 500  # while one ingest writes to many blocks
 _AT_ONCE = 200_000  # rows that wait in memory to be written by block
@@ -48,8 +51,11 @@ class Ingested:
 class Writer:
     """Takes batches into one data set's folder."""
 
-    def __init__(self, folder: Path, schema: Schema, by: BlockBy, manifest: Manifest) -> None:
+    def __init__(
+        self, folder: Path, schema: Schema, by: BlockBy, manifest: Manifest, clock: Callable[[], datetime]
+    ) -> None:
         self._folder, self._schema, self._by, self._manifest = folder / "rows", schema, by, manifest
+        self._clock = clock
         self._scratch = folder / "scratch"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.sweep()
@@ -81,18 +87,32 @@ class Writer:
                 raise _unreadable(error) from None
         return Ingested(rows, again=not fresh, left_out=came.left_out)
 
-    def without(self, files: list[str], users: Users, now: datetime) -> None:
-        """Write these files anew without the rows of these users."""
+    def without(self, files: list[str], users: Users, now: datetime) -> bool:
+        """Write these files anew without the rows of these users; False where one of them was joined meanwhile."""
         with self._engine() as opened, self._place() as place:
-            sources = ", ".join(text(str(self._folder / file)) for file in files)
-            wanted = f"SELECT * FROM read_parquet([{sources}], hive_partitioning=false) WHERE NOT ({users.sql(quoted)})"
-            opened.execute(f"COPY ({wanted}) TO {text(str(place / 'data_0.parquet'))} (FORMAT parquet)")
-            made = [(str(path.relative_to(self._folder)), count) for path, count in _counted(opened, place)]
-            _synced(place)
-            self._manifest.replace(files, place.name, made, now.isoformat(timespec="seconds"))
+            wanted = f"SELECT * FROM {self._scan(files)} WHERE NOT ({users.sql(quoted)})"
+            made = self._copied(opened, place, wanted)
+            done = self._manifest.replace(files, place.name, made, now.isoformat(timespec="seconds"))
+            if not done:
+                shutil.rmtree(place, ignore_errors=True)
+        return done
+
+    def join(self, now: datetime) -> None:
+        """Make one file of many small ones, wherever there are many: the same rows. Whoever reads the small ones
+        may finish within `READING`."""
+        for files in self._manifest.scattered(many=MANY, small=SMALL).values():
+            with self._engine() as opened, self._place() as place:
+                try:
+                    (made,) = self._copied(opened, place, f"SELECT * FROM {self._scan(files)}")
+                except duckdb.Error:  # one of them was joined or dropped meanwhile
+                    made = ("", -1)
+                until, at = (now + READING).timestamp(), now.isoformat(timespec="seconds")
+                if not self._manifest.join(files, place.name, made, at=at, until=until):
+                    shutil.rmtree(place, ignore_errors=True)
 
     def sweep(self) -> None:
         """Remove what nobody is writing and the manifest does not name."""
+        self._manifest.let_go(self._clock().timestamp())
         known = self._manifest.folders()
         with _door(self._folder):
             for left in self._folder.iterdir():
@@ -100,8 +120,26 @@ class Writer:
                     self._swept(left)
         if gone := self._manifest.gone():
             for file in gone:
-                (self._folder / file).unlink(missing_ok=True)
+                self._unlinked(self._folder / file)
             self._manifest.forget(gone)
+
+    def _unlinked(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        for folder in path.parents:
+            if folder == self._folder:
+                return
+            with contextlib.suppress(OSError):  # there is more in it, or it is removed already
+                folder.rmdir()
+
+    def _scan(self, files: list[str]) -> str:
+        sources = ", ".join(text(str(self._folder / file)) for file in files)
+        return f"read_parquet([{sources}], hive_partitioning=false)"
+
+    def _copied(self, opened: Any, place: Path, rows: str) -> list[tuple[str, int]]:
+        opened.execute(f"COPY ({rows}) TO {text(str(place / 'data_0.parquet'))} (FORMAT parquet)")
+        made = [(str(path.relative_to(self._folder)), count) for path, count in _counted(opened, place)]
+        _synced(place)
+        return made
 
     def _swept(self, left: Path) -> None:
         held = os.open(left, os.O_RDONLY | os.O_CLOEXEC)
