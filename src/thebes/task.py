@@ -349,6 +349,8 @@ def query(
     statistic: str,
     *,
     epsilon: float | None = None,
+    accuracy: tuple[float, float] | Mapping[str, float] | None = None,
+    max_epsilon: float | None = None,
     column: str | None = None,
     columns: Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
@@ -358,10 +360,15 @@ def query(
     """One `statistic` over the rows of sites: count, sum, mean, variance, histogram, quantile, or of two `columns`
     their correlation; `by` gives one for each value of up to four columns. Options besides: bins, quantile, privacy.
 
+    Of a count, histogram or sum `accuracy` (alpha, beta) may be said instead of epsilon: all of the answer lies within
+    alpha of the exact one, but for the odds beta. What that costs the sites are asked first; at most `max_epsilon`.
+
     Example: query("patients", "mean", column="age", where="sex = 'female'", by="ward", epsilon=0.5)
+    Example: query("patients", "count", where="sex = 'female'", accuracy=(20, 0.05), max_epsilon=1)
     """
     fields = {"type": "query", "dataset": dataset, "statistic": statistic, "sites": _sites(sites)}
-    told = {"column": column, "columns": columns and _names("columns", columns), "by": by}
+    told: dict[str, Any] = {"column": column, "columns": columns and _names("columns", columns), "by": by}
+    told |= {"accuracy": accuracy, "max_epsilon": max_epsilon}
     return _written(fields, epsilon, None, {**told, **options})
 
 

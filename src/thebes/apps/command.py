@@ -54,7 +54,7 @@ def _wire() -> None:
 
     app.command("demo")(demo.demo)
     app.command("simulate")(simulate.simulate)
-    for name in ("submit", "list_", "show", "wait", "cancel"):
+    for name in ("submit", "quote", "list_", "show", "wait", "cancel"):
         task.app.command(name.rstrip("_"))(getattr(requests, name))
     app.add_typer(task.app, name="task", cls=Commands)
     app.command("coordinator")(coordinator.coordinator)

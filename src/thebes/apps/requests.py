@@ -1,4 +1,4 @@
-"""`thebes task submit|list|show|wait|cancel`: run tasks at a coordinator."""
+"""`thebes task submit|quote|list|show|wait|cancel`: run tasks at a coordinator."""
 
 from __future__ import annotations
 
@@ -78,6 +78,30 @@ def submit(
                 output.write_json(json, told)
             return
         _finish(handle, timeout, json, told)
+
+
+def quote(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
+    coordinator: str | None = _coordinator(),
+    token: str | None = _token(),
+    ca_file: Path | None = _ca_file(),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say what one contributor would pay at most; of a question to sites, what each expects. Nothing is put up.
+
+    Example: thebes task quote count.json --coordinator http://127.0.0.1:8000
+    """
+    document = output.read_document(task)
+    with _server(coordinator, token, ca_file) as server:
+        found = server.quote(document)
+    output.doubt(found.price.epsilon, found.price.delta)
+    if json is None:
+        typer.echo(f"price   {found}")
+        return
+    until = None if found.expires_at is None else found.expires_at.isoformat()
+    told = {"price": found.price.as_json(), "expires_at": until}
+    asked = {"sites": dict(found.sites), "missing": dict(found.missing)} if found.sites or found.missing else {}
+    output.write_json(json, {**told, **asked})
 
 
 def list_(

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from thebes.apps import output
 
+if TYPE_CHECKING:
+    from thebes.tasks.document import Document
+
 app = typer.Typer(help="Write, price and run tasks; check, explain and plan work offline.", no_args_is_help=True)
+
+
+def _unpriced(document: Document) -> bool:
+    """Whether it says how exact the answer is to be, and not what that may cost."""
+    from thebes.tasks.sites import SiteDocument
+
+    return isinstance(document, SiteDocument) and not document.priced and document.as_json().get("max_epsilon") is None
 
 
 @app.command()
@@ -26,6 +37,13 @@ def check(
 
     document = registry.check(output.read_document(task))
     check_postable(document, datetime.now(UTC))
+    if _unpriced(document):
+        if json is not None:
+            output.write_json(json, {"digest": document.digest, "price": None, "document": document.as_json()})
+            return
+        typer.echo(f"digest  {document.digest}")
+        typer.echo("price   what this accuracy costs the sites say: thebes task quote")
+        return
     cost = registry.kind(document.type).price(document)
     output.doubt(cost.epsilon, cost.delta)
     price = cost.as_json()
@@ -52,8 +70,9 @@ def explain(
 
     document = registry.check(output.read_document(task))
     words = registry.kind(document.type).explain(document)
-    price = registry.kind(document.type).price(document)
-    output.doubt(price.epsilon, price.delta)
+    if not _unpriced(document):
+        price = registry.kind(document.type).price(document)
+        output.doubt(price.epsilon, price.delta)
     if json is not None:
         output.write_json(json, {"explanation": words})
         return

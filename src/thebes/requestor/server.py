@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -48,15 +48,21 @@ def connect(
 
 @dataclass(frozen=True)
 class Quote:
-    """What one contributor would pay for a document, and until when the coordinator holds to it."""
+    """What one contributor would pay for a document at most, and until when the coordinator holds to it. Of a question
+    to institutions `sites` says what each of them expects its answer to cost ({"epsilon", "delta", "source"}), and
+    `missing` why that is not known of the others."""
 
     price: Price
     expires_at: datetime | None
+    sites: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
         price = self.price.as_json()
-        return f"epsilon {price['epsilon']:g}, delta {price['delta']:g} for one {price['unit']}{until}"
+        lines = [f"epsilon {price['epsilon']:g}, delta {price['delta']:g} for one {price['unit']}{until}"]
+        lines += [f"{site}: epsilon {told['epsilon']:g} ({told['source']})" for site, told in self.sites.items()]
+        return "\n".join([*lines, *(f"{site}: {why}" for site, why in self.missing.items())])
 
 
 class Server:
@@ -85,7 +91,8 @@ class Server:
         try:
             price, moment = body["price"], body.get("expires_at")
             told = Price(price["epsilon"], price["delta"], price["unit"])
-            return Quote(told, None if moment is None else datetime.fromisoformat(moment))
+            until = None if moment is None else datetime.fromisoformat(moment)
+            return Quote(told, until, body.get("sites") or {}, body.get("missing") or {})
         except (KeyError, TypeError, ValueError):
             raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
 
@@ -97,7 +104,9 @@ class Server:
         if not isinstance(task_id, str) or not isinstance(digest, str):
             raise Unreachable(self.url, "the answer names no task; check the address, then list the tasks")
         if known.get("group") is not None and known.get("epoch") is None:  # the coordinator fills in the newest
-            known = {**known, "epoch": self._epoch(task_id)}
+            known = {**known, "epoch": self._filled_in(task_id, "epoch")}
+        if known.get("accuracy") is not None:  # and what that costs
+            known = {**known, "epsilon": self._filled_in(task_id, "epsilon") or 0.0}
         if known.get("type") in registry.types() and digest != registry.check(known).digest:
             warnings.warn(
                 f"the coordinator read the document of task {task_id} differently, so it may be of another version; "
@@ -107,11 +116,10 @@ class Server:
             )
         return Handle(self.client, task_id, digest)
 
-    def _epoch(self, task_id: str) -> str | None:
-        """The epoch of its group that a task names."""
+    def _filled_in(self, task_id: str, name: str) -> Any:
+        """What the coordinator wrote into a field of a task's document."""
         document = self.client.task(task_id).get("document")
-        epoch = document.get("epoch") if isinstance(document, Mapping) else None
-        return epoch if isinstance(epoch, str) else None
+        return document.get(name) if isinstance(document, Mapping) else None
 
     def task(self, task_id: str) -> Handle:
         """A task that exists already; `NotFound` where it does not."""
@@ -150,12 +158,16 @@ class Server:
         by: str | Sequence[str] | None = None,
         sites: str | Sequence[str] = "all",
         epsilon: float | None = None,
+        accuracy: tuple[float, float] | Mapping[str, float] | None = None,
+        max_epsilon: float | None = None,
         noise: str | None = None,
         timeout: float | None = None,
         **options: Any,
     ) -> Release:
         """One statistic over the rows of one, some or all sites; waits for the answer, for `timeout` seconds if given.
 
+        Of a count, histogram or sum `accuracy` (alpha, beta) may be said instead of epsilon: it costs as little as it
+        can, and at most `max_epsilon`; `quote` says beforehand how much.
         `options` are further fields of the document: bins, quantile, delta, min_sites, patience, privacy, name,
         purpose. What the release covers, and who is missing and why, stands in `release.extra["coverage"]`.
 
@@ -169,7 +181,7 @@ class Server:
             "where": where,
             "by": groups,
         }
-        fields |= {"epsilon": epsilon, "noise": noise}
+        fields |= {"epsilon": epsilon, "accuracy": accuracy, "max_epsilon": max_epsilon, "noise": noise}
         return self.submit(document_of("query", dataset, sites, fields, options)).wait(timeout)
 
     def train(

@@ -35,6 +35,11 @@ class Accuracy(BaseModel):
     alpha: float = Field(gt=0, le=1e15)
     beta: float = Field(ge=LEAST_ODDS, le=0.5)
 
+    @field_validator("alpha", mode="before")
+    @classmethod
+    def _whole(cls, value: object) -> object:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
 
 class QueryDocument(SiteDocument):
     """Ask one statistic of a data set, over one, some or all of the sites that have it. With `"privacy": "none"` there
@@ -67,6 +72,15 @@ class QueryDocument(SiteDocument):
         if not isinstance(value, list):
             return value
         return tuple(float(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in value)
+
+    @field_validator("accuracy", mode="before")
+    @classmethod
+    def _in_short(cls, value: object) -> object:
+        if not isinstance(value, (list, tuple)):
+            return value
+        if len(value) != 2:
+            raise ValueError('must be {"alpha": within how much, "beta": how often not}, or [alpha, beta]')
+        return dict(zip(("alpha", "beta"), value, strict=True))
 
     @field_validator("where")
     @classmethod
