@@ -6,16 +6,16 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from audit import broken, central, draw_discard, ensemble, learning, local, query, sites, validating
+from audit import broken, central, draw_discard, ensemble, learning, local, query, sites, synthesis, validating
 from thebes.testing.audit import LEVEL, Case, Finding, examine
 
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
-    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating)
+    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating, synthesis)
     made = [case for room in honest for case in room.cases()]
-    failing = (ensemble, draw_discard, sites, query, validating)
+    failing = (ensemble, draw_discard, sites, query, validating, synthesis)
     return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 

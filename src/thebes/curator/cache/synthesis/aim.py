@@ -110,7 +110,17 @@ class Adaptive(Recipe):
         return self.allowance.rho
 
     def learned(self, table: Table, pay: Pay, randomness: Randomness) -> Learned:
-        fitted, rounds = _Fitting(self.domain), _Rounds.of(self._rho, len(self.domain.shape))
+        fitted = _Fitting(self.domain)
+        found, told = self._histograms(fitted, table, pay, randomness)
+        return Learned(self.domain, _Graphical(fitted.model(found), self.domain), sized(found), told)
+
+    def histograms(self, table: Table, pay: Pay, randomness: Randomness) -> tuple[list[Measured], dict[str, Any]]:
+        return self._histograms(_Fitting(self.domain), table, pay, randomness)
+
+    def _histograms(
+        self, fitted: _Fitting, table: Table, pay: Pay, randomness: Randomness
+    ) -> tuple[list[Measured], dict[str, Any]]:
+        rounds = _Rounds.of(self._rho, len(self.domain.shape))
         single = self._single(rounds)
         self.allowance.within(self.event)
         pay()
@@ -145,8 +155,7 @@ class Adaptive(Recipe):
             moved = float(np.abs(fitted.marginal(model, places) - guessed[places]).sum())
             if moved <= MEAN_SIZE * noise.scale * noisy.size:
                 rounds.finer()
-        told = {"noise": "gaussian", "scale": single.scale, "pairs": self._named(chosen)}
-        return Learned(self.domain, _Graphical(model, self.domain), sized(found), told)
+        return found, {"noise": "gaussian", "scale": single.scale, "pairs": self._named(chosen)}
 
     @property
     def _change(self) -> Any:

@@ -76,8 +76,14 @@ class Recipe(ABC):
         """All that it does to the rows; public, and within the budget."""
 
     @abstractmethod
+    def histograms(self, table: Table, pay: Pay, randomness: Randomness) -> tuple[list[Measured], dict[str, Any]]:
+        """All that is ever told of the rows: noisy histograms, and what a certificate says about them. `pay` charges
+        the event durably and comes before any noise is drawn."""
+
     def learned(self, table: Table, pay: Pay, randomness: Randomness) -> Learned:
-        """The distribution. `pay` charges the event durably and comes before any noise is drawn."""
+        """The distribution that agrees best with them."""
+        found, told = self.histograms(table, pay, randomness)
+        return Learned(self.domain, Tree.fit(self.domain.shape, found), sized(found), told)
 
     def _noise(self, share: Fraction, chosen: Sequence[Places]) -> Additive:
         transformation = self.domain.transformation(chosen)
@@ -103,13 +109,12 @@ class Independent(Recipe):
     def event(self) -> Event:
         return self.allowance.within(self._noise(Fraction(1), self.domain.singles).event)
 
-    def learned(self, table: Table, pay: Pay, randomness: Randomness) -> Learned:
+    def histograms(self, table: Table, pay: Pay, randomness: Randomness) -> tuple[list[Measured], dict[str, Any]]:
         noise = self._noise(Fraction(1), self.domain.singles)
         self.allowance.within(noise.event)
         pay()
         singles = self._measured(table, self.domain.singles, noise, randomness)
-        told = {"noise": noise.kind, "scale": noise.scale}
-        return Learned(self.domain, Tree.fit(self.domain.shape, singles), sized(singles), told)
+        return singles, {"noise": noise.kind, "scale": noise.scale}
 
 
 class SpanningTree(Recipe):
@@ -140,9 +145,9 @@ class SpanningTree(Recipe):
         pair = self._noise(_THIRD, self.domain.pairs[: self.edges]).event
         return self.allowance.within(Composed((single, choices, pair)))
 
-    def learned(self, table: Table, pay: Pay, randomness: Randomness) -> Learned:
+    def histograms(self, table: Table, pay: Pay, randomness: Randomness) -> tuple[list[Measured], dict[str, Any]]:
         if not self.edges:
-            return Independent(self.domain, self.allowance).learned(table, pay, randomness)
+            return Independent(self.domain, self.allowance).histograms(table, pay, randomness)
         self.allowance.within(self.event)
         single, pair = (self._noise(_THIRD, some) for some in (self.domain.singles, self.domain.pairs[: self.edges]))
         pay()
@@ -152,8 +157,7 @@ class SpanningTree(Recipe):
         chosen = self._chosen(exact, alone, sized(singles), pair.deviation, randomness)
         pairs = measured(self.domain, [(places, exact[places]) for places in chosen], pair, randomness)
         told = {"noise": pair.kind, "scale": single.scale, "scale_of_pairs": pair.scale, "pairs": self._named(chosen)}
-        every = [*singles, *pairs]
-        return Learned(self.domain, Tree.fit(self.domain.shape, every), sized(every), told)
+        return [*singles, *pairs], told
 
     def utilities(self, exact: dict[Places, Integers], alone: Tree, size: float, deviation: float) -> dict[Places, int]:
         """How much each pair's exact counts would tell beyond noise of this deviation. SECRET."""
