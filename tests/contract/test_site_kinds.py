@@ -131,6 +131,7 @@ SAMPLES = [
     *(query(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
     query("count", by="sex", delta=0.1),
     query("quantile", column="weight", quantile=0.5, delta=1e-5, bins=64),
+    query("sum", column="visits", by="sex", accuracy={"alpha": 200.0, "beta": 0.05}, max_epsilon=2.0),
     query("mean", column="age", privacy="none", schema={"public": True}),
     query("correlation", columns=["age", "visits"], privacy="none", schema={"public": True}),
 ]
