@@ -11,6 +11,7 @@ import typer
 
 from thebes.apps import output
 from thebes.apps.dataset_query import query
+from thebes.apps.dataset_savings import forecast_of, foreseen, tell_savings
 from thebes.apps.helping import Commands
 from thebes.apps.synthesizing import synthesize
 from thebes.privacy.faults import Mistake
@@ -176,14 +177,23 @@ def list_(home: _Home, as_json: _Json = None) -> None:
 
 
 @app.command()
-def show(name: str, home: _Home, as_json: _Json = None) -> None:
-    """One data set: its schema, its budget, and what is left of it. Never how many rows it has.
+def show(
+    name: str,
+    home: _Home,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="Also when a synopsis would start to pay, by the questions so far.")
+    ] = False,
+    as_json: _Json = None,
+) -> None:
+    """One data set: its schema, its budget, what is left of it, and what its cache saved. Never how many rows it has.
 
     Example: thebes dataset show patients --home ./site --json
     """
     from thebes.site.home import Home
 
     found = _shown(Home(home), name)
+    if forecast:
+        found["forecast"] = forecast_of(Home(home), name)
     if as_json is not None:
         output.write_json(as_json, found)
         return
@@ -194,6 +204,9 @@ def show(name: str, home: _Home, as_json: _Json = None) -> None:
         _tell_blocks(found)
     for block in found["blocks"] if "growing" not in found else []:
         typer.echo(f"Hidden: one {block['unit']}. Costs add up by the {block['filter']} filter. {_left(block)}.")
+    tell_savings(found["cache"])
+    if forecast:
+        typer.echo(foreseen(found["forecast"]))
     for column, told in found["schema"]["columns"].items():
         bounds = f" from {told['low']:g} to {told['high']:g}" if "low" in told else ""
         values = f", {len(told['values'])} values" if "values" in told else ""
@@ -341,6 +354,7 @@ def _ledger(place: Any) -> Ledger:
 
 def _shown(place: Any, name: str) -> dict[str, Any]:
     from thebes.site import showing
+    from thebes.site.caches import Caches
     from thebes.site.dataset import DataSets
     from thebes.site.streams import stream_of
 
@@ -349,14 +363,16 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     with _ledger(place) as ledger:
         opened: list[Any] = []
+        caches = Caches(place)
 
         def streams(one: DataSet) -> Any:
             opened.append(stream_of(place, one, ledger))
             return opened[-1]
 
         try:
-            return {"name": name, **showing.shown(dataset, ledger, streams)}
+            return {"name": name, **showing.shown(dataset, ledger, streams, caches.known)}
         finally:
+            caches.close()
             for stream in opened:
                 stream.close()
 

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from time import time
 
+from thebes.curator.cache.forecast import Forecast, forecast
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopses import synopsis_of
+from thebes.curator.cache.synopses import DEFAULT, synopsis_of
+from thebes.curator.cache.synopsis import Synopsis
 from thebes.data.growing.blocking import USER
+from thebes.privacy.faults import Mistake
 from thebes.site.dataset import DataSet
 from thebes.site.home import Home
 
@@ -41,6 +44,28 @@ class Caches:
                     known[1].store.close()
                 known = self._open[dataset.name] = dataset, self._made(dataset)
             return known[1]
+
+    def known(self, dataset: DataSet) -> Planner | None:
+        """The same where anything was ever asked: looking makes no file."""
+        return self(dataset) if path_of(self._home, dataset.name).exists() else None
+
+    def forecast(self, dataset: DataSet) -> Forecast | None:
+        """How the declared synopsis, or pmw where none is declared, would have done over the questions so far; None
+        where too little was asked to tell."""
+        planner, budget, cache = self.known(dataset), dataset.budget, dataset.cache
+        if planner is None:
+            return None
+        kind, more = (cache.kind, cache.more) if cache.kind != DEFAULT else ("pmw", {})
+
+        def made() -> Synopsis:
+            synopsis = synopsis_of(kind, dataset.schema, more, filter=budget.filter, delta=budget.delta)
+            assert synopsis is not None  # noqa: S101
+            return synopsis
+
+        try:
+            return forecast(planner.store, dataset.schema, made, filter=budget.filter)
+        except Mistake:
+            return None  # no synopsis can be made of these columns
 
     def close(self) -> None:
         with self._lock:

@@ -7,14 +7,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from thebes.curator.cache.planner import Planner
+from thebes.curator.cache.synopsis import View
 from thebes.curator.streams import Stream, StreamBlock
 from thebes.ledger import Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.outbox import Outbox, Request
+from thebes.site.planning import whole
 from thebes.site.policy import Policy, Rule
 from thebes.site.purse import Purse, block_of, standing
+from thebes.site.saving import saved
 from thebes.tasks import registry
 
 MOST_REQUESTS = 200
@@ -48,7 +52,10 @@ def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
 
 
 def described(
-    datasets: DataSets, books: Ledger, streams: Callable[[DataSet], Stream] | None = None
+    datasets: DataSets,
+    books: Ledger,
+    streams: Callable[[DataSet], Stream] | None = None,
+    caches: Callable[[DataSet], Planner | None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Every declared data set, also one whose file cannot be read, with what is wrong with it."""
     told = []
@@ -59,20 +66,28 @@ def described(
             told.append({"name": name, "trouble": str(mistake)})
             continue
         if dataset is not None:
-            told.append({"name": name, **shown(dataset, books, streams)})
+            told.append({"name": name, **shown(dataset, books, streams, caches)})
     return told
 
 
-def shown(dataset: DataSet, books: Ledger, streams: Callable[[DataSet], Stream] | None = None) -> dict[str, Any]:
-    """One data set with its block, or with all its blocks where it grows and `streams` opens it."""
+def shown(
+    dataset: DataSet,
+    books: Ledger,
+    streams: Callable[[DataSet], Stream] | None = None,
+    caches: Callable[[DataSet], Planner | None] = lambda _: None,
+) -> dict[str, Any]:
+    """One data set with its block, or with all its blocks where it grows and `streams` opens it, and what its cache has
+    saved."""
     trouble, blocks, growing = None, [], {}
+    view: View | None = None  #: about which questions are asked; nobody's where budgets are separate
     try:
         if dataset.blocks is None:
-            blocks = [standing(block_of(books, dataset))]
+            blocks, view = [standing(block_of(books, dataset))], ()
         elif streams is not None:
             stream = streams(dataset)
             blocks = [block_of_stream(block, dataset) for block in stream.blocks()]
             growing = {"by": str(stream.by), "assumption": stream.assumption, "filter": stream.terms.filter}
+            view = None if stream.terms.separate else whole(stream, "")
     except (Refusal, Mistake) as refused:
         trouble = str(refused)
     return {
@@ -81,6 +96,7 @@ def shown(dataset: DataSet, books: Ledger, streams: Callable[[DataSet], Stream] 
         "public": dataset.schema.public,
         "source": str(dataset.source.get("kind", "?")),
         "blocks": blocks,
+        "cache": saved(dataset, caches(dataset), view),
         "trouble": trouble,
     }
 

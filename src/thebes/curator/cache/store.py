@@ -112,6 +112,13 @@ class Store:
             row = self._db.execute(sql, (payer,)).fetchone()
         return None if row is None else _kept(row)
 
+    def latest(self, key: str) -> Kept | None:
+        """The newest answer to a question that holds noise, over whichever rows."""
+        with self._lock:
+            sql = f"SELECT {_ANSWER} FROM answer WHERE key = ? AND made_epsilon IS NOT NULL "  # noqa: S608
+            row = self._db.execute(f"{sql} ORDER BY number DESC LIMIT 1", (key,)).fetchone()
+        return None if row is None else _kept(row)
+
     def keep(self, kept: Kept | None, pieces: Mapping[str, Piece]) -> None:
         """Write down an answer that may leave then, together with what changed in the state that gave it."""
 

@@ -1,0 +1,60 @@
+"""What `thebes dataset show` says of a cache: what it saved, and when a synopsis would start to pay."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thebes.privacy.faults import Mistake
+
+if TYPE_CHECKING:
+    from thebes.site.home import Home
+
+
+def forecast_of(place: Home, name: str) -> dict[str, Any] | None:
+    """The questions so far, asked again of a synopsis; None where too little was asked to tell."""
+    from thebes.site.caches import Caches
+    from thebes.site.dataset import DataSets
+
+    dataset = DataSets(place).get(name)
+    if dataset is None:
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    with closing(Caches(place)) as caches:
+        found = caches.forecast(dataset)
+    return None if found is None else found.as_json()
+
+
+def tell_savings(cache: dict[str, Any]) -> None:
+    """In words."""
+    if cache["kind"] == "none":
+        typer.echo("Answers are not used again.")
+        return
+    if not cache["answers"]:
+        typer.echo(f"Answers are used again ({cache['kind']}); nothing was asked so far.")
+        return
+    free = cache["answers"] - cache["sources"].get("mechanism", 0)
+    typer.echo(
+        f"Of {cache['answers']} answers {free} came from what was released before ({cache['kind']}): all of them cost "
+        f"epsilon {cache['epsilon']:.4g}, instead of {cache['worth']:.4g} each by itself."
+    )
+    for one in cache["next"]:
+        delta = f", delta {one['delta']:g}" if one["delta"] else ""
+        within = f" within {one['within']:g}" if "within" in one else ""
+        typer.echo(f"  {one['question']}{within}: now epsilon {one['epsilon']:.4g}{delta}, from the {one['source']}")
+
+
+def foreseen(forecast: dict[str, Any] | None) -> str:
+    """A forecast in one sentence."""
+    if forecast is None:
+        return "When a synopsis would start to pay cannot be told from what was asked so far."
+    said = (
+        f"Over the last {forecast['questions']} questions a synopsis would have answered {forecast['hits']} and cost "
+        f"{forecast['measure']} {forecast['synopsis']:.4g}, where exact reuse costs {forecast['exact']:.4g}: "
+    )
+    if forecast["pays_from"] is None:
+        return said + "it would not pay."
+    if forecast["seen"]:
+        return said + f"it pays from question {forecast['pays_from']} on."
+    return said + f"if it goes on like this, it would pay from about {forecast['pays_from']} questions on."
