@@ -60,6 +60,33 @@ def test_a_form_means_a_document_that_the_kind_accepts(typed: dict[str, Any], me
     assert again.rest == {}
 
 
+def test_a_question_by_accuracy_is_composed_and_asked_again_at_todays_price() -> None:
+    typed = {"asked_by": "accuracy", "alpha": "20", "beta": "0.01", "max_epsilon": "2", "where": "age < 50"}
+    made = document(**typed)
+    assert made["accuracy"] == {"alpha": 20, "beta": 0.01}
+    assert (made["max_epsilon"], "epsilon" in made, "asked_by" in made) == (2, False, False)
+    checked = registry.check(made)
+    ran = registry.check({**checked.as_json(), "epsilon": 0.3})  # as the coordinator stores it, with its price
+    for each in (checked, ran):
+        again = Inquiry.of(each.as_json(), SITES)
+        assert again.rest == {}
+        assert again.by_exactness
+        assert registry.check(again.document()).digest == checked.digest
+    assert document(**typed, statistic="mean", column="age")["epsilon"] == 1  # of which that is not known beforehand
+    assert document(**{**typed, "asked_by": "epsilon"}) == document(where="age < 50")
+    with pytest.raises(InvalidDocument) as refused:
+        document(asked_by="accuracy", alpha="near")
+    assert refused.value.problems == [("alpha", "must be a number")]
+    for more in ({}, {"statistic": "mean"}, {"asked_by": "epsilon"}):
+        draft = Inquiry.read({**FORM, **typed, **more}).settled(SITES)
+        told = {"kinds": composing.KIND_WORDS, "inquiry": inquiry, "sites": SITES, "tables": {}, "published": {}}
+        page = bytes(Frame("test", ()).part("coordinator/fields.html", d=draft, **told).body).decode()
+        again = Inquiry.read(filled(page)).settled(SITES)
+        assert {name: again.get(name) for name in (*typed, "epsilon")} == {
+            name: draft.get(name) for name in (*typed, "epsilon")
+        }
+
+
 def test_a_training_is_composed_from_declared_columns() -> None:
     form = {**FORM, "kind": "train", "model": "LogisticRegression", "inputs": ["age", "bmi", "sex"], "output": "sex"}
     made = Inquiry.read({**form, "delta": "1e-6", "rounds": "12", "momentum": "0.5"}).settled(SITES)

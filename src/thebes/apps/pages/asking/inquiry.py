@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from thebes.apps.pages.asking import attempting, blocks
+from thebes.apps.pages.asking import attempting, blocks, exactness
 from thebes.apps.pages.asking.bound import number, text, typed
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.sites import LOCAL
@@ -25,7 +25,7 @@ NOISES = {
 }
 EVERYWHERE = ("name", "purpose", "epsilon", "delta", "where", "noise", "min_sites", "patience")
 OWN: dict[str, tuple[str, ...]] = {
-    "query": ("statistic", "column", "bins", "quantile"),
+    "query": ("statistic", "column", "bins", "quantile", *exactness.FIELDS),
     "train": (
         "model",
         "output",
@@ -42,11 +42,15 @@ OWN: dict[str, tuple[str, ...]] = {
     "algorithm": blocks.FIELDS,
 }
 LISTS = {"query": ("by",), "train": ("inputs",), "pipeline": ("inputs",), "algorithm": ("by", "inputs")}
-_WORDS = frozenset(["name", "purpose", "where", "noise", "statistic", "column", "model", "output"]) | blocks.WORDS
+_WORDS = frozenset(
+    ["name", "purpose", "where", "noise", "statistic", "column", "model", "output", "asked_by", *blocks.WORDS]
+)
 DEFAULTS = {
     "epsilon": "1",
     "noise": "site",
     "statistic": "count",
+    "asked_by": exactness.BY_PRICE,
+    "beta": exactness.BETA,
     "model": "LogisticRegression",
     "rounds": "20",
     "mapping": "gradient",
@@ -62,6 +66,10 @@ LABELS = {
     "columns": "Columns",
     "by": "By group",
     "where": "Only rows where",
+    "accuracy": "How exact",
+    "alpha": "Within",
+    "beta": "Odds of missing that",
+    "max_epsilon": "At most",
     "noise": "Noise",
     "min_sites": "Sites needed",
     "patience": "Seconds a site may take",
@@ -92,7 +100,7 @@ LABELS = {
     "steps": "Steps",
     "rate": "Share of rows in a step",
 }
-ANCHORS = {"type": "kind", "columns": "column", "privacy": "raw", "document": "raw"}
+ANCHORS = {"type": "kind", "columns": "column", "privacy": "raw", "document": "raw", "accuracy": "alpha"}
 
 Sites = Sequence[Mapping[str, Any]]
 
@@ -156,6 +164,11 @@ class Inquiry:
         if self.kind == "algorithm":
             return self.get("reduce") if self.get("mapping") == "statistic" else ""
         return self.get("statistic") if self.kind == "query" else ""
+
+    @property
+    def by_exactness(self) -> bool:
+        """Whether it is asked by how exact the answer is to be."""
+        return self.kind == "query" and exactness.idle("epsilon", self.asks, self.get("asked_by"))
 
     @property
     def predicted(self) -> list[str]:
@@ -239,6 +252,8 @@ class Inquiry:
         if self.kind == "pipeline" and attempting.idle(name, self.get("model")):
             return True
         statistic = self.asks
+        if self.kind == "query" and exactness.idle(name, statistic, self.get("asked_by")):
+            return True
         return statistic != "" and (
             (name == "column" and statistic == "count")
             or (name == "by" and statistic not in GROUPED)
@@ -318,8 +333,8 @@ def cautions(document: Any, sites: Sites, *, written: bool) -> list[dict[str, st
 
 
 #: between the form's fields and a document that holds them elsewhere
-_NESTED = {"algorithm": blocks.nested, "pipeline": attempting.nested}
-_FLAT = {"algorithm": blocks.flat, "pipeline": attempting.flat}
+_NESTED = {"algorithm": blocks.nested, "pipeline": attempting.nested, "query": exactness.nested}
+_FLAT = {"algorithm": blocks.flat, "pipeline": attempting.flat, "query": exactness.flat}
 
 
 def _texts(value: object) -> tuple[str, ...]:
