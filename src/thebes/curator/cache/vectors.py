@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -84,14 +84,22 @@ class Vectors:
             high,
         )
 
-    def totals(self, mass: Floats) -> Floats:
+    def totals(self, mass: NDArray[np.floating[Any]]) -> Floats:
         """The totals of rows that are in the cells so many times."""
+        return self._added(self.weights * self._held(mass))
+
+    def moments(self, mass: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """The totals, and the same of squared weights: how fast a total moves with the strength of a tilt."""
+        added = self.weights * self._held(mass)
+        return self._added(added), self._added(added * self.weights)
+
+    def _held(self, mass: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         cube = mass.reshape(self.shape)
-        unasked = tuple(axis for axis, cells in enumerate(self.places.shape[1:]) if cells == 1)
-        held = cube.sum(axis=unasked, keepdims=True) if unasked else cube
-        added = self.weights * held
+        return cube.sum(axis=self._unasked, keepdims=True, dtype=np.float64) if self._unasked else cube
+
+    def _added(self, parts: Floats) -> Floats:
         found: Floats = np.zeros(self.size)
-        found += np.bincount(self.places.reshape(-1), weights=added.reshape(-1), minlength=self.size)
+        found += np.bincount(self.places.reshape(-1), weights=parts.reshape(-1), minlength=self.size)
         return found
 
     def pulled(self, strengths: Floats) -> Floats:
@@ -100,7 +108,16 @@ class Vectors:
         found: Floats = (self.weights * strengths[self.places]).sum(axis=0)
         return found
 
-    @property
+    def along(self, cells: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:
+        """What cells that differ in nothing that the plan asks have together."""
+        cube = cells.reshape(self.shape)
+        return np.asarray(combine.reduce(cube, axis=self._unasked, keepdims=True)) if self._unasked else cube
+
+    @cached_property
+    def _unasked(self) -> tuple[int, ...]:
+        return tuple(axis for axis, cells in enumerate(self.places.shape[1:]) if cells == 1)
+
+    @cached_property
     def reached(self) -> Flags:
         """The cells whose rows add anything; of a shape that broadcasts to `shape`."""
         found: Flags = (self.weights != 0).any(axis=0)

@@ -1,0 +1,22 @@
+"""PMW-Bypass: a guess at the rows that is trained by released answers, and checked by a sparse vector before it is used
+in their place.
+
+Source: Kostopoulou, Tholoniat, Cidon, Geambasu & Lécuyer 2023 (Turbo); Hardt & Rothblum 2010 for how a guess learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from thebes.curator.cache.pmw.bypass import Pmw
+from thebes.curator.cache.pmw.parameters import Parameters
+from thebes.data.schema import Schema
+
+__all__ = ["Parameters", "Pmw", "synopsis"]
+
+
+def synopsis(schema: Schema, parameters: Mapping[str, Any], *, filter: str, delta: Decimal = Decimal(0)) -> Pmw:
+    """The synopsis of a data set that declares this. Nothing that it buys needs a delta but an answer that has one."""
+    return Pmw(schema, Parameters.of(parameters), filter)

@@ -1,0 +1,361 @@
+"""PMW-Bypass to the planner: what the guess is not ready for goes to the mechanism, and trains it; everything else is
+compared with the exact totals by a sparse vector, and answered from the guess where that is near enough.
+
+What must stay true: whether a guess is ready, what an answer may cost, and every array here follow from what was
+released; the only secret is the noise of an open threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.cells import Cells
+from thebes.curator.cache.pmw.guess import Guess
+from thebes.curator.cache.pmw.parameters import Parameters
+from thebes.curator.cache.pmw.ranges import nodes_of
+from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.smart.check import Sought, SparseCheck
+from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.vectors import Vectors
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.groups import Groups
+from thebes.curator.noise import noise_made
+from thebes.curator.plans import CountPlan, Plan
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Fault, Refusal
+from thebes.privacy.measurement import Floats
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.randomness import Randomness
+
+_FAR = 2**60
+_RECENT = 0.05  #: the weight of the latest guess in the share of those that were right
+_SURE = 0.999  #: the probability with which noise lies within what is called its width here
+_STATE, _GUESS, _CHECK = "state", "guess ", "check "
+_EVERYBODY = CountPlan(Groups(), None)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A plan over one view's nodes: the guesses about each, and how many rows that has."""
+
+    vectors: Vectors
+    guesses: tuple[Guess, ...]
+    sizes: tuple[float, ...]
+
+    @property
+    def totals(self) -> Floats:
+        found = np.zeros(self.vectors.size)
+        for guess, size in zip(self.guesses, self.sizes, strict=True):
+            found += size * guess.totals(self.vectors)
+        return found
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        """The totals, and those of squared weights."""
+        first, second = np.zeros(self.vectors.size), np.zeros(self.vectors.size)
+        for guess, size in zip(self.guesses, self.sizes, strict=True):
+            totals, squares = self.vectors.moments(guess.shares)
+            first, second = first + size * totals, second + size * squares
+        return first, second
+
+
+@dataclass(frozen=True)
+class _Course:
+    """How a question is answered now: the guess, and what is paid to compare it (where no opening serves) and, if it
+    fails, to answer."""
+
+    reading: _Reading
+    guess: Floats
+    sought: Sought
+    check: View
+    opens: Purchase | None
+    noise: Additive
+    answers: Purchase
+
+
+@dataclass
+class Pmw:
+    """The synopsis of one data set. `filter` is how its budget counts, which decides what is cheap. `sizes` tells how
+    many rows some blocks have, where that is public already; otherwise it is bought.
+
+    One sparse vector is paid for in every block of the range for which it was opened, and then serves questions about
+    any of these blocks: each is a function of their rows alone, and one unit moves it by no more.
+    """
+
+    schema: Schema
+    parameters: Parameters = field(default_factory=Parameters)
+    filter: str = "basic"
+    sizes: Callable[[View], float] | None = None
+
+    def __post_init__(self) -> None:
+        self.domains = self.parameters.domains(self.schema)
+        count = Wanted(self.parameters.size_epsilon)
+        self._noise, self._size = count.calibrated(_EVERYBODY, self.schema)
+        self._vectors: tuple[object, Vectors] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers: dict[str, int] = {}  #: of blocks, as they were first asked about
+        self._bought: dict[str, float] = {}  #: sizes, by block ("" for all rows of a set that does not grow)
+        self._openings, self._right = 0, 0.0
+        self._guesses: dict[tuple[int, View], Guess] = {}
+        self._checks: dict[View, SparseCheck] = {}
+        self._changed: set[tuple[str, int, View]] = set()
+
+    # --- what the planner asks ------------------------------------------------------------------------------
+
+    def covers(self, plan: Plan) -> bool:
+        return any(cells.covers(plan) for cells in self.domains)
+
+    def preparation(self, view: View) -> Sequence[Purchase]:
+        """Sizes, where nobody tells them and none is known: blocks have no rows in common, so those of several cost as
+        much as of one, and no block pays for its size twice. One that comes later is taken to be like the others."""
+        return [self._size] if self._unsized(view) else []
+
+    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+        lacking = self._unsized(rows.view)
+        if lacking:
+            pay(self._size)
+        for block in lacking:
+            exactly = rows.totals(_EVERYBODY, (block,) if rows.view else None)
+            self._bought[block] = max(1.0, float(self._noise.add(exactly, randomness)[0]))
+            self._changed.add((_STATE, 0, ()))
+
+    def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
+        """Nothing of an answer to be given by epsilon alone, or for which the guess is not ready: it is for the
+        mechanism."""
+        course = self._course(plan, wanted, view)
+        if course is None:
+            return None
+        return [course.answers] if course.opens is None else [course.opens, course.answers]
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        course = self._course(plan, wanted, rows.view)
+        if course is None:
+            raise Fault("a guess was asked for that is not ready")
+        check = self._checks.setdefault(course.check, SparseCheck())
+        if course.opens is not None:
+            pay(course.opens)
+            check.openings = self._openings
+            check.begin(course.opens.epsilon, randomness)
+            self._openings = check.openings
+        self._changed |= {(_STATE, 0, ()), (_CHECK, 0, course.check)}
+        exactly = rows.totals(plan)
+        distance = int(np.abs(exactly - course.guess.astype(np.int64)).max())
+        passed = check.passes(course.sought, distance, randomness)
+        self._judge(passed)
+        if passed:
+            assert wanted.width is not None  # noqa: S101
+            assert wanted.beta is not None  # noqa: S101
+            return Answered(course.guess, None, (wanted.width, wanted.beta), Source.SYNOPSIS)
+        pay(course.answers)
+        noisy = course.noise.add(exactly, randomness)
+        for place in self._places(plan, rows.view):
+            self._own(place).doubt(self._read(plan, place[0]), self.parameters.penalty)
+        self._learn(plan, noisy, course.noise, rows.view)
+        return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
+
+    def heard(self, plan: Plan, answered: Answered, view: View) -> None:
+        if answered.made is None or not self.covers(plan) or self._unsized(view):
+            return
+        noise = noise_made(plan, self.schema, epsilon=answered.made[0], delta=answered.made[1])
+        near = self._learn(plan, answered.totals, noise, view)
+        if near is not None:
+            self._judge(near)
+
+    # --- what it holds --------------------------------------------------------------------------------------
+
+    def changed(self) -> Mapping[str, Piece]:
+        told = {_name(*place): self._piece(*place) for place in self._changed}
+        self._changed.clear()
+        return told
+
+    def restore(self, pieces: Mapping[str, Piece]) -> None:
+        """What was written under other cells is left alone: it was public, and is of no use."""
+        self._forget()
+        for name, piece in pieces.items():
+            public = piece.public
+            if name == _STATE:
+                self._numbers = {block: number for number, block in enumerate(public["blocks"])}
+                self._bought = {block: float(size) for block, size in public["sizes"].items()}
+                self._openings, self._right = int(public["openings"]), float(public["right"])
+            elif name.startswith(_CHECK):
+                check = self._checks[tuple(public["blocks"])] = SparseCheck()
+                check.restore(public, piece.secret)
+            elif name.startswith(_GUESS):
+                domain = next((n for n, cells in enumerate(self.domains) if _face(cells) == public["cells"]), None)
+                if domain is not None:
+                    made = Guess.restored(piece.arrays, self.domains[domain].shape)
+                    self._guesses[domain, tuple(public["blocks"])] = made
+
+    def _piece(self, kind: str, domain: int, blocks: View) -> Piece:
+        if kind == _STATE:
+            public = {"blocks": list(self._numbers), "sizes": self._bought}
+            return Piece({**public, "openings": self._openings, "right": self._right})
+        if kind == _CHECK:
+            check = self._checks[blocks]
+            return Piece({**check.public(), "blocks": list(blocks)}, secret=check.secret())
+        arrays = {name: array.copy() for name, array in self._guesses[domain, blocks].arrays().items()}
+        return Piece({"cells": _face(self.domains[domain]), "blocks": list(blocks)}, arrays)
+
+    # --- which guesses --------------------------------------------------------------------------------------
+
+    def _nodes(self, view: View) -> tuple[View, ...]:
+        for block in view:
+            if block not in self._numbers:
+                self._numbers[block] = len(self._numbers)
+                self._changed.add((_STATE, 0, ()))
+        return nodes_of(view, self._numbers)
+
+    def _places(self, plan: Plan, view: View) -> list[tuple[int, View]]:
+        """The guesses that an answer teaches: in every view of columns that has all of the plan's, of every node."""
+        return [(n, node) for n, cells in enumerate(self.domains) if cells.covers(plan) for node in self._nodes(view)]
+
+    def _peek(self, place: tuple[int, View]) -> Guess:
+        return self._guesses.get(place) or self._warm(*place)
+
+    def _own(self, place: tuple[int, View]) -> Guess:
+        """The guess to be changed."""
+        self._changed.add((_GUESS, *place))
+        if place not in self._guesses:
+            self._guesses[place] = self._warm(*place)
+        return self._guesses[place]
+
+    def _warm(self, domain: int, node: View) -> Guess:
+        """What a node begins with, all of it public: its halves together, else the latest node of its size before it,
+        else nothing known."""
+        half = len(node) // 2
+        halves = [part for part in (node[:half], node[half:]) if half and (domain, part) in self._guesses]
+        if halves:
+            return Guess.mean([self._guesses[domain, part] for part in halves], [self._rows(part) for part in halves])
+        before = [
+            other
+            for place, other in self._guesses
+            if node and place == domain and len(other) == len(node) and self._numbers[other[0]] < self._numbers[node[0]]
+        ]
+        if before:
+            latest = max(before, key=lambda other: self._numbers[other[0]])
+            return Guess.mean([self._guesses[domain, latest]], [1.0])
+        return Guess.uniform(self.domains[domain], self.parameters.visits)
+
+    def _unsized(self, view: View) -> Sequence[str]:
+        blocks = view or ("",)
+        return () if self.sizes is not None or any(block in self._bought for block in blocks) else blocks
+
+    def _rows(self, node: View) -> float:
+        if self.sizes is not None:
+            return max(1.0, self.sizes(node))
+        like = sum(self._bought.values()) / max(1, len(self._bought))
+        return sum(self._bought.get(block, like) for block in node or ("",))
+
+    def _read(self, plan: Plan, domain: int) -> Vectors:
+        asked = (domain, plan)
+        if self._vectors is None or self._vectors[0] != asked:
+            self._vectors = asked, self.domains[domain].vectors(plan)
+        return self._vectors[1]
+
+    def _reading(self, plan: Plan, view: View, domain: int) -> _Reading:
+        nodes = self._nodes(view)
+        guesses = tuple(self._peek((domain, node)) for node in nodes)
+        return _Reading(self._read(plan, domain), guesses, tuple(self._rows(node) for node in nodes))
+
+    # --- how it answers -------------------------------------------------------------------------------------
+
+    def _course(self, plan: Plan, wanted: Wanted, view: View) -> _Course | None:
+        width, beta = wanted.width, wanted.beta
+        domain = next((n for n, cells in enumerate(self.domains) if cells.covers(plan)), None)
+        if width is None or beta is None or domain is None or self._unsized(view) or not self._trusted:
+            return None
+        reading = self._reading(plan, view, domain)
+        if not all(guess.ready(reading.vectors) for guess in reading.guesses):
+            return None
+        # A guess that passes in error, or noise that is too large: each has half of the odds.
+        sought = Sought(_reach(plan, self.schema), math.floor(width), beta / 2)
+        try:
+            noise, answers = Wanted(wanted.epsilon, wanted.delta, width, beta / 2).calibrated(
+                plan, self.schema, filter=self.filter
+            )
+        except Refusal:
+            return None
+        guess = np.rint(np.clip(reading.totals, -_FAR, _FAR))
+        serving = self._serving(sought, view)
+        if serving is not None:
+            return _Course(reading, guess, sought, serving, None, noise, answers)
+        fresh = SparseCheck()
+        fresh.openings = self._openings
+        price = fresh.price(sought)
+        if price is None:
+            return None
+        return _Course(reading, guess, sought, view, Purchase.pure(price), noise, answers)
+
+    def _serving(self, sought: Sought, view: View) -> View | None:
+        """The blocks of an opening that can answer about these: the one with the fewest."""
+        asked = set(view)
+        wider = [blocks for blocks in self._checks if bool(blocks) is bool(view) and asked <= set(blocks)]
+        found = [blocks for blocks in wider if self._checks[blocks].serves(sought)]
+        return min(found, key=len, default=None)
+
+    @property
+    def _trusted(self) -> bool:
+        return self._right >= self.parameters.trust
+
+    def _judge(self, right: bool) -> None:
+        self._right += _RECENT * (right - self._right)
+        self._changed.add((_STATE, 0, ()))
+
+    # --- how it learns --------------------------------------------------------------------------------------
+
+    def _learn(self, plan: Plan, totals: Floats, noise: Additive, view: View) -> bool | None:
+        """Move the guesses towards a released answer. Tells whether the one that would have been used was near, if
+        anything is known about its cells."""
+        width, near = noise.width(_SURE), None
+        for number, domain in enumerate(n for n, cells in enumerate(self.domains) if cells.covers(plan)):
+            reading = self._reading(plan, view, domain)
+            vectors = reading.vectors
+            guessed, squares = reading.moments
+            gap = totals - guessed
+            seen = min(guess.least_seen(vectors) for guess in reading.guesses)
+            if number == 0 and 2 * seen >= self.parameters.visits:
+                near = bool(np.abs(gap).max() <= width / 2)
+            strengths = self._strengths(gap, squares, vectors, noise, seen)
+            strengths[np.abs(gap) <= self.parameters.margin * width] = 0.0
+            for node in self._nodes(view):
+                guess = self._own((domain, node))
+                if strengths.any():
+                    guess.tilt(vectors, strengths)
+                guess.visit(vectors)
+        return near
+
+    def _strengths(self, gap: Floats, squares: Floats, vectors: Vectors, noise: Additive, seen: int) -> Floats:
+        """How much to tilt: as much as one total by itself would need (Newton's step, damped), no more than its noise
+        allows to say, and never more than the rate."""
+        rate = [rate for start, rate in self.parameters.rates if seen >= start][-1]
+        most = max(abs(vectors.low), abs(vectors.high))
+        wished = gap * most / (squares + noise.deviation * most)
+        moved: Floats = np.clip(np.sign(wished) * np.log1p(np.abs(wished)), -rate, rate)
+        together = float(np.abs(vectors.weights).sum(axis=0).max())
+        return moved / max(most, together)
+
+
+def _reach(plan: Plan, schema: Schema) -> int:
+    """The most by which one unit moves a total, and so the largest difference between totals and a guess."""
+    return schema.max_rows_per_unit * math.ceil(max(abs(end) for end in plan.ends_of_totals))
+
+
+def _face(cells: Cells) -> list[Any]:
+    """What tells cells apart from those of another declaration, for JSON."""
+    return [[cut.name, list(map(str, cut.middles))] for cut in cells.cuts]
+
+
+def _name(kind: str, domain: int, blocks: View) -> str:
+    if kind == _STATE:
+        return kind
+    told = sha256("\n".join(blocks).encode()).hexdigest()[:32]
+    return f"{kind}{domain} {told}" if kind == _GUESS else f"{kind}{told}"
