@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import thebes
+from thebes.apps.pages.asking.answers.queried import sections
 from thebes.coordinator.accounts import Role, Somebody
 from thebes.curator.noise import noise_for, noise_made
 from thebes.data.engines.opening import frame_table
@@ -446,3 +447,19 @@ def test_a_quote_is_refused_to_whom_the_policy_allows_nothing_and_reads_no_row(t
     assert office.answer(question)["code"] == "policy"
     assert [entry.event for entry in office.audit.entries()][-2:] == ["quote", "refused"]
     assert office.ledger.remaining("patients").epsilon == 10
+
+
+def test_a_page_says_how_exact_an_answer_is_and_where_it_came_from() -> None:
+    document = priced(by_accuracy(), SITES)
+    made = {"north": (2.0, 0.0), "south": (document.epsilon, 0.0)}
+    release = answered(document, SITES, {**made, "west": Bound((3.0, 0.01))}, {"north": (0.0, "cache")})
+    shown = {section.title: section for section in sections(release, document)}
+    assert shown["How exact it is"].words.startswith(
+        "Asked for: within 20, but for the odds 0.05. As it was answered: "
+    )
+    rows = shown["Where it came from"].table.rows
+    assert rows[0] == ("north", "released before", 0.0)
+    plain = answered(registry.check({**ASKED, "epsilon": 1.0}), SITES, dict.fromkeys(SITES, (1.0, 0.0)))
+    assert not {"How exact it is", "Where it came from"} & {
+        s.title for s in sections(plain, registry.check({**ASKED, "epsilon": 1.0}))
+    }
