@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-heavy check bench audit docs clean
+.PHONY: help demo test test-slow test-heavy check bench audit docs clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -25,9 +25,12 @@ demo: $(READY)  ## the whole system on this machine, with made-up people
 	@$(BIN)/thebes demo --exit
 
 test: $(READY)  ## set up and pass the tests (under 10 minutes)
-	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy'
+	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy and not slow'
 
-test-heavy: $(READY)  ## the tests of big optional parts, and those that take minutes
+test-slow: $(READY)  ## the tests of many real processes, browsers, crashes and large samples
+	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'slow and not heavy'
+
+test-heavy: $(READY)  ## the tests of big optional parts, and those that take many minutes
 	@$(BIN)/pytest -m heavy
 
 check: $(READY)  ## style, types, and the arrows between the rooms

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+# Hundreds of processes are started; each would compile the whole house anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests run beside each other, each on one core: threads inside of one only wait for each other.
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")

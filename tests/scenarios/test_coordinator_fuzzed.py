@@ -12,6 +12,8 @@ from schemathesis.specs.openapi import checks
 
 from thebes.testing.coordinator import AGES, Server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:

@@ -116,6 +116,7 @@ class Crowd:
             self.changed.append(str(about))
 
 
+@pytest.mark.slow
 def test_servers_and_workers_killed_at_random_lose_and_double_nothing(tmp_path: Path) -> None:
     """Every acknowledged contribution is counted once, every task ends, every release stays what it was."""
     home, chance, crowd = tmp_path / "home", random.Random(20261120), Crowd()
@@ -263,6 +264,7 @@ def test_cancelled_and_withdrawn_contributions_leave_no_key_behind(tmp_path: Pat
 # --- several at once ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_coordinator_on_a_file_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     home = tmp_path / "home"
     command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(home), "--port", "0"]
@@ -275,6 +277,7 @@ def test_a_second_coordinator_on_a_file_is_refused_and_the_first_goes_on(tmp_pat
         assert again.client.get("/api/health").json() == {"status": "ok"}
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_two_coordinators_on_one_database_are_one_deployment(tmp_path: Path) -> None:
     home, store = tmp_path / "home", new_database()
@@ -327,6 +330,7 @@ def test_tls_is_served_where_a_certificate_is_given(tmp_path: Path) -> None:
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_https_to_a_plain_server_is_told_so(tmp_path: Path) -> None:
     with Server(tmp_path / "home") as server:
         secure = str(server.client.base_url).replace("http:", "https:")
@@ -354,6 +358,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     return cert_file, key_file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [["--port", "70000"], ["--store", "mysql://x"], ["--tls-cert", "/dev/null"]])
 def test_a_start_that_cannot_work_ends_with_a_sentence_and_status_2(tmp_path: Path, wrong: list[str]) -> None:
     command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(tmp_path / "home"), *wrong]
@@ -363,6 +368,7 @@ def test_a_start_that_cannot_work_ends_with_a_sentence_and_status_2(tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_many_logins_at_once_stay_small(tmp_path: Path) -> None:
     with Server(tmp_path / "home") as server:
         before = _peak(server.process.pid)

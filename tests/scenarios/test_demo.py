@@ -14,7 +14,6 @@ import pytest
 
 from thebes.tasks import registry
 
-pytestmark = pytest.mark.slow
 DEMO = [sys.executable, "-m", "thebes.apps.command", "demo"]
 
 
@@ -90,6 +89,7 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     nothing_is_left(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_in_the_middle_it_leaves_nothing(place: Path, number: int) -> None:
     running = started(place, "--people", "50")
@@ -104,6 +104,7 @@ def test_stopped_in_the_middle_it_leaves_nothing(place: Path, number: int) -> No
     nothing_is_left(place)
 
 
+@pytest.mark.slow
 def test_where_a_process_is_killed_the_demo_names_it_and_ends(place: Path) -> None:
     running = started(place, "--people", "50")
     found: list[str] = []
@@ -126,6 +127,7 @@ def test_where_a_process_is_killed_the_demo_names_it_and_ends(place: Path) -> No
     nothing_is_left(place)
 
 
+@pytest.mark.slow
 def test_a_part_that_cannot_start_is_named_and_nothing_is_left(place: Path) -> None:
     """Without room for a socket there is no coordinator."""
     code = (

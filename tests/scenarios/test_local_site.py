@@ -16,6 +16,7 @@ import pytest
 
 from thebes.testing.coordinator import Server
 
+pytestmark = pytest.mark.slow
 COUNT = {"type": "query", "statistic": "count", "dataset": "visits", "epsilon": 1.0, "sites": ["local"]}
 SCHEMA = {"unit": "event", "columns": {"age": {"type": "integer", "low": 0, "high": 120}}}
 

@@ -24,6 +24,7 @@ from thebes.person.folder import HomeInUse
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import NotSignedIn, Unreachable
 
+pytestmark = pytest.mark.slow
 NOWHERE = "http://127.0.0.1:9"
 
 
