@@ -128,7 +128,7 @@ def _over_batches(epsilon: float) -> list[Audited]:
         def fit() -> np.ndarray:
             model = network.fitted(
                 _COLUMNS,
-                [(_ROWS[:count], _TARGETS[:count])],
+                [(_ROWS[:count], _TARGETS[:count], np.arange(count))],
                 ends=(-1.0, 1.0),
                 layers=(1,),
                 sampling=network.Sampling.of(epsilon, _DELTA, steps=2, rate=0.5),

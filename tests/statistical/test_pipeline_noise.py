@@ -12,8 +12,9 @@ from scipy.stats import binomtest
 from thebes.learning import moments, network, odds
 from thebes.learning.budget import Budget
 from thebes.learning.features import Categories, Features, Range
-from thebes.privacy.accounting.calibration import sampled_ratio
+from thebes.privacy.accounting.calibration import ratio_for_rounds, sampled_ratio
 from thebes.privacy.accounting.gaussian import ratio_for
+from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, bulk, system
 from thebes.privacy.stability import Change
 from thebes.testing.statistics import LEVEL, assert_size
@@ -92,22 +93,27 @@ def test_histograms_by_class_and_what_mends_them_get_the_stated_noise(rows: int)
     assert_size(sums, "gaussian", unit * odds._CUT)
 
 
-def test_networks_get_the_stated_noise_and_sample_rows_by_honest_coins() -> None:
+@pytest.mark.parametrize("each", [1, 4])
+def test_networks_get_the_stated_noise_and_sample_units_by_honest_coins(each: int) -> None:
     recorder, steps, rate = Recorder(bulk()), 30, 0.25
     sampling = network.Sampling.of(EPSILON, DELTA, steps=steps, rate=rate)
     network.fitted(
         FEATURES,
-        [(ROWS, TARGETS)],
+        [(ROWS, TARGETS, np.arange(400) // each)],
         ends=(-1.0, 1.0),
         layers=(2,),
         sampling=sampling,
         count=400,
-        change=Change("add-remove-one"),  # type: ignore[arg-type]
+        change=Change(Adjacency.ADD_REMOVE_ONE, each, Unit.PERSON),
         randomness=recorder,
     )
-    ratio = sampled_ratio(rate=rate, rounds=steps, epsilon=EPSILON, delta=DELTA)
+    terms: Any = {"rate": rate, "rounds": steps, "epsilon": EPSILON}
+    ratio = ratio_for_rounds(**terms, delta=DELTA * 0.999, adjacency="add-remove-one")
+    assert ratio < 0.97 * sampled_ratio(**terms, delta=DELTA)  # a loss distribution asks for less than a curve
     noise = np.concatenate(recorder.noise)
     assert noise.size == steps * (13 * 2 + 2 + 2 + 1)
-    assert_size(noise, "gaussian", ratio * 2**20)
-    assert binomtest(sum(recorder.chosen), 400 * steps, rate).pvalue > LEVEL
+    finer = sampling.finer(ratio * 2**20, noise.size // steps)
+    assert finer > 1
+    assert_size(noise / finer, "gaussian", ratio * 2**20)
+    assert binomtest(sum(recorder.chosen), 400 // each * steps, rate).pvalue > LEVEL
     assert len(set(recorder.chosen)) > 5  # not the same number each time

@@ -1,8 +1,8 @@
 """Networks by sampled noisy descent (DP-SGD, Abadi et al. 2016): small ones over rows of features.
 
-Must stay true: every row takes part in a step by a coin of its own, with exactly the stated chance; a row's gradient
-is computed as if it were alone, clipped and rounded to whole numbers by itself; sums are divided by how many rows are
-*expected*, which is public, never by how many came.
+Must stay true: every unit takes part in a step by a coin of its own, with exactly the stated chance, and all its rows
+with it; a row's gradient is computed as if it were alone; a unit's is clipped and rounded to whole numbers by itself;
+sums are divided by how many rows are *expected*, which is public, never by how many came.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from thebes.learning.features import Features
 from thebes.learning.updates import Adam
 from thebes.privacy import exact
-from thebes.privacy.accounting.calibration import sampled_ratio
-from thebes.privacy.events import Event, PoissonGaussianEvent, Repeated
+from thebes.privacy.accounting.calibration import ratio_for_rounds, sampled_ratio
+from thebes.privacy.accounting.distribution import SMALLEST_DELTA
+from thebes.privacy.events import SLACK_REACH, Event, PoissonGaussianEvent, Repeated
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Coin, Randomness
@@ -32,20 +33,31 @@ if TYPE_CHECKING:
     from thebes.learning.graph.document import Loss, Model
 
 Floats = NDArray[np.float64]
+#: Rows as a batch has them, the target of each, and whose it is: rows of one unit lie together and in one batch.
+Batches = Iterable[tuple[Floats, Floats, NDArray[np.int64]]]
 _PARTS = 2**20  #: a chance of taking part is a whole number of these
 _BITS = 20
+#: A row's gradient is a whole number of these parts of `clip`, and so cut that no unit's sum leaves 64 bits.
+_FINE, _MOST_FINE = 2**30, 2**40
+_SLACK_SHARE = 1 / 1000  #: of delta, for noise on whole numbers instead of real ones
 _MOST_LAYERS, _MOST_UNITS = 4, 5000
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """`steps` steps, each row taking part in each with the chance `rate`: what they cost together, and how much
-    noise that asks for. Renyi accounting at whole orders, which holds for noise on whole numbers (`sampled_ratio`)."""
+    """`steps` steps, each unit taking part in each with the chance `rate`: what they cost together, and how much noise
+    that asks for.
+
+    The least noise that one of two accountants proves enough. A Renyi curve at whole orders holds for noise on whole
+    numbers as it is (`sampled_ratio`). A privacy loss distribution, with which a tenth less is usually enough, speaks
+    of real noise and is asked at delta less a slack; the grid is made so fine that all steps' noises together are
+    within that slack of real ones that were rounded (in total variation; as `mechanisms.additive.Gaussian` has it).
+    """
 
     epsilon: Decimal
     delta: Decimal
-    steps: int = 200
-    rate: float = 0.02
+    steps: int = 400
+    rate: float = 0.01
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 0 < self.steps <= 10**6:
@@ -54,7 +66,7 @@ class Sampling:
             raise Mistake("rate", "must be greater than 0 and at most 1")
 
     @classmethod
-    def of(cls, epsilon: exact.Number, delta: exact.Number, *, steps: int = 200, rate: float = 0.02) -> Self:
+    def of(cls, epsilon: exact.Number, delta: exact.Number, *, steps: int = 400, rate: float = 0.01) -> Self:
         """`rate` is rounded down to a multiple of 2^-20, so that a coin can have exactly it."""
         found = exact.delta(delta)
         if found == 0:
@@ -70,11 +82,32 @@ class Sampling:
     @property
     def ratio(self) -> float:
         """Deviation of a step's noise over the length of a clipped gradient."""
-        return sampled_ratio(rate=self.rate, rounds=self.steps, epsilon=self.epsilon, delta=self.delta)
+        return self._once.ratio
 
     @property
     def event(self) -> Event:
-        return Repeated(PoissonGaussianEvent(self.rate, self.ratio), self.steps)
+        return Repeated(self._once, self.steps)
+
+    def finer(self, scale: float, width: int) -> int:
+        """How many times finer the grid of a step's noise has to be than one on which its deviation is `scale`."""
+        slack, finer = self._once.slack, 1
+        while slack and (1 + math.exp(SLACK_REACH)) * width / (8 * (scale * finer) ** 2) * (1 + 1e-9) > slack:
+            finer *= 2
+        return finer
+
+    @property
+    def _once(self) -> PoissonGaussianEvent:
+        rate, rounds, epsilon = self.rate, self.steps, self.epsilon
+        curve = sampled_ratio(rate=rate, rounds=rounds, epsilon=epsilon, delta=self.delta)
+        slack = float(self.delta) * _SLACK_SHARE
+        if epsilon > Decimal(SLACK_REACH) or float(self.delta) - slack < SMALLEST_DELTA:
+            return PoissonGaussianEvent(rate, curve)
+        left = math.nextafter(float(self.delta) - slack, 0) * (1 - 1e-12)
+        relation = Adjacency.ADD_REMOVE_ONE
+        least = ratio_for_rounds(rate=rate, rounds=rounds, epsilon=epsilon, delta=left, adjacency=relation)
+        if least >= curve:
+            return PoissonGaussianEvent(rate, curve)
+        return PoissonGaussianEvent(rate, least, slack / rounds * (1 - 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,53 +164,78 @@ class NetworkModel:
 
 def fitted(
     features: Features,
-    batches: Iterable[tuple[Floats, Floats]],
+    batches: Batches,
     *,
     ends: tuple[float, float] | None,
     layers: Sequence[int] = (32, 16),
     sampling: Sampling,
     clip: float = 1.0,
-    learning_rate: float = 0.005,
+    learning_rate: float = 0.02,
     count: float,
     change: Change,
     randomness: Randomness,
 ) -> NetworkModel:
-    """Train on batches of (rows as a batch has them, target): a number scaled to [-1, 1] with its bounds `ends`, or the
-    number of a class (0 or 1) without. `count` is the public number of rows, `layers` how many units each has.
+    """Train on batches whose targets are a number scaled to [-1, 1] with its bounds `ends`, or the number of a class (0
+    or 1) without. `count` is the public number of rows, `layers` how many units each has.
 
-    A clipped gradient is at most `clip` long (`VectorSum`), and each row is in a step's sum by its own coin: every
-    step is one Gaussian mechanism on a Poisson sample, priced as `sampling.event`. Which row is whose is not known
-    here, so only units of one row are accepted. Adam's steps are post-processing.
+    A unit's gradient is the mean of its rows' ones, clipped to the length `clip` (`VectorSum`) however many those are,
+    and it is in a step's sum by its own coin: every step is one Gaussian mechanism on a Poisson sample of units, priced
+    as `sampling.event`. Adam's steps, whose length falls evenly from `learning_rate` to nothing, are post-processing.
     """
     from thebes.learning.graph.interpret import Floats as Weights
     from thebes.learning.graph.lanes import gradients_and_losses
 
-    if change.adjacency is not Adjacency.ADD_REMOVE_ONE or change.rows != 1:
-        raise Mistake("stream", "must have units of one row that come or go: a network samples single rows")
-    rows, truth = _together(batches, len(features.columns))
+    if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
+        raise Mistake("stream", "must have units that come or go")
+    rows, truth, starts = _together(batches, len(features.columns))
     model, loss = _network(features.width, tuple(layers), classes=ends is None)
     weights: Weights = model.initial.copy()
     bounded = VectorSum(clip, 2, len(weights), _BITS)
-    deviation = bounded.sensitivity(change).l2 * sampling.ratio * (1 + 1e-12)
+    deviation = bounded.reach.l2 * sampling.ratio * (1 + 1e-12)
+    finer = sampling.finer(deviation, len(weights))
     expected = max(1.0, sampling.rate * count)
     rule, coin, drawn = Adam(learning_rate), sampling.coin, randomness.in_bulk()
-    for _ in range(sampling.steps):
-        chosen = np.flatnonzero(drawn.toss(coin, len(rows)))
+    for step in range(sampling.steps):
+        sizes, chosen = _rows_of(starts, np.flatnonzero(drawn.toss(coin, len(starts) - 1)))
         inputs = features.of(rows[chosen].astype(np.float64)).astype(np.float32)
         slopes = gradients_and_losses(model, loss, weights, inputs, truth[chosen][:, None])[:, :-1]
         finite = np.where(np.isfinite(slopes), slopes, 0.0).astype(np.float64)
-        noisy = drawn.gaussian(bounded.total(finite), scale=deviation).astype(np.float64)
+        total = bounded.total(_by_unit(finite, sizes, clip))
+        noisy = drawn.gaussian(total * finer, scale=deviation * finer).astype(np.float64) / finer
         direction = noisy * (clip / 2**_BITS) / expected
+        rule.rate = learning_rate * (1 - step / sampling.steps)
         weights = rule.step(weights.astype(np.float64), direction).astype(np.float32)
     low, high = ends or (0.0, 1.0)
     return NetworkModel(features, _text(model, weights), ends is None, low, high)
 
 
-def _together(batches: Iterable[tuple[Floats, Floats]], width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """All rows in half the memory."""
-    found = [(rows.astype(np.float32), target.astype(np.float32)) for rows, target in batches]
-    rows = np.concatenate([one for one, _ in found]) if found else np.zeros((0, width), dtype=np.float32)
-    return rows, np.concatenate([one for _, one in found]) if found else np.zeros(0, dtype=np.float32)
+def _together(batches: Batches, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
+    """All rows in half the memory, and where each unit's begin (and the last one's end)."""
+    rows, targets, starts, seen = [np.zeros((0, width), dtype=np.float32)], [np.zeros(0, dtype=np.float32)], [], 0
+    for numbers, target, people in batches:
+        rows.append(numbers.astype(np.float32))
+        targets.append(target.astype(np.float32))
+        begins = np.ones(len(people), dtype=np.bool_)
+        begins[1:] = people[1:] != people[:-1]
+        starts.append(np.flatnonzero(begins) + seen)
+        seen += len(people)
+    return np.concatenate(rows), np.concatenate(targets), np.concatenate([*starts, np.array([seen])]).astype(np.int64)
+
+
+def _rows_of(starts: NDArray[np.int64], units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many rows these units have, and which they are, unit by unit."""
+    sizes = starts[units + 1] - starts[units]
+    before = np.cumsum(sizes) - sizes
+    return sizes, np.arange(int(sizes.sum())) + np.repeat(starts[units] - before, sizes)
+
+
+def _by_unit(slopes: Floats, sizes: NDArray[np.int64], clip: float) -> Floats:
+    """The mean of each unit's rows: in whole numbers, so that it is the same in whatever order these lie."""
+    if len(sizes) == len(slopes):
+        return slopes
+    fine = clip / _FINE
+    whole = np.rint(np.clip(slopes / fine, -_MOST_FINE, _MOST_FINE)).astype(np.int64)
+    return np.add.reduceat(whole, np.cumsum(sizes) - sizes, axis=0) / sizes[:, None] * fine
 
 
 @lru_cache(maxsize=16)

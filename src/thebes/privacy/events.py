@@ -132,14 +132,18 @@ class PoissonGaussianEvent:
     """The Gaussian mechanism on a sample in which every unit takes part with probability `rate`, by its own coin.
 
     `ratio` is the standard deviation divided by the greatest L2 norm of one unit's own contribution, under either
-    adjacency: that replacing moves the sum by twice that norm is the accountant's business.
+    adjacency: that replacing moves the sum by twice that norm is the accountant's business. `slack` is that of a
+    `GaussianEvent`; curves of Renyi at whole orders need none.
     """
 
     rate: float
     ratio: float
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         _positive("ratio", self.ratio)
+        if isinstance(self.slack, bool) or not isinstance(self.slack, (int, float)) or not 0 <= self.slack < 1:
+            raise Mistake("slack", "must be at least 0 and below 1")
         if isinstance(self.rate, bool) or not isinstance(self.rate, (int, float)) or not 0 < self.rate <= 1:
             raise Mistake("rate", "must be greater than 0 and at most 1")
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.schema import Schema
-from thebes.data.table import Sums
+from thebes.data.table import Batch, Sums
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness, system
 
@@ -34,6 +34,10 @@ class Rows(Protocol):
 
     def arrays(self, columns: Sequence[str], *, rows: int = ...) -> Iterator[Floats]:
         """The rows that have all of these columns, some at a time: one column of numbers for each."""
+        ...
+
+    def batches(self, columns: Sequence[str], *, rows: int = ...) -> Iterator[Batch]:
+        """The same unit by unit, saying whose each row is."""
         ...
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]: ...
@@ -88,16 +92,20 @@ class Data:
 
     def arrays(self, columns: Sequence[str], *, rows: int = 65_536) -> Iterator[Floats]:
         """The rows some at a time, one column for each name: one of the schema's or one that a feature makes."""
-        names = tuple(columns)
-        order = self._wanted(names)
-        own = list(dict.fromkeys(name for one in order for name in one.needs if not self._made(name)))
-        own += [name for name in names if not self._made(name) and name not in own]
+        names, own = tuple(columns), self._own(columns)
         for batch in self.rows.arrays(own, rows=rows):
-            held = {name: batch[:, place] for place, name in enumerate(own)}
-            for one in order:
-                made = np.asarray(one.of(np.column_stack([held[name] for name in one.needs])), dtype=np.float64)
-                held |= {name: made[:, place] for place, name in enumerate(one.makes)}
-            yield np.column_stack([held[name] for name in names])
+            yield self._with_made(batch, own, names)
+
+    def batches(self, columns: Sequence[str], *, rows: int = 65_536) -> Iterator[Batch]:
+        """The same unit by unit: `people` says whose each row is, and rows of one lie together and in one batch. Where
+        a row is a unit each is its own."""
+        if self.schema.change.rows == 1:
+            for numbers in self.arrays(columns, rows=rows):
+                yield Batch(numbers, np.arange(len(numbers)))
+            return
+        names, own = tuple(columns), self._own(columns)
+        for batch in self.rows.batches(own, rows=rows):
+            yield Batch(self._with_made(batch.numbers, own, names), batch.people)
 
     def columns(self, columns: Sequence[str]) -> Floats:
         """All rows at once; for parts that fit into memory."""
@@ -121,6 +129,18 @@ class Data:
         """The rows to train or to test on, with the same features; about how many follows from the public size."""
         size = self.size * (share if name == "train" else 1 - share)
         return replace(self, rows=self.rows.part(name, test=1 - share), size=max(1.0, size))
+
+    def _own(self, columns: Sequence[str]) -> list[str]:
+        """The stream's own columns that these are made of."""
+        own = list(dict.fromkeys(n for one in self._wanted(tuple(columns)) for n in one.needs if not self._made(n)))
+        return own + [name for name in columns if not self._made(name) and name not in own]
+
+    def _with_made(self, rows: Floats, own: Sequence[str], names: tuple[str, ...]) -> Floats:
+        held = {name: rows[:, place] for place, name in enumerate(own)}
+        for one in self._wanted(names):
+            made = np.asarray(one.of(np.column_stack([held[name] for name in one.needs])), dtype=np.float64)
+            held |= {name: made[:, place] for place, name in enumerate(one.makes)}
+        return np.column_stack([held[name] for name in names])
 
     def _made(self, name: str) -> Feature | None:
         return next((one for one in self.features if name in one.makes), None)

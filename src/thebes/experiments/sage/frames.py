@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thebes.curator.pipelines.data import Data
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import Schema, schema_of
-from thebes.data.table import Sums
+from thebes.data.table import Batch, Sums
 from thebes.privacy.randomness import Randomness
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,9 @@ class FrameRows:
             part = self.frame.iloc[start : start + rows]
             numbers = np.column_stack([_numbers(part[name], self.schema, name) for name in columns])
             yield numbers[~np.isnan(numbers).any(axis=1)]
+
+    def batches(self, columns: Sequence[str], *, rows: int = 65_536) -> Iterator[Batch]:
+        yield from frame_table(self.schema, self.frame).batches(columns, rows=rows)
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
         return frame_table(self.schema, self.frame).sums(wanted)

@@ -46,6 +46,10 @@ def _once(event: SingleEvent, adjacency: Adjacency, share: Decimal) -> Approxima
         case ConcentratedEvent():
             return concentrated_to_approximate(Concentrated(event.rho), share)
         case PoissonGaussianEvent():
-            epsilon = distribution.price(event, adjacency=adjacency).epsilon_at(float(share) * (1 - 1e-15))
-            return Approximate(exact.loss_of(epsilon), share)
+            slack = exact.loss_of(event.slack, exact.DELTA_STEP)
+            once = distribution.price(PoissonGaussianEvent(event.rate, event.ratio), adjacency=adjacency)
+            epsilon = once.epsilon_at(float(share) * (1 - 1e-15))
+            if slack and epsilon > SLACK_REACH:
+                raise unpriced(event, "approximate", f"its slack is stated up to epsilon {SLACK_REACH:g} only")
+            return Approximate(exact.loss_of(epsilon), min(Decimal(1), share + slack))
     return pure_to_approximate(pure.price(event, adjacency=adjacency))

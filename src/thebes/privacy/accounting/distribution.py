@@ -109,7 +109,8 @@ def _once(event: SingleEvent, adjacency: Adjacency, interval: float) -> Distribu
         case GaussianEvent():
             return Distribution(_gaussian(event.ratio, 1.0, adjacency, interval), interval, event.slack)
         case PoissonGaussianEvent():
-            return Distribution(_gaussian(event.ratio, event.rate, adjacency, interval, sampled=True), interval)
+            sampled = _gaussian(event.ratio, event.rate, adjacency, interval, sampled=True)
+            return Distribution(sampled, interval, event.slack)
         case ConcentratedEvent():
             raise unpriced(
                 event, "privacy loss distribution", "only its rho is known, use zero-concentrated accounting"

@@ -21,6 +21,7 @@ from thebes.privacy.events import (
     Composed,
     Event,
     GaussianEvent,
+    PoissonGaussianEvent,
     PureEvent,
     Repeated,
     SingleEvent,
@@ -78,7 +79,7 @@ def total(
     if unknown or not accountants:
         raise Mistake("accountants", f"must be some of {', '.join(ACCOUNTANTS)}")
     everything = _counted(events)
-    slack = any(isinstance(event, GaussianEvent) and event.slack > 0 for event in everything)
+    slack = any(isinstance(event, GaussianEvent | PoissonGaussianEvent) and event.slack > 0 for event in everything)
     counted, aside = _set_aside(everything)
     left = allowed - aside
     if left < 0:
@@ -120,6 +121,9 @@ def _set_aside(counted: Counter[SingleEvent]) -> tuple[Counter[SingleEvent], Dec
     for event, times in counted.items():
         if isinstance(event, GaussianEvent):
             bells.append(GaussianEvent(event.ratio / times**0.5 * (1 - 1e-15)))
+            aside += exact.loss_of(event.slack, exact.DELTA_STEP) * times
+        elif isinstance(event, PoissonGaussianEvent):
+            rest[PoissonGaussianEvent(event.rate, event.ratio)] += times
             aside += exact.loss_of(event.slack, exact.DELTA_STEP) * times
         elif isinstance(event, ApproximateEvent):
             aside += event.delta * times

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data
-from thebes.curator.pipelines.ready.pipeline import Batches, Ready
+from thebes.curator.pipelines.ready.pipeline import Ready
 from thebes.data.schema import Schema
 from thebes.learning import network
 from thebes.learning.arguments import positive, whole
@@ -19,16 +21,16 @@ from thebes.privacy.faults import Mistake
 
 class NeuralNetwork(Ready):
     """Layers of rectified units (see `learning.network`): a number with bounds, or how likely the second of two values
-    is. Every row takes part in each of `steps` steps with the chance `rate`."""
+    is. Every unit takes part in each of `steps` steps with the chance `rate`, and with all its rows."""
 
     def __init__(
         self,
         *,
         layers: Sequence[int] = (32, 16),
-        steps: int = 200,
-        rate: float = 0.02,
+        steps: int = 400,
+        rate: float = 0.01,
         clip: float = 1.0,
-        learning_rate: float = 0.005,
+        learning_rate: float = 0.02,
         **fields: Any,
     ) -> None:
         super().__init__(**fields)
@@ -73,10 +75,7 @@ class NeuralNetwork(Ready):
     def _sampling(self, epsilon: exact.Number, delta: exact.Number) -> Sampling:
         return Sampling.of(epsilon, delta, steps=self.steps, rate=self.rate)
 
-    def _batches(self, data: Data, *, ranged: bool) -> Batches:
-        if not ranged:
-            yield from self.batches(data)
-            return
-        scale = self.scale(data.schema)
-        for inputs, output in self.batches(data):
-            yield inputs, scale(output)
+    def _batches(self, data: Data, *, ranged: bool) -> network.Batches:
+        scale = self.scale(data.schema) if ranged else np.asarray
+        for batch in data.batches((*self.inputs, self.output)):
+            yield batch.numbers[:, :-1], scale(batch.numbers[:, -1]), batch.people
