@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from thebes.experiments.smartcache import tables
-from thebes.experiments.smartcache.asking import EXACT, GAUSSIAN, NONE, SYNTHETIC, Strategy, Trail, ask, width_of
+from thebes.experiments.smartcache.asking import EXACT, GAUSSIAN, NONE, PMW, SYNTHETIC, Strategy, Trail, ask, width_of
 from thebes.experiments.smartcache.questions import ORDERS, workload
 from thebes.experiments.smartcache.tables import Asked, made_up
 
@@ -60,7 +60,14 @@ def test_reusing_answers_saves_what_it_is_said_to(name: str) -> None:
         assert saved(name, "fresh", GAUSSIAN) >= 0.90
 
 
-@pytest.mark.parametrize("strategy", [NONE, EXACT, GAUSSIAN])
+def test_a_synopsis_that_does_not_pay_costs_little_more_than_none() -> None:
+    for order in ("uniform", "fresh"):
+        exact = trail("avocado", order, EXACT).paid[-1]
+        assert trail("avocado", order, PMW).paid[-1] <= 1.15 * exact
+        assert trail("avocado", order, PMW).sources["cache"] == trail("avocado", order, EXACT).sources["cache"]
+
+
+@pytest.mark.parametrize("strategy", [NONE, EXACT, GAUSSIAN, PMW])
 def test_no_answer_is_off_by_more_than_it_may_more_often_than_it_may(strategy: Strategy) -> None:
     errors = [e for order in ("uniform", "fresh") for e in trail("avocado", order, strategy).errors]
     assert np.mean(np.array(errors) > 1) <= 0.004

@@ -72,13 +72,16 @@ class Strategy:
 
 
 def smart(threshold: float) -> Strategy:
-    """The seed's cache: a guess is good enough where it is as close as noise would be with this probability."""
-    return Strategy(f"smart {threshold:g}", "smart", parameters=(("threshold", threshold),), by_epsilon=True)
+    """The seed's cache: a guess that the parts agree on is compared every time, with a noisy threshold, and is good
+    enough where it is as close as noise would be with this probability."""
+    declared = (("threshold", threshold), ("check", "threshold"), ("trust", 0.0))
+    return Strategy(f"smart {threshold:g}", "smart", parameters=declared, by_epsilon=True)
 
 
 NONE = Strategy("none")
 EXACT = Strategy("exact", "exact")
 GAUSSIAN = Strategy("exact + Gaussian", "exact", "gaussian")
+SMART = Strategy("smart", "smart")
 PMW = Strategy("pmw", "pmw")
 SYNTHETIC = Strategy("synthetic only", "synthetic")
 STRATEGIES = (
@@ -89,6 +92,7 @@ STRATEGIES = (
     GAUSSIAN,
     *(smart(threshold) for threshold in (0.9, 0.99, 0.999)),
     PMW,
+    SMART,
 )
 
 

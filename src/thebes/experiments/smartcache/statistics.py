@@ -27,8 +27,9 @@ NOTES = (
     "row that comes or goes; nobody's number of rows is public, so sums of a range that does not begin at 0 cost more.",
     "Strategies are the planner and the synopses that sites use. Epsilons add up, but for Gaussian noise, which is "
     "paid in rho and read at delta 1e-6.",
-    "smart: guesses are checked as the thesis has it, against the width in which noise lies with the stated "
-    "probability, but every look at the rows is paid for; the thesis prices no check that is passed.",
+    "smart with a number: as the thesis has it, every guess on which the parts agree is compared with the width in "
+    "which noise lies with that probability; but that costs something each time. smart without one: the defaults, a "
+    "sparse vector that is opened only once guesses have proved right often enough to pay for it.",
 )
 
 
