@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,8 @@ import pandas as pd
 import pytest
 
 from thebes.apps import command
-from thebes.curator.pipelines.workshop import deciding
+from thebes.curator.pipelines.attempts import key_of
+from thebes.curator.pipelines.workshop import Workshop, deciding
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
@@ -195,6 +197,33 @@ def test_a_rule_counts_what_other_processes_claim(home: Home, office: Office) ->
     again = Office(home, "north")
     assert again.answer(ask(QUERY, task="t3"))["covers"]["blocks"] == 3
     assert again.answer(ask(QUERY, task="t4"))["code"] == "budget", "and so it does after a restart"
+
+
+@pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
+def test_an_attempt_of_a_pipeline_counts_for_what_it_said_whatever_blocks_count_in(home: Home, filter: str) -> None:
+    """Read off rho, an epsilon of 1.5 would count for about 9, and the rule would have nothing left."""
+    policy = RULE.replace('"train"]', '"train", "pipeline"]') + "delta = 1e-6\n"
+    dataset = grown(home, epsilon="40", policy=policy, filter=filter)
+    office = Office(home, "north")
+    with closing(Workshop(home.folder)) as workshop, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
+        stream, names = stream_of(home, dataset, elsewhere), ("taxi/2026-01-01", "taxi/2026-01-02")
+        run = workshop.attempts.begin("speed", stream="taxi", spender="ana", terms={})
+        claims = []
+        for epsilon in ("1.5", "0.5"):
+            attempt = workshop.attempts.plan(run.id, epsilon=Decimal(epsilon), delta=Decimal(0), blocks=names)
+            key = key_of("speed", run.key, attempt.number)
+            claims.append(stream.reserve(names, epsilon=epsilon, purpose="speed", spender="ana", key=key))
+        assert office.answer(ask(QUERY))["covers"]["blocks"] == 3, "3 - 2 is left at two of them"
+        assert office.answer(ask(QUERY, task="t2"))["covers"]["blocks"] == 1
+        claims[0].consume()
+        claims[1].release()
+        assert office.answer(ask({**QUERY, "epsilon": 0.5}, task="t3"))["covers"]["blocks"] == 3
+        assert office.answer(ask({**QUERY, "epsilon": 0.5}, task="t4"))["covers"]["blocks"] == 1
+        stream.close()
+    again = Office(home, "north")
+    assert again.answer(ask({**QUERY, "epsilon": 0.5}, task="t5"))["code"] == "budget", "and so it does after a restart"
+    again.ledger.close()
+    office.ledger.close()
 
 
 def test_sizes_count_against_no_rule(home: Home) -> None:

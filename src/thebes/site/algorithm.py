@@ -149,9 +149,11 @@ class Office:
         self.outbox, self.audit = Outbox(home.folder / OUTBOX), Audit(home.folder / AUDIT)
         self.ledger = Ledger(home.ledger)
         (home.folder / "ledger.db").chmod(0o600)
-        self.purse = Purse(self.ledger, self.outbox, deciding=partial(deciding, home.folder))
-        self.streams = Streams(home, self.ledger)
         self.pipelines = Pipelines(home, self.datasets, self.ledger)
+        self.purse = Purse(
+            self.ledger, self.outbox, deciding=partial(deciding, home.folder), attempts=self.pipelines.amounts
+        )
+        self.streams = Streams(home, self.ledger)
         self.caches = Caches(home)
         tables = Tables(home, self.streams)
         self.desk = Desk(
@@ -192,7 +194,7 @@ class Office:
         if kind == "ledger":
             return showing.ledger(self.purse, self.datasets, self.policy())
         if kind == "datasets":
-            return showing.described(self.datasets, self.ledger, self.streams)
+            return showing.described(self.datasets, self.ledger, self.streams, self.caches.known)
         if kind == "audit":
             return showing.log(self.audit)
         if kind == "verified":

@@ -8,7 +8,7 @@ rule counts what documents say: their epsilons add up, and their deltas. The blo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
@@ -73,17 +73,25 @@ class _Sums:
 class Purse:
     """The claims of one home. Only one process makes those of tasks, so that what a rule has left is known here; what
     others claim there (a pipeline, sizes of blocks) is read off the journal. `deciding` is held while a rule is asked
-    and a claim is made where others claim too."""
+    and a claim is made where others claim too; `attempts` tells what each attempt of a pipeline may spend, by the key
+    of its claim."""
 
     def __init__(
-        self, ledger: Ledger, outbox: Outbox, *, deciding: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        ledger: Ledger,
+        outbox: Outbox,
+        *,
+        deciding: Callable[[], AbstractContextManager[None]] = nullcontext,
+        attempts: Callable[[], Mapping[str, Budget]] = dict,
     ) -> None:
-        self.ledger, self._outbox, self._deciding = ledger, outbox, deciding
+        self.ledger, self._outbox, self._deciding, self._attempts = ledger, outbox, deciding, attempts
+        self._amounts: dict[str, Budget] = {}  # of attempts, as they were last read
         self._lock = threading.RLock()
         self._counted: dict[str, _Sums] = {}  # by block
         self._blocks: dict[str, tuple[DataSet, Block]] = {}
         self._terms: dict[str, tuple[str, int]] = {}  # of every block: its filter, its delta in steps
         self._elsewhere: dict[int, dict[str, Steps]] = {}  # what claims of others hold, by claim and block
+        self._keys: dict[int, str] = {}  # of claims of others
         self._read = -1
         subjects = outbox.subjects()
         while self._read != (before := ledger.head().length):
@@ -95,10 +103,11 @@ class Purse:
                     if _own(claim.key):
                         continue
                     subject = subjects.get(claim.key or "")
-                    counts = self._counts(claim.loss, name, subject, steps)
+                    counts = self._counts(claim.loss, name, subject, steps, claim.key)
                     self._of(name).set(number, counts, _payer(name, claim.spender, subject, claim.key))
                     if subject is None:
                         self._elsewhere.setdefault(number, {})[name] = steps
+                        self._keys[number] = claim.key or ""
 
     def block(self, dataset: DataSet) -> Block:
         """The data set's block, for its terms, which never change: how it stands may be from before, as reckoning what
@@ -296,8 +305,9 @@ class Purse:
             if entry.event == "reserve" and not _own(facts["key"]) and not (facts["key"] or "").startswith(CLAIM):
                 for block, place, steps in _spread(facts["charges"]):
                     self._elsewhere.setdefault(facts["claim"], {}).setdefault(block, {})[place] = steps
+                    self._keys[facts["claim"]] = facts["key"] or ""
                 for block, held in self._elsewhere.get(facts["claim"], {}).items():
-                    counts = self._counts(loss_of_text(facts["loss"]), block, None, held)
+                    counts = self._counts(loss_of_text(facts["loss"]), block, None, held, facts["key"])
                     self._of(block).set(facts["claim"], counts, _payer(block, facts["spender"], None, facts["key"]))
             elif entry.event in ("consume", "release") and facts["claim"] in self._elsewhere:
                 self._gone_back(facts["claim"], facts["returned"])
@@ -306,11 +316,25 @@ class Purse:
         held = self._elsewhere[claim]
         for block, place, steps in _spread(returned):
             held[block][place] -= steps
-            self._of(block).set(claim, self._reading(block, held[block]))
+            self._of(block).set(claim, self._said(self._keys[claim], held[block]) or self._reading(block, held[block]))
 
-    def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps) -> Budget:
-        """What a claim from before counts for: what it holds or has spent where that is an epsilon; else what its
-        document said, whole; and where nobody remembers that, what the block reads off its own count."""
+    def _said(self, key: str | None, steps: Steps) -> Budget | None:
+        """What an attempt of a pipeline said that it may spend, as long as it holds anything; None of other claims."""
+        if key is None or not key.startswith(PIPELINE):
+            return None
+        if not any(steps.values()):
+            return NOTHING
+        if key not in self._amounts:
+            self._amounts = dict(self._attempts())
+        return self._amounts.get(key)
+
+    def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps, key: str | None) -> Budget:
+        """What a claim from before counts for: what it said where an attempt of a pipeline made it; what it holds or
+        has spent where that is an epsilon; else what its document said, whole; and where nobody remembers that, what
+        the block reads off its own count."""
+        said = self._said(key, steps)
+        if said is not None:
+            return said
         if isinstance(loss, Pure) and "epsilon" in steps:
             return Budget.of_steps(steps["epsilon"], 0)
         if subject is not None:

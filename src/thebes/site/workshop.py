@@ -8,7 +8,7 @@ from typing import Any
 from thebes.curator.pipelines.store import Store
 from thebes.curator.pipelines.workshop import JOURNAL, Workshop
 from thebes.curator.waiting import Demand
-from thebes.ledger import Ledger
+from thebes.ledger import Budget, Ledger
 from thebes.ledger.states import BlockState
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Approximate, Concentrated, Pure
@@ -37,6 +37,13 @@ class Pipelines:
             return None
         retired = {block.name for block in self._ledger.blocks() if block.state is BlockState.RETIRED}
         return {**bundle, "gone": len(retired & set(bundle["lineage"]["blocks"]))}
+
+    def amounts(self) -> dict[str, Budget]:
+        """What every attempt may spend, by the key of its claim."""
+        if not (self._home.folder / JOURNAL).exists():
+            return {}
+        with closing(Workshop(self._home.folder)) as workshop:
+            return workshop.attempts.amounts()
 
     def _runs(self) -> list[dict[str, Any]]:
         if not (self._home.folder / JOURNAL).exists():
