@@ -6,7 +6,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from thebes.apps.pages.frame import Frame, Place, serve_files, serve_no_page
-from thebes.apps.pages.site import asked, datasets, log, overview, streams
+from thebes.apps.pages.site import asked, datasets, log, overview, savings, streams
 from thebes.apps.pages.site.lodge import Lodge
 from thebes.site.dialing import Link
 from thebes.wire.guard import Door
@@ -15,6 +15,7 @@ PLACES = (
     Place("/", "Overview"),
     Place("/requests", "Requests"),
     Place("/datasets", "Data sets"),
+    Place("/savings", "Savings"),
     Place("/streams", "Streams"),
     Place("/pipelines", "Pipelines"),
     Place("/models", "Models"),
@@ -28,5 +29,5 @@ def put_on(api: FastAPI, link: Link, door: Door, confined: bool) -> None:
     lodge = Lodge(Frame(f"site {link.name}", PLACES), link, door, confined=confined)
     serve_files(api)
     serve_no_page(api, lodge.refused)
-    for page in (overview, asked, datasets, streams, log):
+    for page in (overview, asked, datasets, savings, streams, log):
         api.include_router(page.routes(lodge))

@@ -19,6 +19,13 @@ NOISES = {
     "site": "noise is added here, before anything leaves",
     "coordinator": "exact totals leave; the coordinator adds the noise",
 }
+#: where an answer comes from
+SOURCES = {"cache": "an answer before", "synopsis": "a synopsis", "mechanism": "the rows"}
+CACHES = {
+    "exact": "the same question gets the same answer",
+    "smart": "made-up rows that learn from released answers answer too",
+    "pmw": "a guess that learns from released answers answers too",
+}
 ENTRIES = {
     "ask": "was asked",
     "allowed": "allowed by the policy",
@@ -46,7 +53,8 @@ def cost(request: Mapping[str, Any]) -> str:
     if not request["parts"]:
         return "nothing"
     if not paid["epsilon"]:
-        return "nothing: the data set is public"
+        public = (request.get("document") or {}).get("privacy") == "none"
+        return "nothing: the data set is public" if public else "nothing: it was answered before"
     return f"epsilon {figure(paid['epsilon'])}" + (f", delta {figure(paid['delta'])}" if paid["delta"] else "")
 
 
