@@ -1,0 +1,479 @@
+"""A site's planner behind its desk: what is charged where, what a rule counts, crashes, growing sets, and the pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from thebes.apps import command
+from thebes.apps.pages.site.front import put_on
+from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.planner import BOUGHT
+from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.wanted import Wanted
+from thebes.curator.plans import Plan
+from thebes.data.schema import schema_of
+from thebes.ledger import Ledger, NoKeeper
+from thebes.privacy.faults import Mistake
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.randomness import Randomness
+from thebes.site import caches
+from thebes.site.algorithm import Office
+from thebes.site.dataset import Cache, DataSets, read
+from thebes.site.home import Home, written
+from thebes.site.outbox import Outbox
+from thebes.site.policy import Rule
+from thebes.site.rest import guarded, one_time
+from thebes.testing.siting import AGES, ask, site_home
+from thebes.wire import frames
+from thebes.wire.access import Access
+from thebes.wire.link import MOST_BYTES
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+RULE = '[[allow]]\nrequestors = ["ana"]\ndatasets = ["patients"]\nkinds = ["query"]\nepsilon = 1\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return site_home(tmp_path / "site")
+
+
+@pytest.fixture
+def office(home: Home) -> Iterator[Office]:
+    made = Office(home, "north")
+    yield made
+    made.ledger.close()
+    made.caches.close()
+
+
+def spent(office: Office, place: str = "epsilon") -> Decimal:
+    return Decimal(office.ledger.block("patients").meters[place].spent).scaleb(-12)
+
+
+def held(office: Office) -> int:
+    return sum(meter.reserved for meter in office.ledger.block("patients").meters.values())
+
+
+def counted(office: Office) -> float:
+    """What the rule for everybody has left."""
+    rule: Rule = office.policy().rules[0]
+    return float(office.purse._left(rule, office.ledger.block("patients")).epsilon)
+
+
+# --- exact reuse ------------------------------------------------------------------------------------------
+
+
+def test_the_same_question_in_another_task_costs_nothing_and_makes_no_claim(office: Office) -> None:
+    first = office.answer(ask(COUNT))
+    again = office.answer(ask(COUNT, task="t2", requestor="bob"))
+    assert (first["source"], first["cost"]) == ("mechanism", {"epsilon": 0.5, "delta": 0.0})
+    assert (again["source"], again["cost"]) == ("cache", {"epsilon": 0.0, "delta": 0.0})
+    assert first["payload"] == again["payload"]
+    assert first["payload"]["made_epsilon"] == 0.5
+    assert [claim.key for claim in office.ledger.claims()] == ["task t1"]
+    assert (spent(office), held(office)) == (Decimal("0.5"), 0)
+    office.ledger.verify()
+
+
+def test_whoever_has_nothing_left_is_still_told_what_others_were(home: Home) -> None:
+    written(home.policy, RULE)
+    office = Office(home, "north")
+    for task, where in enumerate(("age > 20", "age > 30")):
+        assert office.answer(ask({**COUNT, "where": where}, task=f"t{task}"))["kind"] == "contribution"
+    assert office.answer(ask({**COUNT, "where": "age > 40"}, task="t3"))["code"] == "budget"
+    assert office.answer(ask({**COUNT, "where": "20 < age"}, task="t4"))["source"] == "cache"
+
+
+def test_without_a_cache_every_question_pays(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site")
+    path = home.datasets / "patients.toml"
+    path.write_text(path.read_text() + '\n[cache]\nkind = "none"\n')
+    office = Office(home, "north")
+    for task in ("t1", "t2"):
+        assert office.answer(ask(COUNT, task=task))["source"] == "mechanism"
+    assert spent(office) == 1
+    assert not (home.folder / "cache").exists()
+
+
+def test_exact_totals_for_a_coordinator_are_not_kept(office: Office) -> None:
+    document = {**COUNT, "noise": "coordinator"}
+    for task in ("t1", "t2"):
+        answer = office.answer(ask(document, task=task, schema=schema_of(AGES)))
+        assert (answer["kind"], answer["source"]) == ("contribution", "mechanism")
+    assert spent(office) == 1
+    planner = office.caches(office.datasets.get("patients"))  # type: ignore[arg-type]
+    assert planner is not None
+    assert planner.store.days() == []
+
+
+@pytest.mark.parametrize("filter", ["zcdp", "renyi"])
+def test_a_block_that_counts_otherwise_is_charged_what_the_noise_costs(tmp_path: Path, filter: str) -> None:
+    office = Office(site_home(tmp_path / "site", delta=1e-6, filter=filter), "north")
+    answer = office.answer(ask({**COUNT, "delta": 1e-7}))
+    assert answer["cost"] == {"epsilon": 0.5, "delta": 0.0}, "Laplace noise needs no delta"
+    assert office.answer(ask({**COUNT, "delta": 1e-7}, task="t2"))["source"] == "cache"
+    (claim,) = office.ledger.claims()
+    assert claim.state == "closed"
+    assert held(office) == 0
+    office.ledger.verify()
+
+
+def test_a_declaration_is_read_as_it_was_written(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site")
+    path = home.datasets / "patients.toml"
+    path.write_text(path.read_text() + '\n[cache]\nkind = "pmw"\nfresh_for = "12h"\nbins = {age = 10}\n')
+    made = read(path, "patients")
+    assert made.cache == Cache("pmw", 43_200.0, {"bins": {"age": 10}})
+    DataSets(home).keep(made)
+    assert read(path, "patients").cache == made.cache
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ('kind = "lru"', "cache"),
+        ('fresh_for = "soon"', "cache.fresh_for"),
+        ("fresh_for = 3", "cache.fresh_for"),
+        ("visits = 3", "cache.visits"),
+        ('kind = "pmw"\nbins = {height = 3}', "cache"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused_by_its_field(tmp_path: Path, said: str, field: str) -> None:
+    path = site_home(tmp_path / "site").datasets / "patients.toml"
+    path.write_text(f"{path.read_text()}\n[cache]\n{said}\n")
+    with pytest.raises(Mistake, match=f"patients.toml: {field}"):
+        read(path, "patients")
+
+
+# --- crashes ----------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_crash_between_charge_and_noise_is_paid_once(
+    home: Home, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Additive, "add", dies)
+        with pytest.raises(Killed):
+            office.answer(ask(COUNT))
+    assert spent(office) == Decimal("0.5")
+    again = Office(home, "north").answer(ask(COUNT))
+    assert (again["source"], again["cost"]["epsilon"]) == ("mechanism", 0.5)
+    assert spent(office) == Decimal("0.5")
+
+
+def test_a_crash_after_the_answer_was_kept_gives_it_again_as_it_was(
+    home: Home, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bytes] = []
+
+    def dies(self: Outbox, task: str, answer: Any, *, rule: int) -> None:
+        told.append(answer.body)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Outbox, "keep", dies)
+        with pytest.raises(Killed):
+            office.answer(ask(COUNT))
+    other = Office(home, "north")
+    assert other.answer(ask(COUNT, task="t2"))["source"] == "cache"
+    again = other.answer(ask(COUNT))
+    assert (again["source"], again["cost"]["epsilon"]) == ("mechanism", 0.5), "what it cost is told with it"
+    assert frames.read(told[0], most_bytes=MOST_BYTES).message(arrays=True)["payload"] == again["payload"]
+    assert (spent(office), held(office)) == (Decimal("0.5"), 0)
+
+
+def test_a_charge_that_a_crash_left_behind_is_told_where_another_s_answer_serves(
+    home: Home, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Additive, "add", dies)
+        with pytest.raises(Killed):
+            office.answer(ask(COUNT))
+    other = Office(home, "north")
+    other.answer(ask(COUNT, task="t2"))
+    again = other.answer(ask(COUNT))
+    assert (again["source"], again["cost"]["epsilon"]) == ("cache", 0.5)
+    assert spent(office) == 1, "both were charged, and both say so"
+
+
+# --- a synopsis -------------------------------------------------------------------------------------------
+
+
+class Checked:
+    """Buys a number once, then pays a third of what it may for every answer that it gives."""
+
+    def __init__(self) -> None:
+        self.known: float | None = None
+        self.changes = False
+
+    def covers(self, plan: Plan) -> bool:
+        return True
+
+    def preparation(self, view: View) -> Sequence[Purchase]:
+        return () if self.known is not None else (Purchase.pure("0.25"),)
+
+    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+        pay(Purchase.pure("0.25"))
+        self.known, self.changes = 100.0, True
+
+    def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase]:
+        return (Purchase.pure("0.1"), Purchase.pure("0.2"))
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        pay(Purchase.pure("0.1"))
+        return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), Source.SYNOPSIS)
+
+    def heard(self, plan: Plan, answered: Answered, view: View) -> None:
+        """It learns nothing."""
+
+    def changed(self) -> dict[str, Piece]:
+        changes, self.changes = self.changes, False
+        return {"all": Piece({"known": self.known})} if changes else {}
+
+    def restore(self, pieces: Any) -> None:
+        self.known = pieces["all"].public["known"] if "all" in pieces else None
+
+
+@pytest.fixture
+def guessing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Checked())
+
+
+@pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
+@pytest.mark.usefixtures("guessing")
+def test_the_most_is_set_aside_what_was_paid_is_charged_and_the_rest_given_back(tmp_path: Path, filter: str) -> None:
+    home = site_home(tmp_path / "site", delta=0 if filter == "basic" else 1e-6, filter=filter)
+    office = Office(home, "north")
+    before = counted(office)
+    answer = office.answer(ask(COUNT))
+    assert (answer["source"], answer["cost"]["epsilon"]) == ("synopsis", 0.1)
+    assert (answer["payload"]["width"], answer["payload"]["made_epsilon"]) == (50.0, 0.0)
+    own, asked = sorted(office.ledger.claims(), key=lambda claim: (claim.key or "").startswith("task"))
+    assert (own.key or "").startswith(BOUGHT)
+    assert (own.spender, asked.spender) == ("thebes", "ana")
+    assert held(office) == 0
+    assert counted(office) == pytest.approx(before - 0.1), "the synopsis is nobody's who asked"
+    assert counted(Office(home, "north")) == pytest.approx(before - 0.1), "nor is it after a restart"
+    if filter == "basic":
+        assert spent(office) == Decimal("0.35")
+    office.ledger.verify()
+
+
+@pytest.mark.usefixtures("guessing")
+def test_a_synopsis_that_the_rule_does_not_allow_leaves_the_answer_to_the_mechanism(home: Home) -> None:
+    written(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.25"))
+    office = Office(home, "north")
+    answer = office.answer(ask({**COUNT, "epsilon": 0.25}))
+    assert (answer["source"], answer["cost"]["epsilon"]) == ("mechanism", 0.25)
+
+
+# --- growing sets -----------------------------------------------------------------------------------------
+
+
+def test_over_blocks_an_answer_is_given_again_until_there_is_another_block(tmp_path: Path) -> None:
+    from test_site_streams import QUERY, grown, rides
+
+    home = Home(tmp_path / "site")
+    grown(home, cache="exact")
+    office = Office(home, "north")
+    dataset = office.datasets.get("taxi")
+    assert dataset is not None
+    stream = office.streams(dataset)
+    first = office.answer(ask(QUERY))
+    again = office.answer(ask(QUERY, task="t2"))
+    assert (again["source"], again["covers"]) == ("cache", first["covers"])
+    stream.retire(["taxi/2026-01-01"])
+    again = office.answer(ask(QUERY, task="t3"))
+    assert (again["source"], again["covers"]["blocks"]) == ("cache", 3), "of what is spent, too, for nothing"
+    stream.ingest(rides(["2026-01-04"] * 10))
+    more = office.answer(ask(QUERY, task="t4"))
+    assert (more["source"], more["covers"]["blocks"]) == ("mechanism", 3), "the retired one cannot pay"
+    assert office.answer(ask(QUERY, task="t5"))["source"] == "cache"
+    office.ledger.verify()
+
+
+def test_budgets_that_are_separate_share_no_answers(tmp_path: Path) -> None:
+    from test_site_streams import QUERY, grown
+
+    home = Home(tmp_path / "site")
+    grown(home, cache="exact", separate_by="developer", accept_separate_ledgers=True)
+    office = Office(home, "north")
+    sources = [office.answer(ask(QUERY, task=f"t{n}", requestor=who))["source"] for n, who in enumerate(("ana", "bob"))]
+    assert sources == ["mechanism", "mechanism"]
+    assert office.answer(ask(QUERY, task="t9", requestor="bob"))["source"] == "cache"
+
+
+# --- a steward ---------------------------------------------------------------------------------------------
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def go(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
+        status = 0
+        try:
+            command.main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        return (status, *capsys.readouterr())
+
+    monkeypatch.delenv("THEBES_HOME", raising=False)
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    return go
+
+
+def test_a_steward_asks_through_ledger_and_cache_as_everybody(home: Home, run: Run) -> None:
+    question = ("dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--where", "age > 30")
+    status, out, _ = run(*question, "--epsilon", 0.5, "--json")
+    first = json.loads(out)
+    assert (status, first["cost"], first["source"]) == (0, {"epsilon": 0.5, "delta": 0.0}, "mechanism")
+    assert first["interval"]["low"] <= first["value"] <= first["interval"]["high"]
+    office = Office(home, "north")
+    asked = office.answer(ask({**COUNT, "where": "age > 30"}))
+    assert asked["source"] == "cache", "whoever asks the same gets the steward's answer"
+    assert asked["payload"]["totals"] == [first["value"]]
+    status, out, _ = run(*question, "--epsilon", 0.25)
+    assert "It cost epsilon 0. It came from the cache." in out
+    _, out, _ = run("dataset", "show", "patients", "--home", home.folder, "--forecast")
+    assert "Of 3 answers 2 came from what was released before (exact)" in out
+    assert "count where age > 30: now epsilon 0, from the cache" in out
+    assert "it would not pay" in out
+    assert spent(office) == Decimal("0.5")
+
+
+def test_a_steward_asks_by_accuracy_and_is_told_the_price_first(home: Home, run: Run) -> None:
+    question = ("dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--alpha", 20)
+    _, out, _ = run(*question, "--quote", "--json")
+    quoted = json.loads(out)
+    assert quoted["source"] == "mechanism"
+    _, out, _ = run(*question, "--json")
+    assert json.loads(out)["cost"] == {"epsilon": quoted["epsilon"], "delta": 0.0}
+    _, out, _ = run(*question, "--quote", "--json")
+    assert json.loads(out)["epsilon"] == 0
+    status, _, err = run(*question, "--epsilon", 1)
+    assert (status, "--epsilon" in err) == (2, True)
+
+
+def test_a_steward_s_question_that_nothing_is_left_for_is_refused(tmp_path: Path, run: Run) -> None:
+    home = site_home(tmp_path / "site", epsilon=0.2)
+    status, _, err = run(
+        "dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--epsilon", 0.5
+    )
+    assert (status, "patients" in err) == (1, True)
+
+
+def test_a_steward_s_question_about_a_set_that_grows_is_paid_by_its_blocks(tmp_path: Path, run: Run) -> None:
+    from test_site_streams import grown
+
+    home = Home(tmp_path / "site")
+    grown(home, cache="exact")
+    question = ("dataset", "query", "taxi", "--home", home.folder, "--statistic", "count", "--epsilon", 1, "--json")
+    first, again = (json.loads(run(*question)[1]) for _ in range(2))
+    assert (first["source"], again["source"]) == ("mechanism", "cache")
+    assert first["value"] == again["value"]
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+        assert [claim.spender for claim in ledger.claims() if claim.spender != "thebes"] == ["steward"]
+
+
+def test_a_set_is_declared_with_a_kind_of_cache(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "schema.toml").write_text('unit = "event"\n[columns.age]\ntype = "integer"\nlow = 0\nhigh = 9\n')
+    (tmp_path / "rows.csv").write_text("age\n1\n")
+    create: tuple[object, ...] = (
+        "dataset",
+        "create",
+        "ages",
+        "--home",
+        tmp_path / "site",
+        "--schema",
+        tmp_path / "schema.toml",
+    )
+    create += ("--source", tmp_path / "rows.csv", "--epsilon", "1", "--cache")
+    status, _, err = run(*create, "sharp")
+    assert (status, "cache: must be one of none, exact, smart, pmw" in err) == (2, True)
+    assert run(*create, "pmw")[0] == 0
+    assert read(tmp_path / "site" / "datasets" / "ages.toml", "ages").cache.kind == "pmw"
+
+
+# --- pages -------------------------------------------------------------------------------------------------
+
+
+class _Linked:
+    """What the pages see of a link: an office in this process."""
+
+    name, state, reason = "north", "connected", ""
+
+    def __init__(self, office: Office) -> None:
+        self.algorithm, self._office = self, office
+
+    async def ask(self, kind: str, **more: Any) -> Any:
+        return json.loads(json.dumps(self._office.answer({"kind": kind, **more})["body"]))
+
+
+def test_the_page_of_savings_shows_what_was_saved_and_what_is_free_now(office: Office) -> None:
+    for number, where in enumerate(["age > 30", "age > 40", "age > 30", "age > 30"]):
+        office.answer(ask({**COUNT, "where": where}, task=f"t{number}"))
+    access = Access(lambda: "the-token")
+    api: Any = guarded(_Linked(office), access, port=8765, confined=True, pages=put_on)  # type: ignore[arg-type]
+    client = TestClient(api, base_url="http://127.0.0.1:8765", follow_redirects=False)
+    client.get(one_time(8765, access).removeprefix("http://127.0.0.1:8765"))
+    page = client.get("/savings").text
+    if folder := os.environ.get("THEBES_SCREENSHOTS"):
+        Path(folder, "savings.html").write_text(page)
+    assert "50 %" in page
+    assert "of 4 answers came from what was released before" in page
+    assert "All of them cost epsilon 1; each by itself would have cost 2." in page
+    assert "count where age &gt; 30" in page
+    assert "an answer before" in page
+
+
+# --- real processes ----------------------------------------------------------------------------------------
+
+_DIES = """
+import os, signal, sys
+from thebes.apps import command
+from thebes.privacy.mechanisms.additive import Additive
+Additive.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+command.main()
+"""
+
+
+def test_killed_between_charge_and_answer_nothing_was_released_and_nothing_is_forgotten(home: Home) -> None:
+    question = ["dataset", "query", "patients", "--home", str(home.folder), "--statistic", "count", "--epsilon", "0.5"]
+    given = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+    killed = subprocess.run([sys.executable, "-c", _DIES, *question], env=given, capture_output=True, check=False)
+    assert (killed.returncode, killed.stdout) == (-9, b"")
+    both = [
+        subprocess.Popen([sys.executable, "-m", "thebes", *question, "--json"], env=given, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [json.loads(each.communicate(timeout=120)[0]) for each in both]
+    assert sorted(one["source"] for one in said) == ["cache", "mechanism"], "two at once pay once"
+    assert said[0]["value"] == said[1]["value"]
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+        ledger.verify()
+        assert Decimal(ledger.block("patients").meters["epsilon"].spent).scaleb(-12) == 1, "the killed one, and one"
