@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from thebes.experiments.registry import experiments
-from thebes.experiments.sage.table_2 import ATTEMPTS, METHODS, Models, violations
+from thebes.experiments.sage import figure_6, training
+from thebes.experiments.sage.table_2 import ATTEMPTS, METHODS, Models, told, violations
+from thebes.privacy.randomness import seeded_for_simulation
 
 
 @pytest.mark.parametrize(("method", "high"), [("chernoff", 0.05), ("binomial", 0.25)])
@@ -21,5 +23,19 @@ def test_only_tests_that_account_for_noise_hold_what_they_say(method: str, high:
     assert rates["Sage SLA"] <= 0.05
 
 
-def test_the_table_is_among_the_experiments() -> None:
-    assert "sage-table-2" in experiments()
+def test_rows_until_a_model_is_accepted_grow_with_what_is_asked_of_it_and_with_what_is_promised() -> None:
+    """A model that is wrong about .225 of the rows, tested on ever more of them."""
+    sizes = figure_6.sizes_up_to(300_000, 5_000)
+    assert sizes == [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000]
+    exact = np.array([(0.0775 * size, 0.0225 * size) for size in sizes])
+    ends = told(exact, 0.2, 0.05, "binomial", seeded_for_simulation(0))
+    found = dict(zip(METHODS, figure_6.firsts(training.CRITEO, sizes, ends), strict=True))
+    assert found["no SLA"][0.76] == 5_000 < found["NP SLA"][0.76] < found["Sage SLA"][0.76]
+    needed = [found["Sage SLA"][target] for target in figure_6.TARGETS[training.CRITEO]]
+    assert needed == sorted(needed)
+    assert needed[0] < needed[-1]
+    assert not figure_6.firsts(training.TAXI, sizes, ends)[0]  # squared errors would have to be far smaller
+
+
+def test_the_table_and_the_figure_are_among_the_experiments() -> None:
+    assert {"sage-table-2", "sage-6"} <= set(experiments())

@@ -63,6 +63,7 @@ class _Mean:
 
     def __init__(self, models: Sequence[object]) -> None:
         self.models = models
+        self.features = models[0].features  # type: ignore[attr-defined]
 
     def predict(self, rows: Floats) -> Floats:
         return np.asarray(np.mean([model.predict(rows) for model in self.models], axis=0))  # type: ignore[attr-defined]
@@ -78,7 +79,7 @@ def _trained(task: Task, size: int, block: int, seed: int) -> _Mean:
     for place in range(learned // own):
         part = Task(
             task.name, task.schema, task.document, task.train.iloc[place * own : (place + 1) * own], task.test,
-            task.told, task.made_up,
+            task.told, task.made_up, task.network,
         )  # fmt: skip
         found.append(part.trained(LINEAR, own, EPSILON, 1000 * seed + place))
     return _Mean(found)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER
+from thebes.privacy.randomness import Randomness
 
+Floats = NDArray[np.float64]
 ETAS = (0.01, 0.05)
 EPSILONS = (1.0, 0.05)
 FIRST, ATTEMPTS = 500, 6  #: test rows of the first attempt; each further one has twice as many
@@ -128,18 +130,9 @@ def _each(rows: int, losses: Callable[[slice, slice], NDArray[np.float64]]) -> l
 
 def violations(models: Models, epsilon: float, eta: float, trials: int, seed: int) -> list[float]:
     """By method: the share of those that pass which miss their target; no number where none passes."""
-    from thebes.curator.pipelines.adaptive import eta_of
-    from thebes.curator.validators import BITS, at_most
-    from thebes.privacy import quality
-    from thebes.privacy.grid import Grid
-    from thebes.privacy.mechanisms.additive import Laplace
     from thebes.privacy.randomness import seeded_for_simulation
-    from thebes.privacy.stability import BernsteinSums, change_of
 
     draw = np.random.default_rng(seed)  # which rows are tested on, not noise
-    sums = BernsteinSums(Grid(0.0, 1.0, BITS), 1)
-    noise = Laplace(epsilon).noise(sums.sensitivity(change_of("add-remove-one")))
-    bound: quality.Bound = getattr(quality, models.method)
     truths = models.truths
     targets = np.linspace(0.97 * min(truths), models.reach * float(np.median(truths)), TARGETS)
     passed, missed = np.zeros(len(METHODS)), np.zeros(len(METHODS))
@@ -149,17 +142,7 @@ def violations(models: Models, epsilon: float, eta: float, trials: int, seed: in
             rows = FIRST * 2**number
             lost = losses[draw.integers(0, len(losses), rows)].sum()
             exact[number] = rows - lost, lost
-        totals = np.rint(exact * sums.grid.steps).astype(np.int64)
-        noisy = noise.add(totals, seeded_for_simulation(seed * trials + trial)) / sums.grid.steps
-        ends = np.array([
-            (
-                max(cells[1], 0.0) / max(cells.sum(), 1.0),
-                bound(known[1], known[0], eta),
-                bound(max(cells[1], 0.0), max(cells[0], 0.0), eta),
-                at_most(cells, noise, sums.grid.steps, eta_of(number + 1, eta), method=models.method),
-            )
-            for number, (known, cells) in enumerate(zip(exact, noisy, strict=True))
-        ])  # fmt: skip
+        ends = told(exact, epsilon, eta, models.method, seeded_for_simulation(seed * trials + trial))
         for target in targets:
             accepted = ends <= target
             first = accepted.argmax(axis=0)
@@ -167,6 +150,32 @@ def violations(models: Models, epsilon: float, eta: float, trials: int, seed: in
                 passed[place] += 1
                 missed[place] += truths[first[place]] > target
     return [float(bad / all_) if all_ else np.nan for bad, all_ in zip(missed, passed, strict=True)]
+
+
+def told(exact: Floats, epsilon: float, eta: float, method: str, randomness: Randomness) -> Floats:
+    """For each attempt, of which `exact` has what its test rows kept and what they lost: up to where the loss lies, as
+    each of `METHODS` says it."""
+    from thebes.curator.pipelines.adaptive import eta_of
+    from thebes.curator.validators import BITS, at_most
+    from thebes.privacy import quality
+    from thebes.privacy.grid import Grid
+    from thebes.privacy.mechanisms.additive import Laplace
+    from thebes.privacy.stability import BernsteinSums, change_of
+
+    sums = BernsteinSums(Grid(0.0, 1.0, BITS), 1)
+    noise = Laplace(epsilon).noise(sums.sensitivity(change_of("add-remove-one")))
+    bound: quality.Bound = getattr(quality, method)
+    totals = np.rint(exact * sums.grid.steps).astype(np.int64)
+    noisy = noise.add(totals, randomness) / sums.grid.steps
+    return np.array([
+        (
+            max(cells[1], 0.0) / max(cells.sum(), 1.0),
+            bound(known[1], known[0], eta),
+            bound(max(cells[1], 0.0), max(cells[0], 0.0), eta),
+            at_most(cells, noise, sums.grid.steps, eta_of(number + 1, eta), method=method),
+        )
+        for number, (known, cells) in enumerate(zip(exact, noisy, strict=True))
+    ])  # fmt: skip
 
 
 EXPERIMENT = Experiment(

@@ -23,6 +23,13 @@ Floats = NDArray[np.float64]
 DELTA = 1e-6
 TAXI, CRITEO = "taxi", "criteo"
 LINEAR, LOGISTIC, NETWORK = "linear regression", "logistic regression", "network"
+_TOGETHER, _OFTEN = 2000, 0.05  #: rows that a network's step has about, if that is no larger a share of them
+#: a network that is quick to train
+QUICK: Mapping[str, Mapping[str, Any]] = {
+    LINEAR: {},
+    LOGISTIC: {"steps": 20},
+    NETWORK: {"layers": [8], "steps": 60, "rate": 0.1, "learning_rate": 0.05},
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Task:
     test: pd.DataFrame
     told: str
     made_up: bool
+    network: Mapping[str, Any]  #: what the document of a network says instead
 
     @property
     def output(self) -> str:
@@ -43,13 +51,15 @@ class Task:
 
     def trained(self, model: str, rows: int, epsilon: float, seed: int, more: Mapping[str, Any] | None = None) -> Any:
         """A model of the ready pipeline of this name, learned from the first so many rows."""
-        pipeline = of({**self.document, "model": _MODELS[model], "epsilon": epsilon, "delta": DELTA, **(more or {})})
+        own = {**self.network, "rate": min(_OFTEN, _TOGETHER / rows)} if model == NETWORK else {}
+        terms = {"model": _MODELS[model], "epsilon": epsilon, "delta": DELTA}
+        pipeline = of({**self.document, **terms, **own, **(more or {})})
         data = data_of(self.schema, self.train.iloc[:rows], seeded_for_simulation(seed))
         return pipeline.train(data, Allowance(epsilon, DELTA))
 
     def losses(self, model: Any, table: pd.DataFrame) -> Floats:
         """For each row: its squared error, or whether its class was told."""
-        said = np.asarray(model.predict(table[list(self.document["inputs"])].to_numpy(dtype=np.float64)))
+        said = np.asarray(model.predict(table[list(model.features.columns)].to_numpy(dtype=np.float64)))
         truth = table[self.output].to_numpy(dtype=np.float64)
         if self.name == TAXI:
             return np.asarray((said - truth) ** 2)
@@ -88,7 +98,8 @@ def taxi() -> Task:
         "bins": {"distance": list(rides.EDGES[1:-1])},
         "target": {"mse": 0.005},
     }
-    return Task(TAXI, rides.SCHEMA, document, table.iloc[:cut], table.iloc[cut:], str(held), held.made_up)
+    network = {"inputs": [*inputs, "near"]}
+    return Task(TAXI, rides.SCHEMA, document, table.iloc[:cut], table.iloc[cut:], str(held), held.made_up, network)
 
 
 @cache
@@ -103,7 +114,8 @@ def criteo() -> Task:
         "output": clicks.LABEL,
         "target": {"accuracy": 0.75},
     }
-    return Task(CRITEO, clicks.SCHEMA, document, table.iloc[:cut], table.iloc[cut:], str(held), held.made_up)
+    network = {"inputs": list(clicks.NUMBERS)}  # words would be 6,656 inputs more
+    return Task(CRITEO, clicks.SCHEMA, document, table.iloc[:cut], table.iloc[cut:], str(held), held.made_up, network)
 
 
 def _least_squares(task: Task, rows: int) -> float:
