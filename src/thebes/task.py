@@ -364,7 +364,6 @@ def query(
     alpha of the exact one, but for the odds beta. What that costs the sites are asked first; at most `max_epsilon`.
 
     Example: query("patients", "mean", column="age", where="sex = 'female'", by="ward", epsilon=0.5)
-    Example: query("patients", "count", where="sex = 'female'", accuracy=(20, 0.05), max_epsilon=1)
     """
     fields = {"type": "query", "dataset": dataset, "statistic": statistic, "sites": _sites(sites)}
     told: dict[str, Any] = {"column": column, "columns": columns and _names("columns", columns), "by": by}

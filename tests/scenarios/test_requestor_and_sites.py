@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from institutions import Institutions
 
+import thebes
 from thebes.privacy.faults import Mistake
 from thebes.requestor.institutions import Round
 from thebes.requestor.refusals import NotFinished, TaskExpired
@@ -57,6 +59,31 @@ def test_a_question_is_answered_by_all_by_some_and_by_groups(there: Institutions
     wards = there.server.query("patients", "mean", column="age", by="ward", epsilon=1, timeout=60)
     for ward, value in wards.value.items():
         assert abs(value - np.mean(everybody["age"][everybody["ward"] == ward])) < 4
+
+
+def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_before(there: Institutions) -> None:
+    where = "bmi >= 25"
+    before = there.server.query("patients", "count", where=where, sites="north", epsilon=1, timeout=60)
+    asked = thebes.task.query("patients", "count", where=where, accuracy=(12, 0.05))
+    quote = there.server.quote(asked)
+    assert quote.sites["north"] == {"epsilon": 0.0, "delta": 0.0, "source": "cache"}
+    assert quote.sites["south"]["source"] == "mechanism"
+    assert quote.missing == {}
+    with pytest.raises(Mistake) as refused:
+        there.server.submit({**asked, "max_epsilon": 0.01})
+    assert refused.value.argument == "max_epsilon"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the digest is that of the document with its price, as it is read here
+        release = there.server.submit({**asked, "max_epsilon": float(quote.price.epsilon)}).wait(timeout=60)
+    assert release.certificate.epsilon == float(quote.price.epsilon) == release.sites["south"]["cost"]["epsilon"]
+    assert (release.source, release.sites["north"]) == (
+        "mixed",
+        {"cost": {"epsilon": 0.0, "delta": 0.0}, "source": "cache"},
+    )
+    assert release.extra["accuracy"]["reached"] <= 12
+    south = release.value - before.value
+    exact = np.sum(there.hospitals.patients(("south",))["bmi"] >= 25)
+    assert abs(south - exact) <= 15 / release.certificate.epsilon  # its own noise alone: missed with odds of e^-15
 
 
 def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Institutions) -> None:

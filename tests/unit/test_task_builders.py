@@ -129,6 +129,15 @@ def test_a_written_document_is_the_one_written_by_hand() -> None:
     )
 
 
+def test_a_question_by_accuracy_may_say_it_in_short() -> None:
+    short = thebes.task.query("patients", "count", accuracy=(20, 0.05), max_epsilon=1)
+    assert short["accuracy"] == {"alpha": 20.0, "beta": 0.05}
+    assert short == thebes.task.query("patients", "count", accuracy={"alpha": 20, "beta": 0.05}, max_epsilon=1.0)
+    with pytest.raises(Mistake) as refused:
+        thebes.task.query("patients", "count", accuracy=(20, 0.05, 3))  # type: ignore[arg-type]
+    assert refused.value.argument == "accuracy"
+
+
 def test_every_examples_line_works() -> None:
     import torch
 
