@@ -6,8 +6,6 @@ a box of its own. So every column is a category with declared values.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.experiments import datasets
+from thebes.experiments.sage.samples import Published, Sample
 from thebes.privacy.faults import Mistake
 
 SAMPLE = "criteo/criteo_kaggle_sample_137k.parquet"
@@ -35,33 +33,18 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Clicks:
-    """One row for each advertisement that was shown, in the order of the file."""
-
-    table: pd.DataFrame
-    made_up: bool
-    source: str
-
-    def shuffled(self, seed: int = 0) -> pd.DataFrame:
-        """The same rows in an order that says nothing: a split, not noise."""
-        order = np.random.default_rng(seed).permutation(len(self.table))
-        return self.table.iloc[order].reset_index(drop=True)
-
-    def __str__(self) -> str:
-        return f"{self.source}: {len(self.table):,} advertisements"
-
-
-def clicks(path: Path | None = None) -> Clicks:
-    """What lies at `path` or THEBES_CRITEO (the published `train.txt`, also as .gz), else the sample below
-    THEBES_DATA, else made-up rows with the same columns, which say so."""
-    named = path or (Path(os.environ["THEBES_CRITEO"]) if os.environ.get("THEBES_CRITEO") else None)
-    if named is not None:
-        return Clicks(_whole(named), made_up=False, source=f"Criteo's display advertisements ({named.name})")
-    held = datasets.opened(SAMPLE)
-    if held is None:
-        return Clicks(_invented(40_000), made_up=True, source="made-up advertisements with the columns of Criteo's")
-    return Clicks(_boxed(pd.read_parquet(held)), made_up=False, source="a sample of Criteo's display advertisements")
+def clicks(path: Path | None = None) -> Sample:
+    """What lies at `path` or THEBES_CRITEO (the published `train.txt`, also as .gz), else the sample or made-up ones:
+    one row for each advertisement that was shown, in the order of the file."""
+    return Published(
+        what="advertisements",
+        variable="THEBES_CRITEO",
+        called="Criteo's display advertisements",
+        sample=SAMPLE,
+        whole=_whole,
+        prepared=_boxed,
+        invented=lambda: _invented(40_000),
+    ).held(path)
 
 
 def _whole(path: Path) -> pd.DataFrame:

@@ -6,8 +6,6 @@ task has too. Bounds and bins are public knowledge of the city, never read off t
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.experiments import datasets
+from thebes.experiments.sage.samples import Published, Sample
 from thebes.learning.features import Bins, Categories, Features, Piece, Range
 from thebes.privacy.faults import Mistake
 
@@ -70,34 +68,18 @@ def features(*, ways: bool = False) -> Features:
     return Features(pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class Rides:
-    """One row for each ride, ordered by when it began."""
-
-    table: pd.DataFrame
-    made_up: bool
-    source: str
-
-    def shuffled(self, seed: int = 0) -> pd.DataFrame:
-        """The same rides in an order that says nothing: a split, not noise."""
-        order = np.random.default_rng(seed).permutation(len(self.table))
-        return self.table.iloc[order].reset_index(drop=True)
-
-    def __str__(self) -> str:
-        return f"{self.source}: {len(self.table):,} rides"
-
-
-def rides(path: Path | None = None) -> Rides:
-    """The rides at `path` or THEBES_TAXI (a file of the city, Parquet or CSV, or a folder of them), else the sample
-    below THEBES_DATA, else made-up rides with the same columns, which say so."""
-    named = path or (Path(os.environ["THEBES_TAXI"]) if os.environ.get("THEBES_TAXI") else None)
-    if named is not None:
-        return Rides(_tidied(_whole(named)), made_up=False, source=f"yellow taxis of New York ({named.name})")
-    held = datasets.opened(SAMPLE)
-    if held is None:
-        return Rides(_invented(60_000), made_up=True, source="made-up rides with the columns of New York's taxis")
-    source = "a sample of New York's yellow taxis, 2018 to 2020"
-    return Rides(_tidied(pd.read_parquet(held)), made_up=False, source=source)
+def rides(path: Path | None = None) -> Sample:
+    """What lies at `path` or THEBES_TAXI (a file of the city, Parquet or CSV, or a folder of them), else the sample of
+    2018 to 2020, else made-up ones; one row for each ride, ordered by when it began."""
+    return Published(
+        what="rides",
+        variable="THEBES_TAXI",
+        called="New York's yellow taxis",
+        sample=SAMPLE,
+        whole=lambda named: _tidied(_whole(named)),
+        prepared=_tidied,
+        invented=lambda: _invented(60_000),
+    ).held(path)
 
 
 def _whole(path: Path) -> pd.DataFrame:
