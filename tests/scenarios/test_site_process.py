@@ -30,6 +30,7 @@ from thebes.ledger import Ledger
 from thebes.privacy.faults import ThebesError
 from thebes.site.audit import Audit
 from thebes.site.home import AUDIT, Home
+from thebes.testing.command import typed
 from thebes.testing.siting import site_home
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,8 @@ COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "c
 
 
 def thebes_ca(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "thebes.apps.command", "ca", *arguments], check=True, capture_output=True)
+    done = typed("ca", *arguments)
+    assert done.returncode == 0, done.stderr
 
 
 def until(what: Callable[[], Any], seconds: float = 40) -> Any:
@@ -214,7 +216,7 @@ def test_either_process_is_started_again_and_the_other_goes_on(world: World) -> 
     talks, rows = site.both
     os.kill(talks, signal.SIGKILL)
     until(lambda: talks not in (both := site.both) and len(both) == 2 and site.is_("connected"))
-    assert world.ask(COUNT).value > 0
+    assert world.ask({**COUNT, "where": "age > 30"}).value > 0
     assert site.get("/api/ledger")["blocks"][0]["remaining"]["epsilon"] == 9
 
 
@@ -273,7 +275,8 @@ def test_killed_ten_times_at_random_everything_is_answered_and_paid_once(world: 
     dice = random.Random(20261122)
     site = world.site("north", epsilon=100.0)
     world.linked(site)
-    tasks = [world.server.submit({**COUNT, "name": f"task {n}", "patience": 120}) for n in range(20)]
+    asked = [{**COUNT, "name": f"task {n}", "where": f"age > {n}", "patience": 120} for n in range(20)]
+    tasks = [world.server.submit(document) for document in asked]
     for _ in range(10):
         time.sleep(dice.random() * 0.4)
         victim = dice.randrange(4)
