@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from thebes.apps.pages.charts import curves
+from thebes.apps.pages.charts import Point, curves
 from thebes.apps.pages.site.lodge import Lodge
 
-MOST_DAYS = 14  #: that are drawn; what was before them is in the first
+MOST_DAYS = 14  #: with questions that are drawn; what was before them is in the first
+PAID, ALONE = "what they cost", "each by itself"
 
 
 def routes(lodge: Lodge) -> APIRouter:
@@ -28,11 +30,13 @@ def routes(lodge: Lodge) -> APIRouter:
 
 def drawn(name: str, days: list[Mapping[str, Any]]) -> Markup:
     """What answers cost and would have cost, added up day by day."""
-    before = {key: sum(day[key] for day in days[:-MOST_DAYS]) for key in ("epsilon", "worth")}
-    sums: dict[str, list[tuple[float, float, float | None]]] = {"each by itself": [], "as it was": []}
-    for number, day in enumerate(days[-MOST_DAYS:], 1):
-        for key, curve in (("worth", "each by itself"), ("epsilon", "as it was")):
-            before[key] += day[key]
-            sums[curve].append((float(number), before[key], None))
+    sums = {"epsilon": 0.0, "worth": 0.0}
+    curve: dict[str, list[Point]] = {PAID: [], ALONE: []}
+    last = date.fromisoformat(days[-1]["day"])
+    for place, day in enumerate(days):
+        for key, name_of in (("epsilon", PAID), ("worth", ALONE)):
+            sums[key] += day[key]
+            if place >= len(days) - MOST_DAYS:
+                curve[name_of].append((float((date.fromisoformat(day["day"]) - last).days), sums[key], None))
     title = f"What all answers about {name} have cost, and would have cost each by itself"
-    return curves(sums, title=title, across=f"day with questions, up to {days[-1]['day']}")
+    return curves(curve, title=title, across=f"days before {days[-1]['day']}")
