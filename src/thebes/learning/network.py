@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -207,6 +208,35 @@ def fitted(
         weights = rule.step(weights.astype(np.float64), direction).astype(np.float32)
     low, high = ends or (0.0, 1.0)
     return NetworkModel(features, _text(model, weights), ends is None, low, high)
+
+
+class NetworkSlopes:
+    """Gradients of a network of rectified units, computed in this process: for networks of one's own making only.
+
+    `start` is where it begins (public, the same every time), `layers` how many weights each layer has, its offsets
+    among them."""
+
+    def __init__(self, width: int, layers: Sequence[int] = (32, 16), *, classes: bool) -> None:
+        self._model, self._loss = _network(width, tuple(layers), classes=classes)
+        sizes = [width, *layers, 1]
+        self.layers = tuple((before + 1) * after for before, after in pairwise(sizes))
+
+    @property
+    def count(self) -> int:
+        return self._model.graph.parameter_count
+
+    @property
+    def start(self) -> Floats:
+        return self._model.initial.astype(np.float64)
+
+    def of(self, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
+        """See `Slopes`."""
+        from thebes.learning.graph.lanes import gradients_and_losses
+
+        small = np.asarray(weights, dtype=np.float32)
+        rows, truth = inputs.astype(np.float32), targets.astype(np.float32)[:, None]
+        found = gradients_and_losses(self._model, self._loss, small, rows, truth).astype(np.float64)
+        return found[:, :-1], found[:, -1]
 
 
 def _together(batches: Batches, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:

@@ -30,16 +30,18 @@ _ADDED = Adjacency.ADD_REMOVE_ONE
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A guess shall be passed where every total is within `threshold`, and must not be where one is more than `width`
-    off, but for `beta`. `reach` is the most that one unit moves a total; all in the totals' own steps."""
+    """A guess shall be passed where its distance is at most `threshold`, and must not be where that is above `width`,
+    but for `beta`. `reach` is the most that one unit moves a distance; all in the steps of what was counted. Of totals
+    the distance is the largest that one has, and the threshold half the width."""
 
     reach: int
     width: int
     beta: float
+    at: int | None = None  #: the threshold, where it is not half the width
 
     @property
     def threshold(self) -> int:
-        return self.width // 2
+        return self.width // 2 if self.at is None else self.at
 
     @property
     def gap(self) -> int:
@@ -77,6 +79,18 @@ class SparseCheck:
         """The epsilon of a new opening that serves this; None where none does."""
         scale = _largest_scale(sought.gap, _part(sought.beta, self.openings + 1))
         return None if scale is None else exact.loss_of(3 * UNIT / (_MARGIN * scale))
+
+    def gap(self, beta: float, epsilon: exact.Number) -> int:
+        """How far beyond its threshold a guess must be, in steps of the check, to pass with probability at most `beta`:
+        of the present opening, or of the next one of this epsilon."""
+        given = self._epsilon if self.open else exact.epsilon(epsilon)
+        assert given is not None  # noqa: S101
+        scale, odds = exact.scale_of(3 * UNIT, given), _part(beta, self.openings + (not self.open))
+        low, high = 0, math.ceil(800 * scale)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if difference_tail(scale, middle) <= odds else (middle, high)
+        return high
 
     def serves(self, sought: Sought) -> bool:
         """Whether the present opening can promise this."""

@@ -10,7 +10,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -161,6 +161,13 @@ class Smart:
             return None
         guess, spread = _guessed(state.rows.answers(self._read(state, plan, view)))
         return guess.astype(np.float64), spread
+
+    def made_up(self, view: View = ()) -> MadeUp | None:
+        """A copy of the rows for a view as they are weighed now, for whoever learns something else from them."""
+        state = self._state(view)
+        if state is None:
+            return None
+        return replace(state.rows, weights=state.rows.weights.copy(), scale=state.rows.scale.copy())
 
     def standing(self, view: View = ()) -> dict[str, Any]:
         """What is public of the rows for a view."""

@@ -95,7 +95,7 @@ class MadeUp:
         flat = places + (np.arange(len(some)) * read.size)[:, None, None]
         for epoch in range(parameters.epochs):
             if epoch and epoch % _STEADY == 0:
-                self._steadied(some)
+                self.steadied(some)
             weights, factor = self.weights[some], self.scale[some] / self.size
             mean = _summed(places, values * weights[:, :, None], read.size) / rows
             off = factor[:, None] * mean - target
@@ -117,7 +117,7 @@ class MadeUp:
             self.weights[part] = np.maximum(self.weights[part] + rate * slope / length, 0.0)
             self._normed(part)
 
-    def _steadied(self, parts: Sequence[int]) -> None:
+    def steadied(self, parts: Sequence[int]) -> None:
         """Weights under which every column has its shares again, column after column (iterative proportional fitting):
         what was bought about single columns stays true whatever is learned about several."""
         some, rows = list(parts), self.weights.shape[1]
