@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_site_process import World, until
 
+from thebes.curator.pipelines.workshop import Workshop
 from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper
+from thebes.requestor.refusals import TaskExpired
 from thebes.site.dataset import DataSets
-from thebes.site.home import Home
+from thebes.site.home import Home, written
 from thebes.site.streams import stream_of
 
 pytestmark = pytest.mark.slow
@@ -61,10 +66,10 @@ def thebes(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, check=True, capture_output=True, text=True)
 
 
-def declared(folder: Path, home: Path) -> None:
+def declared(folder: Path, home: Path, *more: str) -> None:
     (folder / "schema.toml").write_text(SCHEMA)
     place = ("--home", home, "--schema", folder / "schema.toml")
-    thebes("dataset", "create", "rides", *place, "--block-by", "time:1d", "--epsilon", 10)
+    thebes("dataset", "create", "rides", *place, "--block-by", "time:1d", "--epsilon", 10, *more)
 
 
 def rides(path: Path, day: str, rows: int) -> Path:
@@ -137,3 +142,72 @@ def test_two_who_bring_the_same_file_at_once_bring_it_once(tmp_path: Path) -> No
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = sorted(one.communicate(timeout=120)[0] for one in both)
     assert [("came in" in one, "there already" in one) for one in said] == [(True, False), (False, True)]
+
+
+RULE = """
+[[allow]]
+requestors = ["*"]
+datasets = ["rides"]
+kinds = ["query", "pipeline"]
+epsilon = 2
+"""
+SHARES = {
+    "model": "Histogram", "stream": "rides", "inputs": ["km"], "bins": {"km": 4}, "target": {"absolute_error": 1e-4},
+    "epsilon": 1.2, "start_epsilon": 0.3, "strategy": "conserve",
+}  # fmt: skip
+
+
+def attempted(home: Path) -> dict[str, Any]:
+    """What every attempt of a pipeline may spend, as its own process wrote it down."""
+    with closing(Workshop(home)) as workshop:
+        return dict(workshop.attempts.amounts())
+
+
+def test_a_pipeline_beside_a_running_site_and_its_tasks_spend_one_budget_under_one_rule(
+    world: World, tmp_path: Path
+) -> None:
+    """Two processes, one ledger that counts in rho: whatever the order in which they come, each counts the other."""
+    site = world.site("north")
+    home = site.home.folder
+    declared(tmp_path, home, "--delta", "1e-6")
+    rows = [rides(tmp_path / f"{day}.csv", f"2026-01-0{day}", 300) for day in (1, 2, 3)]
+    for file in rows:
+        thebes("dataset", "ingest", "rides", file, "--home", home)
+    written(site.home.policy, RULE)
+    world.linked(site)
+    until(lambda: any("rides" in (one["datasets"] or {}) for one in world.server.sites()))
+    (tmp_path / "shares.json").write_text(json.dumps(SHARES))
+    run = [sys.executable, "-m", "thebes.apps.command", "pipeline", "run", str(tmp_path / "shares.json")]
+    beside = subprocess.Popen(
+        [*run, "--home", str(home), "--as", "ana"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    covered = []
+    try:
+        for km in range(8):  # so many would be 4 in all: the rule lets at most four through, less what the pipeline has
+            try:
+                document = {**COUNT, "epsilon": 0.5, "where": f"km > {km}"}
+                covered.append(world.ask(document).coverage["blocks"])
+            except TaskExpired:
+                break
+            until(lambda: attempted(home))
+        _, err = beside.communicate(timeout=120)
+    finally:
+        beside.kill()
+    assert beside.returncode == 0, err
+    assert covered
+    assert len(covered) < 8
+    with Ledger(site.home.ledger, keeper=NoKeeper()) as ledger:
+        said, tasks = attempted(home), 0
+        had: dict[str, list[float]] = {}
+        for claim in ledger.claims():
+            asked = said.get(claim.key or "")
+            if claim.state != "released" and (asked is not None or (claim.key or "").startswith("task")):
+                tasks += asked is None
+                for name in claim.blocks:
+                    had.setdefault(name, []).append(0.5 if asked is None else float(asked.epsilon))
+        ledger.verify()
+    assert tasks == len(covered)
+    assert len(had) == 3
+    assert all(sum(each) <= 2 + 1e-9 for each in had.values()), had
+    assert any(0.5 in each and set(each) - {0.5} for each in had.values()), "both were at one block"
+    assert site.get("/api/verified")["ledger"]["findings"] == []

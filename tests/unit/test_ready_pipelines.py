@@ -22,6 +22,7 @@ from thebes.learning.network import NetworkModel
 from thebes.learning.odds import OddsModel
 from thebes.privacy.accounting.report import total
 from thebes.privacy.faults import Mistake
+from thebes.privacy.losses import Concentrated, Renyi
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.testing.pipelines import Home
 
@@ -242,6 +243,21 @@ def test_a_ready_pipeline_runs_over_a_stream_until_it_is_accepted(tmp_path: Any)
 
 
 # --- blocks -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filter", ["zcdp", "renyi"])
+def test_a_statistic_runs_over_blocks_that_count_in_rho_or_orders(tmp_path: Any, filter: str) -> None:
+    home = Home(tmp_path, delta="1e-5", filter=filter, randomness=seeded_for_simulation(4))
+    home.grow(2)
+    document = {"model": "Histogram", "stream": "rides", "inputs": ["x"], "bins": {"x": 4}, "epsilon": 2}
+    run = home.run(ready.of({**document, "target": {"absolute_error": 0.2}}))
+    assert run.verdict == "ACCEPT"
+    paid = [claim.loss for claim in home.ledger.claims() if (claim.key or "").startswith("pipeline ")]
+    assert {type(loss) for loss in paid} == {Concentrated if filter == "zcdp" else Renyi}
+    home.ledger.verify()
+    with pytest.raises(Mistake, match="delta"):
+        home.run(ready.of({**document, "name": "other", "target": {"absolute_error": 0.2}, "delta": 1e-6}))
+    home.close()
 
 
 def test_statistics_spend_their_whole_allowance_and_no_more() -> None:

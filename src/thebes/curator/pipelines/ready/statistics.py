@@ -20,6 +20,8 @@ from thebes.curator.questions import Question
 from thebes.curator.validators import Validation, absolute
 from thebes.data.schema import Schema
 from thebes.learning.features import places_among, written_numbers
+from thebes.privacy import exact
+from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.faults import Fault, Mistake
 
 ERROR = "absolute_error"
@@ -90,6 +92,12 @@ class _Statistics(Ready):
         super().check()
         if set(self.targets) != {ERROR}:
             raise Mistake("target", f"of a statistic is one number called {ERROR!r}")
+
+    def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
+        """One pure release. With a delta its noise may be Gaussian, by what the schema says, which no event knows."""
+        if exact.delta(delta):
+            raise Mistake("delta", "must be left out where blocks count with the zcdp or renyi filter")
+        return PureEvent(exact.epsilon(epsilon))
 
     def validate(self, model: Any, data: Data, budget: Trial) -> Validation | list[Validation]:
         """Read off the noise that training drew; the rows to test on are not needed."""
