@@ -71,5 +71,5 @@ def test_clicks_are_told_apart(criteo: Task, epsilon: float, accuracy: float, ar
 
 
 def test_a_network_learns_durations(taxi: Task) -> None:
-    scores, _ = training.timed(taxi, NETWORK, 15_000, 1.0, range(1))
-    assert scores[0] < 0.6 * taxi.naive()
+    scores, _ = training.timed(taxi, NETWORK, 15_000, 1.0, range(1), {"steps": 100})
+    assert scores[0] < 0.45 * taxi.naive()

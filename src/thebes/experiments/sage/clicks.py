@@ -1,7 +1,7 @@
 """Advertisements of Criteo: will somebody click? A sample of 137,139, or the whole published file.
 
 Numbers are cut into bins and words fall into 255 boxes by a rule that is public and knows no row; what is missing has
-a box of its own. So every column is a category with declared values.
+a box of its own. So every column is a category with declared values; for networks bins are numbers, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from thebes.privacy.faults import Mistake
 SAMPLE = "criteo/criteo_kaggle_sample_137k.parquet"
 NUMBERS = tuple(f"I{place}" for place in range(1, 14))
 WORDS = tuple(f"C{place}" for place in range(1, 27))
+BINS = tuple(f"{name}_bin" for name in NUMBERS)
 SIZES, BOXES = 64, 256  #: of each column of numbers, and of words; the first is for what is missing
 LABEL = "click"
 _CHUNK = 1_000_000
@@ -29,6 +30,7 @@ SCHEMA: dict[str, Any] = {
         LABEL: {"type": "integer", "values": [0, 1]},
         **{name: {"type": "integer", "values": list(range(SIZES))} for name in NUMBERS},
         **{name: {"type": "integer", "values": list(range(BOXES))} for name in WORDS},
+        **{name: {"type": "integer", "low": 0, "high": SIZES - 1} for name in BINS},
     },
 }
 
@@ -61,7 +63,11 @@ def _boxed(raw: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, NDArray[Any]] = {LABEL: raw["label"].to_numpy(dtype=np.int8)}
     columns |= {name: _by_size(raw[name].to_numpy(dtype=np.float64, na_value=np.nan)) for name in NUMBERS}
     columns |= {name: _by_word(raw[name]) for name in WORDS}
-    return pd.DataFrame(columns)
+    return _with_bins(pd.DataFrame(columns))
+
+
+def _with_bins(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(**{name: table[own] for name, own in zip(BINS, NUMBERS, strict=True)})
 
 
 def _by_size(values: NDArray[np.float64]) -> NDArray[np.int8]:
@@ -87,4 +93,4 @@ def _invented(count: int) -> pd.DataFrame:
     columns = {name: np.minimum(draw.geometric(0.15, count), SIZES - 1) for name in (*NUMBERS, *WORDS)}
     logit = -1.4 + sum(0.6 * ((columns[name] % 3 == 0) - 0.3) for name in (*NUMBERS[:4], *WORDS[:6]))
     label = draw.random(count) < 1 / (1 + np.exp(-logit))
-    return pd.DataFrame({LABEL: label, **columns}).astype(np.int16)
+    return _with_bins(pd.DataFrame({LABEL: label, **columns}).astype(np.int16))

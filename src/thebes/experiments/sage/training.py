@@ -114,7 +114,7 @@ def criteo() -> Task:
         "output": clicks.LABEL,
         "target": {"accuracy": 0.75},
     }
-    network = {"inputs": list(clicks.NUMBERS)}  # words would be 6,656 inputs more
+    network = {"inputs": list(clicks.BINS)}  # words would be 6,656 inputs more
     return Task(CRITEO, clicks.SCHEMA, document, table.iloc[:cut], table.iloc[cut:], str(held), held.made_up, network)
 
 
