@@ -6,16 +6,16 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from audit import broken, central, draw_discard, ensemble, learning, local, query, sites, synthesis, validating
+from audit import broken, central, draw_discard, ensemble, guessing, learning, local, query, sites, synthesis, validating
 from thebes.testing.audit import LEVEL, Case, Finding, examine
 
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
-    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating, synthesis)
+    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating, synthesis, guessing)
     made = [case for room in honest for case in room.cases()]
-    failing = (ensemble, draw_discard, sites, query, validating, synthesis)
+    failing = (ensemble, draw_discard, sites, query, validating, synthesis, guessing)
     return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 

@@ -98,6 +98,8 @@ class Vectors:
         return cube.sum(axis=self._unasked, keepdims=True, dtype=np.float64) if self._unasked else cube
 
     def _added(self, parts: Floats) -> Floats:
+        if self.size == 1:
+            return np.array([parts.sum()])
         found: Floats = np.zeros(self.size)
         found += np.bincount(self.places.reshape(-1), weights=parts.reshape(-1), minlength=self.size)
         return found
@@ -105,7 +107,8 @@ class Vectors:
     def pulled(self, strengths: Floats) -> Floats:
         """For every cell the sum of its weights, each times the strength of its total; of a shape that broadcasts to
         `shape`."""
-        found: Floats = (self.weights * strengths[self.places]).sum(axis=0)
+        each = strengths[0] if self.size == 1 else strengths[self.places]
+        found: Floats = (self.weights * each).sum(axis=0)
         return found
 
     def along(self, cells: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:
