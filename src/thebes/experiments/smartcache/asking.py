@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,14 @@ class Strategy:
     def filter(self) -> str:
         return "zcdp" if self.noise == "gaussian" else "basic"
 
+    def in_rho(self) -> Strategy:
+        """The same where a budget counts in rho."""
+        return replace(self, name=f"{self.name} + Gaussian", noise="gaussian")
+
+    def over(self, columns: tuple[str, ...]) -> Strategy:
+        """The same with a synopsis of some columns only; all of them have declared values."""
+        return replace(self, parameters=(*self.parameters, ("columns", columns), ("bins", ())))
+
     def wanted(self, plan: Plan, asked: Asked) -> Wanted:
         delta = DELTA if self.noise == "gaussian" else 0
         width = width_of(plan, asked)
@@ -80,7 +88,7 @@ def smart(threshold: float) -> Strategy:
 
 NONE = Strategy("none")
 EXACT = Strategy("exact", "exact")
-GAUSSIAN = Strategy("exact + Gaussian", "exact", "gaussian")
+GAUSSIAN = EXACT.in_rho()
 SMART = Strategy("smart", "smart")
 PMW = Strategy("pmw", "pmw")
 SYNTHETIC = Strategy("synthetic only", "synthetic")
@@ -170,7 +178,12 @@ def _read(rho: float) -> float:
 
 def ask(asked: Asked, questions: Sequence[Question], strategy: Strategy, seed: int) -> Trail:
     """All of them, one after another."""
-    rows, paid, randomness = truth(asked), _Paid(strategy.filter), seeded_for_simulation(seed)
+    return ask_of(truth(asked), questions, strategy, seed)
+
+
+def ask_of(rows: Truth, questions: Sequence[Question], strategy: Strategy, seed: int) -> Trail:
+    """The same, of a table whose totals are known."""
+    paid, randomness = _Paid(strategy.filter), seeded_for_simulation(seed)
     costs, errors, sources = [], [], Counter[str]()
     with _answering(rows, strategy, paid, randomness) as answer:
         for question in questions:
@@ -179,7 +192,7 @@ def ask(asked: Asked, questions: Sequence[Question], strategy: Strategy, seed: i
             off = np.abs(totals - rows.totals(plan)).max()
             sources[source] += 1
             costs.append(paid.epsilon)
-            errors.append(float(off / width_of(plan, asked)))
+            errors.append(float(off / width_of(plan, rows.asked)))
     return Trail(tuple(costs), tuple(errors), sources)
 
 
@@ -199,7 +212,7 @@ def _answering(rows: Truth, strategy: Strategy, paid: _Paid, randomness: Randomn
             store = Store(Path(folder) / "cache.db")
             declared = dict(strategy.parameters)
             if strategy.kind != "exact":
-                declared |= {"bins": asked.bins}
+                declared = {**declared, "bins": dict(declared.get("bins", asked.bins))}
             made = synopsis_of(strategy.kind, asked.schema, declared, filter=strategy.filter, delta=DELTA)
             planner = Planner(asked.schema, store, filter=strategy.filter, fresh_for=math.inf, synopsis=made)
 

@@ -29,13 +29,16 @@ from thebes.curator.groups import Groups
 from thebes.curator.noise import noise_made
 from thebes.curator.plans import CountPlan, Plan
 from thebes.data.schema import Schema
+from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 
 _FAR = 2**60
 _RECENT = 0.05  #: the weight of the latest guess in the share of those that were right
+_SUREST = 0.999  #: a share of right guesses that is as good as all
 _SURE = 0.999  #: the probability with which noise lies within what is called its width here
 _STATE, _GUESS, _CHECK = "state", "guess ", "check "
 _EVERYBODY = CountPlan(Groups(), None)
@@ -291,9 +294,20 @@ class Pmw:
         fresh = SparseCheck()
         fresh.openings = self._openings
         price = fresh.price(sought)
-        if price is None:
+        if price is None or self._right < self._needed(opens := Purchase.pure(price), answers):
             return None
-        return _Course(reading, guess, sought, view, Purchase.pure(price), noise, answers)
+        return _Course(reading, guess, sought, view, opens, noise, answers)
+
+    def _needed(self, opens: Purchase, answers: Purchase) -> float:
+        """The share of right guesses from which on an opening, that ends with the first wrong one, costs less than the
+        answers that it saves: in rho it is hundreds of times dearer than one with Gaussian noise. Who declares a trust
+        of 0 wants none of this."""
+        if self.filter == "basic" or not self.parameters.trust:
+            return self.parameters.trust
+        price, saved = (
+            concentrated.price(one.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho for one in (opens, answers)
+        )
+        return max(self.parameters.trust, min(_SUREST, 1 - float(saved / price)))
 
     def _serving(self, sought: Sought, view: View) -> View | None:
         """The blocks of an opening that can answer about these: the one with the fewest."""

@@ -26,7 +26,8 @@ class Parameters:
     two columns have one. `complete` names columns in which no row lacks a value.
 
     A guess is used once at least `visits` answers were heard about each of the cells that a question asks, and of the
-    latest guesses a share of `trust` was right; where it then proves wrong, only after `penalty` more of them.
+    latest guesses a share of `trust` was right (where a budget counts in rho and `trust` is not 0: also as large a
+    share as makes up for what a sparse vector costs); where it then proves wrong, only after `penalty` more of them.
 
     Learning: an answer moves the guess where it differs by more than `margin` of its noise's width, by at most the
     factor e^rate; `rates` says from how many answers on which rate holds. `size_epsilon` buys how many rows there are,
