@@ -6,7 +6,19 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from audit import broken, central, draw_discard, ensemble, guessing, learning, local, query, sites, synthesis, validating
+from audit import (
+    broken,
+    central,
+    draw_discard,
+    ensemble,
+    guessing,
+    learning,
+    local,
+    query,
+    sites,
+    synthesis,
+    validating,
+)
 from thebes.testing.audit import LEVEL, Case, Finding, examine
 
 
