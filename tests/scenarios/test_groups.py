@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from thebes.coordinator.groups import Groups
 from thebes.coordinator.home import Home
 from thebes.person.home import Person
 from thebes.simulation import example
+from thebes.testing.command import typed
 from thebes.testing.coordinator import PETS, Server
 from thebes.testing.peers import Peer, group_of
 from thebes.testing.postgres import new_database
@@ -40,19 +40,13 @@ TOKENS = {"group": "city", "anonymity": "token", "min_count": MEMBERS}
 ROWS = {**PETS, "group": "city", "anonymity": "token"}
 
 
-def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """`thebes ...` as somebody types it."""
-    line = [sys.executable, "-m", "thebes.apps.command", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_fourteen_people_answer_with_tokens_and_nobody_can_tell_who(tmp_path: Path) -> None:
     home, names = tmp_path / "coordinator", tmp_path / "people.txt"
     people = [f"citizen-{number:02}" for number in range(MEMBERS)]
     names.write_text("\n".join(people) + "\n")
     with Server(home, log=tmp_path / "log") as server:
         url = server.ready["url"]
-        made = command("group", "create", "city", "--minimum", "10", "--members", names, "--home", home, "--json")
+        made = typed("group", "create", "city", "--minimum", "10", "--members", names, "--home", home, "--json")
         assert made.returncode == 0, made.stderr
         told = json.loads(made.stdout)
         codes, pin = told["codes"], told["digest"]
@@ -63,18 +57,18 @@ def test_fourteen_people_answer_with_tokens_and_nobody_can_tell_who(tmp_path: Pa
         for process in processes:
             process.ready()
         for process, name in zip(processes, people, strict=False):
-            joined = command("group", "join", "city", "--home", process.home, "--code", codes[name], "--pin", pin)
+            joined = typed("group", "join", "city", "--home", process.home, "--code", codes[name], "--pin", pin)
             assert joined.returncode == 0, joined.stderr
             assert pin in joined.stdout
         for person, name in zip(together, people[IN_PROCESSES:], strict=True):
             assert person.enrol("city", codes[name], pin)["enrolled"]
         early = server.client.post("/api/task", json={**PETS, **TOKENS}, headers=server.admin)
         assert (early.status_code, early.json()["field"]) == (422, "group")  # not published yet
-        published = command("group", "publish", "city", "--home", home)
+        published = typed("group", "publish", "city", "--home", home)
         assert published.returncode == 0, published.stderr
-        late = command("group", "enrol", "city", "somebody", "--home", home)
+        late = typed("group", "enrol", "city", "somebody", "--home", home)
         assert (late.returncode, "frozen" in late.stderr) == (1, True)
-        shown = command("group", "show", "city", "--coordinator", url)
+        shown = typed("group", "show", "city", "--coordinator", url)
         assert pin in shown.stdout
         assert f"{MEMBERS}, at least 10" in shown.stdout
 

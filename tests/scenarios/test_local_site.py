@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from thebes.testing.command import typed
 from thebes.testing.coordinator import Server
 
 pytestmark = pytest.mark.slow
@@ -22,8 +21,7 @@ SCHEMA = {"unit": "event", "columns": {"age": {"type": "integer", "low": 0, "hig
 
 
 def dataset(home: Path, *arguments: str) -> None:
-    command = [sys.executable, "-m", "thebes.apps.command", "dataset", *arguments, "--home", str(home)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = typed("dataset", *arguments, "--home", home)
     assert done.returncode == 0, done.stderr
 
 

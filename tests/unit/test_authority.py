@@ -19,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from thebes.coordinator.authority import Authority, Certificate
 from thebes.coordinator.clock import SystemClock
 from thebes.privacy.faults import Mistake
+from thebes.testing.command import typed
 from thebes.testing.coordinator import HandClock
 from thebes.wire.link import SERVER_NAME
 from thebes.wire.refusals import NotFound
@@ -185,8 +186,7 @@ def test_several_processes_issue_at_once_and_none_is_lost(tmp_path: Path) -> Non
 
 
 def ca(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "thebes.apps.command", "ca", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return typed("ca", *arguments)
 
 
 def test_the_command_makes_issues_lists_and_revokes(tmp_path: Path) -> None:
