@@ -51,9 +51,10 @@ def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path
     assert_size(sizes - true, "laplace", 1 / 0.05)
 
 
-def test_users_and_their_rows_have_the_noise_of_half_a_periods_epsilon_each(
+def test_users_and_their_rows_share_one_noise_of_a_periods_whole_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Rows that are there and rows that could be: each with noise of scale 3 / 0.01, users are a third of both."""
     periods = 900
     terms = Terms(Decimal(90), size_share=Decimal("0.1"), periods=periods)
     source: Randomness = system()
@@ -61,5 +62,12 @@ def test_users_and_their_rows_have_the_noise_of_half_a_periods_epsilon_each(
     monkeypatch.setattr(stream._users, "_true", lambda: (10_000, 25_000))
     monkeypatch.setattr(stream, "_open", lambda *_: None)
     counted = [stream.count_users(f"period {number}") for number in range(periods)]
-    assert_size([period.users - 10_000 for period in counted], "laplace", 2 / 0.01)  # type: ignore[operator]
-    assert_size([period.rows - 25_000 for period in counted], "laplace", 3 * 2 / 0.01)  # type: ignore[operator]
+    rows = np.array([period.rows for period in counted]) - 25_000  # type: ignore[operator]
+    users = np.array([period.users for period in counted]) - 10_000  # type: ignore[operator]
+    assert_size(rows, "laplace", 3 / 0.01)
+    assert_size(3 * users - rows, "laplace", 3 / 0.01)
+    wide_users, wide_rows = stream._users.widths(0.95)
+    assert wide_users == pytest.approx(4.11 / 0.01, rel=0.01)
+    assert wide_rows == pytest.approx(3 * np.log(20) / 0.01, rel=0.01)
+    for noise, wide in ((users, wide_users), (rows, wide_rows)):
+        assert 0.9 < np.mean(np.abs(noise) <= wide) < 0.99  # of 900; either end by chance less than once in 10^6

@@ -378,6 +378,20 @@ def test_the_schedule_and_the_engine_are_declared_too(run: Callable[..., Any], t
     assert (made.blocks.schedule, made.source["engine"], made.source["master"]) == ("dpack", "spark", "local[2]")
 
 
+def test_how_coarse_counts_of_users_will_be_is_said_beforehand(run: Callable[..., Any], tmp_path: Path) -> None:
+    columns = {"who": {"type": "integer", "key": True}}
+    (tmp_path / "visits.json").write_text(json.dumps({"unit": "person", "max_rows_per_unit": 3, "columns": columns}))
+    more = ("--schema", "visits.json", "--block-by", "user:100", "--epsilon", "1", "--periods", "4")
+    assert run("create", "visits", *more, "--size-share", "0.2")[0] == 0
+    told = run("show", "visits")[1]
+    assert "counts of its users will lie within 83 of the truth, one of their rows within 180," in told
+    counts = json.loads(run("show", "visits", "--json")[1])["growing"]["counts"]
+    assert counts["periods"] == 4
+    assert run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1", "--periods", "4")[
+        0
+    ]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

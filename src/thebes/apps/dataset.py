@@ -67,6 +67,9 @@ def create(
         typer.Option(help="The first day of blocks of time, so that no row shows by its date: 2026-01-31."),
     ] = None,
     size_share: Annotated[str, typer.Option(help="Share of a block's epsilon that buys its size.")] = "0.05",
+    periods: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Of users: for so many counts that share is to last (20).")
+    ] = None,
     retire_below: Annotated[str, typer.Option(help="A block with a smaller share left retires.")] = "0.01",
     separate_by: Annotated[
         str | None, typer.Option(help="A budget for each: developer, or the values of a column.")
@@ -88,7 +91,7 @@ def create(
     """
     from decimal import Decimal
 
-    from thebes.data.growing.blocking import TIME
+    from thebes.data.growing.blocking import TIME, USER
     from thebes.data.growing.blocking import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
     from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, cache_of, path_of
@@ -118,6 +121,10 @@ def create(
             by, more = by.beginning(since), {"since": since, **more}
         if schedule is not None:
             more["schedule"] = schedule
+        if periods is not None:
+            if by.kind != USER:
+                raise Mistake("--periods", "goes with blocks of users; others buy their size once")
+            more["periods"] = periods
         cut = Blocks(by, more)
         grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
         with _ledger(place) as ledger:
@@ -415,6 +422,11 @@ def _tell_blocks(found: dict[str, Any]) -> None:
     typer.echo(f"Hidden: one {found['schema']['unit']}. {_of_blocks(found)}.")
     if found["growing"]["assumption"]:
         typer.echo(found["growing"]["assumption"])
+    if counts := found["growing"].get("counts"):
+        typer.echo(
+            f"Each of {counts['periods']} counts of its users will lie within {counts['users']:,.0f} of the truth, one "
+            f"of their rows within {counts['rows']:,.0f}, 19 times of 20; fewer counts or a larger share are closer."
+        )
     for block in blocks[-_MOST_SHOWN:]:
         size = "" if block["size"] is None else f", about {block['size']} rows"
         typer.echo(f"  {block['block']}: {block['state']}, {block['left']:.0%} left{size}")

@@ -17,10 +17,10 @@ from thebes.data.growing.reading import GrownTable
 from thebes.data.schema import Schema
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
-from thebes.privacy.mechanisms.additive import Laplace
+from thebes.privacy.mechanisms.additive import Additive, Laplace
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import Change, Count
+from thebes.privacy.stability import HistogramCounts
 
 EVERYONE = "everyone"
 _SPENDER = "thebes"
@@ -72,13 +72,22 @@ class UserCounts:
             )
             claim.consume(epsilon=epsilon, part="count")
             users, rows = self._true()
-            one = Change(Adjacency.ADD_REMOVE_ONE, 1, Unit.PERSON)
-            noisy = [
-                Laplace(epsilon / 2).noise(Count().sensitivity(change)).add(np.array([total]), randomness)
-                for total, change in ((users, one), (rows, self._schema.change))
-            ]
-            self._manifest.keep_counts(name, *(max(0, round(float(value[0]))) for value in noisy))
+            most = self._schema.max_rows_per_unit
+            noisy = self._noise.add(np.array([rows, most * users - rows], dtype=np.int64), randomness)
+            told = float(noisy.sum()) / most, float(noisy[0])
+            self._manifest.keep_counts(name, *(max(0, round(number)) for number in told))
         return next(kept for kept in self._manifest.periods() if kept.name == name)
+
+    def widths(self, level: float = 0.95) -> tuple[float, float]:
+        """Within what a count of users, and one of their rows, lies of the truth with probability `level`."""
+        noise = self._noise
+        return 2 * noise.pair_width(0.5, level) / self._schema.max_rows_per_unit, noise.width(level)
+
+    @property
+    def _noise(self) -> Additive:
+        """Of every one of the rows that could count of a user it is told whether it is there: a user is in as many
+        places of two counts as rows may count, however many there are. So both counts together cost what one costs."""
+        return Laplace(self._terms.count_epsilon).noise(HistogramCounts(2).sensitivity(self._schema.change))
 
     def _true(self) -> tuple[int, int]:
         """How many users and rows there really are, of each user at most as many rows as count."""

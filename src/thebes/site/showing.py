@@ -78,7 +78,8 @@ def shown(
 ) -> dict[str, Any]:
     """One data set with its block, or with all its blocks where it grows and `streams` opens it, and what its cache has
     saved."""
-    trouble, blocks, growing = None, [], {}
+    trouble, blocks = None, []
+    growing: dict[str, Any] = {}
     view: View | None = None  #: about which questions are asked; nobody's where budgets are separate
     try:
         if dataset.blocks is None:
@@ -87,6 +88,8 @@ def shown(
             stream = streams(dataset)
             blocks = [block_of_stream(block, dataset) for block in stream.blocks()]
             growing = {"by": str(stream.by), "assumption": stream.assumption, "filter": stream.terms.filter}
+            if (widths := stream.count_widths()) is not None:
+                growing["counts"] = {"users": widths[0], "rows": widths[1], "periods": stream.terms.periods}
             view = None if stream.terms.separate else whole(stream, "")
     except (Refusal, Mistake) as refused:
         trouble = str(refused)
