@@ -15,6 +15,8 @@ import pytest
 import thebes
 from thebes.apps.pages.asking.answers.queried import sections
 from thebes.coordinator.accounts import Role, Somebody
+from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.purchase import Purchase
 from thebes.curator.noise import noise_for, noise_made
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import Schema, schema_of
@@ -26,12 +28,13 @@ from thebes.site.algorithm import Office
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument
+from thebes.tasks.query.accuracy import alone as alone_at
 from thebes.tasks.query.accuracy import expected, priced, split
 from thebes.tasks.query.totals import halves, noised
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.shape import Setting
 from thebes.testing.federation import Gathering
-from thebes.testing.siting import site_home
+from thebes.testing.siting import ask, site_home
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 BODY: dict[str, Any] = {
@@ -178,8 +181,18 @@ def test_what_is_used_of_other_sites_keeps_the_whole_within_the_accuracy() -> No
 
 
 def test_a_site_with_a_synopsis_has_a_width_of_its_own() -> None:
-    found = split(by_accuracy(30.0), SITES, {"west": {"synopsis": True}})
-    assert found.payloads == {"west": {"width": 10.0, "beta": pytest.approx(0.05 / 3)}}
+    roomy = by_accuracy(30.0, max_epsilon=2.0)
+    found = split(roomy, SITES, {"west": {"synopsis": (1.5, 0.0)}})
+    own = {"width": 10.0, "beta": pytest.approx(0.05 / 3)}
+    assert found.epsilon == 1.5  # what it may cost; the others pay less, as each says
+    assert found.payloads["west"] == own == pytest.approx(alone_at(roomy, SITES))
+    assert found.payloads["north"] == found.payloads["south"]
+    assert found.payloads["north"]["epsilon"] < 0.7
+    assert expected(roomy, SITES, {"west": {"synopsis": (1.5, 0.0)}})["west"] == (1.5, "synopsis")
+    dear = split(by_accuracy(30.0, max_epsilon=1.0), SITES, {"west": {"synopsis": (1.5, 0.0)}})
+    assert dear == split(by_accuracy(30.0, max_epsilon=1.0), SITES, {})
+    assert alone_at(by_accuracy(30.0), SITES) == {}  # without room nobody is asked for one
+    assert "west" in split(by_accuracy(30.0), SITES, {"west": {"synopsis": (0.0, 0.0)}}).free
     alone = split(by_accuracy(30.0), {"west": ONE}, {})
     assert alone.payloads == {"west": {"width": 30.0, "beta": 0.05}}
     wanted = by_accuracy(30.0, epsilon=alone.epsilon).wanted(alone.payloads["west"])
@@ -428,6 +441,60 @@ def test_two_sites_of_which_one_has_the_answer_already(tmp_path: Path) -> None:
     assert heard.count("quote") == heard.count("quoted") == 6
 
 
+class Guessing:
+    """A synopsis that is right, and says that it may cost 0.3 to know."""
+
+    def __init__(self, dear: Any) -> None:
+        self.dear = dear
+
+    def covers(self, plan: Any) -> bool:
+        return True
+
+    def preparation(self, view: Any) -> list[Any]:
+        return []
+
+    def most(self, plan: Any, wanted: Any, view: Any) -> Any:
+        return None if wanted.width is None else [self.dear, self.dear]
+
+    def answer(self, plan: Any, wanted: Any, rows: Any, pay: Any, randomness: Any) -> Answered:
+        pay(self.dear)
+        bound = (wanted.width, wanted.beta)
+        return Answered(rows.totals(plan).astype(float), None, bound, Source.SYNOPSIS)
+
+    def heard(self, plan: Any, answered: Any, view: Any) -> None: ...
+
+    def changed(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, pieces: Any) -> None: ...
+
+
+def test_a_synopsis_at_one_site_leaves_the_others_their_own_share(tmp_path: Path) -> None:
+    north, south = office_at(tmp_path / "north", "north"), office_at(tmp_path / "south", "south")
+    planner = north.caches(north.datasets.get("patients"))
+    planner._synopsis = Guessing(Purchase.pure("0.15"))
+
+    async def scenario() -> None:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(north=at(north), south=at(south))
+            asked = {**ASKED, "accuracy": {"alpha": 40.0, "beta": 0.05}, "max_epsilon": 1.0}
+            quote = await world.reception.quote(asked, ANA)
+            assert quote["price"]["epsilon"] == 0.3
+            assert quote["sites"]["north"] == {"epsilon": 0.3, "delta": 0.0, "source": "synopsis"}
+            assert 0 < quote["sites"]["south"]["epsilon"] < 0.3
+            done = await world.asked(asked)
+            release = release_from_json(done["result"])
+            assert done["document"]["epsilon"] == 0.3
+            assert release.sites["north"] == {"cost": {"epsilon": 0.15, "delta": 0.0}, "source": "synopsis"}
+            assert release.sites["south"]["cost"]["epsilon"] == quote["sites"]["south"]["epsilon"]
+            assert release.extra["accuracy"]["reached"] <= 40
+            assert float(north.ledger.remaining("patients").epsilon) == 9.85  # the rest was given back
+            without = await world.reception.quote({**asked, "max_epsilon": 0.25, "where": "age < 50"}, ANA)
+            assert without["sites"]["north"]["source"] == "mechanism"
+
+    asyncio.run(scenario())
+
+
 def test_a_quote_is_refused_to_whom_the_policy_allows_nothing_and_reads_no_row(tmp_path: Path, monkeypatch) -> None:
     office = office_at(tmp_path / "north", "north")
     monkeypatch.setattr(office.desk, "_tables", lambda *_: pytest.fail("a row was read"))
@@ -441,6 +508,10 @@ def test_a_quote_is_refused_to_whom_the_policy_allows_nothing_and_reads_no_row(t
         ({**question, "document": {**ASKED, "epsilon": 1.0, "statistic": "sum", "column": "none"}}, "schema"),
         ({**question, "document": 3}, "document"),
         ({**question, "requestor": ""}, "document"),
+        ({**question, "payload": {"width": -1.0, "beta": 0.1}}, "document"),
+        ({**question, "payload": {"width": 3.0}}, "document"),
+        (ask(by_accuracy().as_json()), "document"),  # nobody said yet what it costs
+        (ask(by_accuracy(max_epsilon=1.0).as_json()), "document"),
     ):
         assert office.answer(message)["code"] == code
     (tmp_path / "north" / "policy.toml").write_text("")

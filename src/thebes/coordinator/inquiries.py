@@ -77,6 +77,11 @@ class Convocation:
         """The same with the document's price in it, where it says how exact the answer is to be."""
         return replace(self, document=registry.priced(self.document, self._setting))
 
+    @property
+    def alone(self) -> dict[str, float]:
+        """What a site is told that answers within a width of its own."""
+        return registry.alone(self.document, self._setting) if self.document.by_accuracy else {}
+
     def expected(self) -> dict[str, Any]:
         """What each site that was asked beforehand is expected to pay (`sites`), and why that is not known of the
         others (`missing`); nothing where no site has anything to say."""
@@ -205,7 +210,7 @@ class Inquiries:
 
     async def quoted(self, convocation: Convocation, requestor: str) -> Convocation:
         """The same with what the sites say an answer would cost now, or why they do not."""
-        question = {"requestor": requestor, "document": convocation.document.as_json()}
+        question = {"requestor": requestor, "document": convocation.document.as_json(), "payload": convocation.alone}
         if self.running is None:
             said = dict.fromkeys(convocation.asked, "is spoken with by another process of this coordinator")
             return replace(convocation, quotes=said)

@@ -217,7 +217,7 @@ class Desk:
     def _quoted(self, turn: _Turn, message: Mapping[str, Any]) -> dict[str, Any]:
         self._audit.note(("quote", turn.facts()))
         turn.noted = True
-        requestor, raw = who_asks(message)
+        (requestor, raw), payload = who_asks(message), message.get("payload")
         document = self._checked(raw)
         about = (document.dataset, document.type, document.noise, document.as_json())
         request = Request("", document.digest, requestor, *about)
@@ -225,7 +225,8 @@ class Desk:
         dataset = self._fitting(request, document)
         stream = self._streams(dataset) if dataset.blocks is not None and self._streams is not None else None
         planner = None if _without_noise(document) else self._caches(dataset)
-        told = quoted(document, dataset.schema, planner, stream, requestor)
+        payload = payload if isinstance(payload, Mapping) else {}
+        told = quoted(document, dataset.schema, planner, stream, requestor, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
         return {"kind": Word.QUOTED, **told}
 
@@ -330,6 +331,8 @@ class Desk:
 
     def _within(self, question: Question, document: SiteDocument) -> None:
         ask = question.ask
+        if not document.priced:
+            raise Declined(Code.DOCUMENT, "what this accuracy costs was not said yet: nobody can answer it")
         if ask.phase >= document.phases or ask.part != part_of(ask.phase):
             raise Declined(Code.DOCUMENT, "the task has no such part")
 

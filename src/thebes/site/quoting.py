@@ -6,24 +6,34 @@ read and nothing is charged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from thebes.curator.cache.answered import Source
 from thebes.curator.cache.planner import Planner
 from thebes.curator.streams import Stream
 from thebes.data.schema import Schema
+from thebes.privacy.faults import Refusal
 from thebes.site.planning import whole
 from thebes.tasks import registry
-from thebes.tasks.shape import Planned
+from thebes.tasks.shape import Ask, Planned
 from thebes.tasks.sites import SiteDocument
 
 
 def quoted(
-    document: SiteDocument, schema: Schema, planner: Planner | None, stream: Stream | None, requestor: str
+    document: SiteDocument,
+    schema: Schema,
+    planner: Planner | None,
+    stream: Stream | None,
+    requestor: str,
+    payload: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """`cost` (epsilon, delta) and `source` of an answer now, where the document has a price; `made`, for which epsilon
-    and delta the best answer was made that is there already; and whether a `synopsis` may answer."""
+    and delta the best answer was made that is there already; and what a `synopsis` costs at most, where it may answer
+    what the `payload` of an ask would say."""
     owner = registry.site_owner(document)
-    planned = owner.planned(document, None, schema) if isinstance(owner, Planned) else None
+    ask = Ask("", "", 0, payload or {}) if document.priced or payload else None
+    planned = owner.planned(document, ask, schema) if isinstance(owner, Planned) else None
     bought = {"cost": [document.epsilon, document.delta], "source": "mechanism"} if document.priced else {}
     if planner is None or planned is None:
         return bought
@@ -34,9 +44,15 @@ def quoted(
     made = planner.held(plan, view, context=context)
     if made is not None:
         told["made"] = [float(amount) for amount in made]
-    if planner.covers(plan, context=context):
-        told["synopsis"] = True
-    if wanted is not None:
+    if wanted is None:
+        return told
+    try:
         price = planner.quote(plan, wanted, view, context=context)
-        told |= {"cost": [float(amount) for amount in price.cost], "source": str(price.source)}
+    except Refusal:  # within that width nothing can be had for all that it may cost
+        return told
+    cost = [float(amount) for amount in price.cost]
+    if document.priced:
+        told |= {"cost": cost, "source": str(price.source)}
+    elif price.source is Source.SYNOPSIS or (price.source is Source.CACHE and price.made is None):
+        told["synopsis"] = cost
     return told

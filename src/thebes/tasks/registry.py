@@ -113,6 +113,15 @@ def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
     return found
 
 
+def alone(document: SiteDocument, setting: Setting) -> dict[str, float]:
+    """Of a document that says how exact the answer is to be, what a site is told that answers within a width of its
+    own; nothing where none can."""
+    asked = cast(Convened, aggregator(document, setting)).awaited
+    made = import_module(f"{_folders()[document.type]}.accuracy").alone
+    told: dict[str, float] = made(document, {site: setting.sites[site] for site in asked})
+    return told
+
+
 def expected(document: SiteDocument, setting: Setting) -> dict[str, tuple[float, str]]:
     """Of a document that says how exact the answer is to be, what each site is expected to pay, and where its answer
     would come from."""

@@ -312,9 +312,8 @@ class Planned(SiteOwner, Protocol):
     """What a site owner's half adds where an answer may come from what its site released before."""
 
     def planned(self, document: Any, ask: Ask | None, schema: Schema) -> tuple[Plan, Wanted | None, str] | None:
-        """What is asked of the rows, what is wanted of every total, and how it can be asked again; None where exact
-        totals leave the site. Without an ask as far as the document says it: what is wanted is None where it has no
-        price yet."""
+        """What is asked of the rows, what is wanted of every total (None without an ask), and how it can be asked
+        again; None where exact totals leave the site."""
         ...
 
     def told(self, document: Any, ask: Ask, answered: Answered) -> Contributions:

@@ -34,8 +34,9 @@ def quoted(answer: Mapping[str, Any]) -> Quoted | str:
         raise Mistake("quote", "is answered by something else")
     cost, source, made = _amounts(answer.get("cost")), answer.get("source"), _amounts(answer.get("made"))
     known: dict[str, Any] = {} if made is None or not made[0] else {"made": list(made)}
-    if answer.get("synopsis") is True:
-        known["synopsis"] = True
+    synopsis = _amounts(answer.get("synopsis"))
+    if synopsis is not None:
+        known["synopsis"] = list(synopsis)
     return Quoted(cost, str(source) if source in SOURCES else None, known)
 
 

@@ -29,7 +29,8 @@ MOST_EPSILON = 1e6  #: that a document may say
 _DIGITS = 4  #: of a price
 _MOST_TRIED = 16  #: answers that sites have already; of more, either all are used or none
 
-#: what each site said: `made`, (epsilon, delta) of an answer it has already; `synopsis`, where it may answer from one
+#: what each site said: `made`, (epsilon, delta) of an answer it has already; `synopsis`, what it costs at most to
+#: answer from one, within a width of its own
 Quotes = Mapping[str, Mapping[str, Any]]
 
 
@@ -79,9 +80,18 @@ def expected(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quo
     told = {}
     for site in schemas:
         epsilon = found.payloads.get(site, {}).get("epsilon", found.epsilon)
-        source = "synopsis" if "synopsis" in quotes.get(site, {}) else "mechanism"
-        told[site] = (0.0, "cache") if site in found.free else (epsilon, source)
+        own = "width" in found.payloads.get(site, {}) and "synopsis" in quotes.get(site, {})
+        told[site] = (0.0, "cache") if site in found.free else (epsilon, "synopsis" if own else "mechanism")
     return told
+
+
+def alone(document: QueryDocument, schemas: Mapping[str, Schema]) -> dict[str, float]:
+    """What each of these sites would be told if it answered within a width of its own; nothing where no synopsis can
+    be paid for: it costs more at most than noise alone, so there must be a `max_epsilon` that leaves room for it."""
+    if document.accuracy is None or document.max_epsilon is None or document.exact or not schemas:
+        return {}
+    plan = document.model_copy(update={"epsilon": 0.0}).plan(next(iter(schemas.values())))
+    return _Splitting(document, document.accuracy, plan, schemas, {}).told
 
 
 def reached(plan: Plan, noises: Sequence[Additive], *, off: float, missed: float, beta: float) -> float | None:
@@ -121,16 +131,34 @@ class _Splitting:
         if self.document.noise == "coordinator":
             schema = loosest(self.schemas.values())
             return Split(self._least(lambda epsilon: [self._fresh(schema, epsilon)], self.within, self.accuracy.beta))
-        sites = sorted(self.schemas)
-        alone = [site for site in sites if "synopsis" in self.quotes.get(site, {})] if len(sites) > 1 else sites
-        told = {"width": self.within / len(sites), "beta": self.accuracy.beta / len(sites)}
+        sites, told = sorted(self.schemas), self.told
+        alone = [site for site in sites if self._through(site) is not None] if len(sites) > 1 else sites
         rest = [site for site in sites if site not in alone]
         part = len(rest) / len(sites)
         shared = self._shared(rest, self.within * part, self.accuracy.beta * part) if rest else Split(0.0)
-        epsilon = max([shared.epsilon, *(self._alone(self.schemas[site], **told) for site in alone)])
+        prices = [max(self._alone(self.schemas[site], **told), self._through(site) or 0.0) for site in alone]
+        epsilon = max([shared.epsilon, *prices])
+        if shared.epsilon < epsilon:
+            shared = replace(
+                shared, payloads={**{site: {"epsilon": shared.epsilon} for site in rest}, **shared.payloads}
+            )
         payloads = {site: told for site, told in shared.payloads.items() if told["epsilon"] < epsilon}
-        free = [site for site in alone if self._enough(self._made(site), **told)]
+        free = [site for site in alone if self._through(site) == 0 or self._enough(self._made(site), **told)]
         return Split(epsilon, {**payloads, **dict.fromkeys(alone, told)}, (*shared.free, *free))
+
+    @property
+    def told(self) -> dict[str, float]:
+        """To a site that answers within a width of its own."""
+        return {"width": self.within / len(self.schemas), "beta": self.accuracy.beta / len(self.schemas)}
+
+    def _through(self, site: str) -> float | None:
+        """What an answer from a site's synopsis costs at most; None where it has none, or that is too much, or it has
+        an answer with noise."""
+        told = self.quotes.get(site, {})
+        if "made" in told or not isinstance(told.get("synopsis"), (list, tuple)):
+            return None
+        epsilon = float(told["synopsis"][0])
+        return epsilon if epsilon <= min(self.most, MOST_EPSILON) else None
 
     # --- sites that have a width of their own -------------------------------------------------------------
 

@@ -169,15 +169,17 @@ class QueryDocument(SiteDocument):
 
     def wanted(self, payload: Mapping[str, Any]) -> Wanted:
         """What a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where another
-        site's answer leaves room for more noise; or within a width that is its own."""
-        if not self.priced:
+        site's answer leaves room for more noise; or within a width that is its own. Of a document without a price, all
+        that it may cost is what it costs at most."""
+        most = self.epsilon or self.max_epsilon
+        if not most:
             raise Mistake("accuracy", _UNPRICED)
         told = {name: payload.get(name) for name in ("epsilon", "width", "beta")}
         for name, value in told.items():
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
                 raise Mistake(f"payload.{name}", "must be a number greater than 0")
         epsilon, width, beta = told.values()
-        return Wanted(min(self.epsilon, epsilon or self.epsilon), self.delta, width, beta)
+        return Wanted(min(most, epsilon or most), self.delta, width, beta)
 
 
 class _Query:
@@ -206,10 +208,14 @@ class _Query:
     def event(self, document: QueryDocument, schema: Schema) -> Event:
         if document.privacy == "none":
             return ApproximateEvent(0, 0)
+        noise = noise_for(document.plan(schema), schema, epsilon=self.paid(document), delta=document.delta)
+        return noise.event
+
+    def paid(self, document: QueryDocument) -> float:
+        """The epsilon of a document that has a price."""
         if not document.priced:
             raise Mistake("accuracy", _UNPRICED)
-        noise = noise_for(document.plan(schema), schema, epsilon=document.epsilon, delta=document.delta)
-        return noise.event
+        return document.epsilon
 
     def explain(self, document: QueryDocument) -> str:
         told = explained(document, does=_does(document), price=_price(document))

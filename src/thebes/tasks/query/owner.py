@@ -28,7 +28,7 @@ class QueryOwner:
         plan = document.plan(schema)
         if document.privacy == "none":
             return Contributions(ask.part, 1, halves(plan.totals(table)), ask.partition)
-        epsilon = document.wanted({}).epsilon  # without a planner every answer is paid as the document says
+        epsilon = KIND.paid(document)  # without a planner every answer is paid as the document says
         noise = noise_for(plan, schema, epsilon=epsilon, delta=document.delta)
         made = (epsilon, delta_of([noise], document.delta))
         claim.consume(epsilon=epsilon, delta=made[1])
@@ -44,8 +44,7 @@ class QueryOwner:
         if document.exact:
             return None
         KIND.fits(document, schema)
-        payload = {} if ask is None else ask.payload
-        wanted = document.wanted(payload) if document.priced or ask is not None else None
+        wanted = None if ask is None else document.wanted(ask.payload)
         return document.plan(schema), wanted, document.question.text
 
     def told(self, document: QueryDocument, ask: Ask, answered: Answered) -> Contributions:
