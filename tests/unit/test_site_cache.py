@@ -25,6 +25,7 @@ from thebes.curator.cache.wanted import Wanted
 from thebes.curator.plans import Plan
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
+from thebes.privacy.events import LaplaceEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness
@@ -222,6 +223,10 @@ def test_a_charge_that_a_crash_left_behind_is_told_where_another_s_answer_serves
 # --- a synopsis -------------------------------------------------------------------------------------------
 
 
+#: two events that cost the same
+ALIKE = (Purchase.pure("0.05"), Purchase(LaplaceEvent(20.0), Decimal("0.05")))
+
+
 class Checked:
     """Buys a number once, then pays a third of what it may for every answer that it gives."""
 
@@ -240,10 +245,11 @@ class Checked:
         self.known, self.changes = 100.0, True
 
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase]:
-        return (Purchase.pure("0.1"), Purchase.pure("0.2"))
+        return (Purchase.pure("0.1"), Purchase.pure("0.2"), *ALIKE)
 
     def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
-        pay(Purchase.pure("0.1"))
+        for purchase in ALIKE if plan.where is not None else (Purchase.pure("0.1"),):
+            pay(purchase)
         return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), Source.SYNOPSIS)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
@@ -280,6 +286,13 @@ def test_the_most_is_set_aside_what_was_paid_is_charged_and_the_rest_given_back(
     if filter == "basic":
         assert spent(office) == Decimal("0.35")
     office.ledger.verify()
+
+
+@pytest.mark.usefixtures("guessing")
+def test_two_events_that_cost_the_same_are_both_charged(office: Office) -> None:
+    answer = office.answer(ask({**COUNT, "where": "age > 30"}))
+    assert (answer["source"], answer["cost"]["epsilon"]) == ("synopsis", 0.1)
+    assert spent(office) == Decimal("0.35")
 
 
 @pytest.mark.usefixtures("guessing")
@@ -377,6 +390,17 @@ def test_a_steward_asks_by_accuracy_and_is_told_the_price_first(home: Home, run:
     assert json.loads(out)["epsilon"] == 0
     status, _, err = run(*question, "--epsilon", 1)
     assert (status, "--epsilon" in err) == (2, True)
+
+
+def test_where_rho_is_counted_a_steward_s_accuracy_is_bought_with_gaussian_noise(tmp_path: Path, run: Run) -> None:
+    home = site_home(tmp_path / "site", delta=1e-6)
+    question: tuple[object, ...] = ("dataset", "query", "patients", "--home", home.folder)
+    question += ("--statistic", "count", "--alpha", 20, "--delta", 1e-7, "--json")
+    quoted = json.loads(run(*question, "--quote")[1])
+    made = json.loads(run(*question)[1])
+    assert made["cost"] == {"epsilon": quoted["epsilon"], "delta": 1e-7}
+    assert made["certificate"]["parameters"]["noise"]["local"]["kind"] == "gaussian"
+    assert made["accuracy"]["reached"] <= 20
 
 
 def test_a_steward_s_question_that_nothing_is_left_for_is_refused(tmp_path: Path, run: Run) -> None:

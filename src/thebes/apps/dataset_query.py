@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from thebes.site.dataset import DataSet
     from thebes.site.home import Home
     from thebes.site.own import Question
+    from thebes.tasks.query.kind import QueryDocument
     from thebes.tasks.release import Release
 
 SITE = "local"  #: what the one site is called in the certificate
@@ -36,6 +37,7 @@ def query(
     epsilon: Annotated[float | None, typer.Option(help="The most that the answer may cost one unit.")] = None,
     delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
     alpha: Annotated[float | None, typer.Option(help="Instead of --epsilon: how far off it may be.")] = None,
+    max_epsilon: Annotated[float | None, typer.Option(help="With --alpha: the most that it may cost.")] = None,
     beta: Annotated[float, typer.Option(help="The odds that it is farther off.")] = 0.05,
     quote: Annotated[bool, typer.Option("--quote", help="Only say what it would cost now.")] = False,
     as_json: Annotated[
@@ -49,8 +51,6 @@ def query(
     Example: thebes dataset query patients --home ./site --statistic count --alpha 20 --beta 0.01 --quote
     """
     from thebes.tasks import registry
-    from thebes.tasks.query import accuracy
-    from thebes.tasks.query.kind import QueryDocument
 
     if (epsilon is None) == (alpha is None):
         raise Mistake("--epsilon", "or --alpha must say what is asked for: the price, or how far off it may be")
@@ -59,15 +59,15 @@ def query(
     if column:
         asked |= {"columns": list(column)} if statistic == "correlation" else {"column": column[0]}
     if alpha is not None:
-        asked["accuracy"] = {"alpha": alpha, "beta": beta}
+        asked |= {"accuracy": {"alpha": alpha, "beta": beta}, "max_epsilon": max_epsilon}
     head = {"type": "query", "sites": [SITE], "dataset": name, "statistic": statistic, "delta": delta}
     document = cast("QueryDocument", registry.check({**head, **{k: v for k, v in asked.items() if v is not None}}))
     with ExitStack() as stack:
         question, dataset = _question(home, name, stack)
         quotes = {SITE: question.quote(document)}
-        priced = accuracy.priced(document, {SITE: dataset.schema}, quotes)
+        priced, told = _priced(question, document, dataset, quotes)
         if quote:
-            _tell(question.quote(priced), as_json)
+            _tell(told, as_json)
             return
         release = _released(question, dataset, priced, quotes)
     if as_json is not None:
@@ -77,6 +77,26 @@ def query(
     cost = release.extra["cost"]
     more = f", delta {cost['delta']:g}" if cost["delta"] else ""
     typer.echo(f"It cost epsilon {cost['epsilon']:g}{more}. It came from the {release.extra['source']}.")
+
+
+def _priced(
+    question: Question, document: QueryDocument, dataset: DataSet, quotes: dict[str, Any]
+) -> tuple[QueryDocument, dict[str, Any]]:
+    """The document with its price, and what an answer would cost now. Of an accuracy the price leaves room for the
+    noise that the data set's own filter counts least, and for a synopsis, where these have a larger epsilon."""
+    from thebes.tasks import registry
+    from thebes.tasks.query.accuracy import MOST_EPSILON, priced
+
+    found = priced(document, {SITE: dataset.schema}, quotes)
+    if document.accuracy is None:
+        return found, question.quote(found)
+    payload = {"width": document.accuracy.alpha / found.plan(dataset.schema).step, "beta": document.accuracy.beta}
+    most = document.max_epsilon or MOST_EPSILON
+    told = question.quote(cast("QueryDocument", registry.check({**found.as_json(), "epsilon": most})), payload)
+    if "cost" not in told:
+        return found, question.quote(found)
+    epsilon = max(found.epsilon, told["cost"][0])
+    return cast("QueryDocument", registry.check({**found.as_json(), "epsilon": epsilon})), told
 
 
 def _released(question: Question, dataset: DataSet, document: Any, quotes: dict[str, Any]) -> Release:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -81,4 +82,5 @@ class Caches:
             filter=budget.filter,
             fresh_for=cache.fresh_for,
             synopsis=synopsis_of(cache.kind, dataset.schema, cache.more, filter=budget.filter, delta=budget.delta),
+            rows=json.dumps(dict(dataset.source), sort_keys=True, default=str),
         )

@@ -51,9 +51,9 @@ class Question:
     opened: Callable[[Sequence[str]], Table]
     randomness: Randomness
 
-    def quote(self, document: SiteDocument) -> dict[str, Any]:
-        """What an answer would cost now, from public things alone."""
-        return quoted(document, self.dataset.schema, self.planner, self.stream, STEWARD)
+    def quote(self, document: SiteDocument, payload: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What an answer to an ask with this payload would cost now, from public things alone."""
+        return quoted(document, self.dataset.schema, self.planner, self.stream, STEWARD, payload)
 
     def answer(self, document: SiteDocument, ask: Ask) -> Own:
         """The answer; a Refusal where the budget cannot pay for it."""

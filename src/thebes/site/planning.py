@@ -211,15 +211,16 @@ class _Paid:
         loss = self.loss([purchase])
         if isinstance(self.claim.loss, Approximate) and isinstance(loss, Pure):
             loss = Approximate(loss.epsilon, 0)
-        self.claim.consume(loss=loss, part=f"{self.part} {number} {_name(loss)}")
+        self.claim.consume(loss=loss, part=f"{self.part} {number} {_name(purchase, loss)}")
 
     def settle(self, paid: Sequence[Purchase]) -> None:
         self.settled(paid)
 
 
-def _name(loss: Loss) -> str:
-    """One for each loss: a part that is charged again must not have become dearer."""
-    return hashlib.sha256(text_of(loss).encode()).hexdigest()[:32]
+def _name(purchase: Purchase, loss: Loss) -> str:
+    """One for each event at its price: what costs as much as another is not the same, and what is charged again must
+    not have become dearer."""
+    return hashlib.sha256(f"{purchase!r} {text_of(loss)}".encode()).hexdigest()[:32]
 
 
 def budget_of(purchases: Sequence[Purchase]) -> Budget:

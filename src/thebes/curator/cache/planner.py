@@ -83,7 +83,8 @@ class _Purse:
 
 class Planner:
     """One data set's. `filter` is how its blocks count; `fresh_for` is for how many seconds an answer is given again
-    where the view does not say which rows it is about (a set that does not grow)."""
+    where the view does not say which rows it is about (a set that does not grow). `rows` names where they lie: what was
+    released about others is not given."""
 
     def __init__(
         self,
@@ -93,8 +94,9 @@ class Planner:
         filter: str = "basic",
         fresh_for: float = FRESH_SECONDS,
         synopsis: Synopsis | None = None,
+        rows: str = "",
     ) -> None:
-        self.schema, self.store = schema, store
+        self.schema, self.store, self._rows = schema, store, rows
         self._filter, self._fresh_for, self._synopsis = filter, fresh_for, synopsis
         self._loaded: int | None = None  # the generation of state that the synopsis has
 
@@ -103,7 +105,7 @@ class Planner:
     ) -> Answered | None:
         """A released answer that is good enough, for nothing; to who has paid for it, as it was."""
         with self.store.alone():
-            known = self._known(plan, wanted, _digest(view, context), payer)
+            known = self._known(plan, wanted, view, context, payer)
             if known is not None and known.source is Source.CACHE:
                 self._note(known, plan, wanted, question)
             return known
@@ -111,7 +113,7 @@ class Planner:
     def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> Quote:
         """What an answer would cost now: from public things alone, and nothing is changed."""
         with self.store.alone():
-            known = self._known(plan, wanted, _digest(view, context), "")
+            known = self._known(plan, wanted, view, context, "")
             if known is not None:
                 return Quote(Source.CACHE, NOTHING, known.made)
             synopsis = self._covering(plan, context)
@@ -127,14 +129,9 @@ class Planner:
         """To what the noise was calibrated of the best answer to a plan that can be given again; None where there is
         none."""
         with self.store.alone():
-            since = None if view or context else self.store.clock() - self._fresh_for
-            kept = self.store.answers(key_of(plan, self.schema), _digest(view, context), since=since)
+            kept = self.store.answers(key_of(plan, self.schema), self._place(view, context), since=self._since(view))
             made = [one.answered.made for one in kept if one.answered.made is not None]
             return min(made, key=lambda each: self._deviation(plan, each), default=None)
-
-    def covers(self, plan: Plan, *, context: str = "") -> bool:
-        """Whether a synopsis may answer such plans."""
-        return self._synopsis is not None and not context and self._synopsis.covers(plan)
 
     def _deviation(self, plan: Plan, made: Amounts) -> float:
         return noise_made(plan, self.schema, epsilon=made[0], delta=made[1]).deviation
@@ -159,7 +156,7 @@ class Planner:
             answered = self.recall(plan, wanted, rows.view, payer=payer, context=context, question=question)
             if answered is not None:
                 return answered
-            kept = Kept(key_of(plan, self.schema), _digest(rows.view, context), payer, self.store.clock(), _EMPTY)
+            kept = Kept(key_of(plan, self.schema), self._place(rows.view, context), payer, self.store.clock(), _EMPTY)
             synopsis = self._covering(plan, context)
             try:
                 if synopsis is not None:
@@ -174,13 +171,21 @@ class Planner:
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    def _known(self, plan: Plan, wanted: Wanted, view: str, payer: str) -> Answered | None:
+    def _place(self, view: View, context: str) -> str:
+        """A view by name, as answers about it are kept: other rows, and other budgets, have another."""
+        return hashlib.sha256(json.dumps([context, self._rows, *view]).encode()).hexdigest()
+
+    def _since(self, view: View) -> float | None:
+        """From when on an answer about a view may be given again."""
+        return None if view else self.store.clock() - self._fresh_for
+
+    def _known(self, plan: Plan, wanted: Wanted, view: View, context: str, payer: str) -> Answered | None:
         key = key_of(plan, self.schema)
         own = self.store.paid_by(payer) if payer else None
         if own is not None and own.key == key:
             return own.answered
-        since = None if view else self.store.clock() - self._fresh_for
-        found = best(self.store.answers(key, view, since=since), plan, self.schema, wanted)
+        kept = self.store.answers(key, self._place(view, context), since=self._since(view))
+        found = best(kept, plan, self.schema, wanted)
         return None if found is None else replace(found.answered, source=Source.CACHE, cost=NOTHING)
 
     def _covering(self, plan: Plan, context: str) -> Synopsis | None:
@@ -270,10 +275,3 @@ class Planner:
 
 def _within(cost: Amounts, wanted: Wanted) -> bool:
     return cost[0] <= wanted.epsilon and cost[1] <= wanted.delta
-
-
-def _digest(view: View, context: str) -> str:
-    """A view by name; nothing for one that only time bounds."""
-    if not view and not context:
-        return ""
-    return hashlib.sha256(json.dumps([context, *view]).encode()).hexdigest()
