@@ -78,6 +78,30 @@ def test_pulling_is_what_totals_are_turned_round(question: Question) -> None:
     assert not pulled[~reached].any()
 
 
+def test_a_condition_that_cuts_a_bin_takes_its_share_of_it() -> None:
+    schema = schema_of(
+        {
+            "unit": "event",
+            "columns": {
+                "age": {"type": "integer", "low": 0, "high": 119},
+                "weight": {"type": "float", "low": 0.0, "high": 100.0},
+                "sex": {"type": "string", "values": ["f", "m"]},
+            },
+        }
+    )
+    cells = Cells.of(schema, bins={"age": 10}, missing=False)
+    mass = np.ones(cells.count)
+    for where, expected in (
+        ("age < 18", 30.0),
+        ("age = 30", 200 / 120),
+        ("age >= 18 AND weight < 25 AND sex = 'f'", 200 * 0.85 * 0.25 * 0.5),
+        ("age < 18 OR age >= 18", 200.0),
+        ("age < 6 OR weight < 5", 200 * (1 - 0.95 * 0.95)),
+    ):
+        found = cells.vectors(Question("count", where=where).plan(schema)).totals(mass)
+        assert found[0] == pytest.approx(expected, rel=0.02), where
+
+
 def test_every_row_is_in_one_cell_and_rows_drawn_in_a_cell_lie_in_it() -> None:
     numbers = np.arange(CELLS.count, dtype=np.int64)
     for randomness in (None, seeded_for_simulation(1)):

@@ -1,8 +1,8 @@
 """A schema's columns cut into finitely many cells, so that rows can be counted, guessed and made up.
 
-What must stay true: which cells there are follows from the schema and the declaration alone. A cell stands for its
-rows by one value of every column, the middle of a bin: that may make a guess from cells wrong, which is why no promise
-rests on one.
+What must stay true: which cells there are follows from the schema and the declaration alone. A bin stands for its rows
+by its middle, and by values spread evenly over it where a condition cuts it: that may make a guess from cells wrong,
+which is why no promise rests on one.
 """
 
 from __future__ import annotations

@@ -54,6 +54,21 @@ class Cut:
             found = [int(x) if isinstance(x, float) and kind == "integer" and x == int(x) else x for x in found]
         return tuple([*found, None] if self.missing else found)
 
+    def inside(self, count: int) -> tuple[Value | None, ...]:
+        """So many values of each cell, spread evenly over a bin, one cell after another. What has no bins has one."""
+        if self.axis.edges is None:
+            return self.middles
+        found: list[Value | None] = []
+        for place, (low, high) in enumerate(pairwise(self.axis.edges)):
+            first, last = self._wholes(low, high)
+            for step in range(count):
+                share = (step + 0.5) / count
+                if self.column.type != "integer":
+                    found.append(low + (high - low) * share)
+                else:
+                    found.append(first + int(share * (last - first)) if last > first else self.middles[place])
+        return tuple([*found, *[None] * count] if self.missing else found)
+
     def drawn(self, places: Integers, randomness: Randomness | None) -> NDArray[Any]:
         """A value for each of these cells: what it stands for, or a uniform one within its bin."""
         middles = np.empty(self.count, dtype=object)

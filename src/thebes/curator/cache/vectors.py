@@ -6,6 +6,7 @@ about three of ten columns costs one pass over the cells and little else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thebes.curator.cache.cuts import Cut
 from thebes.curator.plans import Plan
-from thebes.data.filter import Among, Compared, Condition, Every, Present, Value
+from thebes.data.filter import Among, Compared, Condition, Every, Present, Value, leaves
 from thebes.data.schema import as_held
 from thebes.data.table import Axis, Factor
 from thebes.privacy.measurement import Floats
@@ -25,6 +26,9 @@ from thebes.privacy.stability import LevelCounts
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+
+FINE = 12  #: values at which a condition is judged within a bin
+_MOST = 2**18  #: places at which it is judged at all; beyond, a bin is judged by its middle
 
 
 @dataclass(frozen=True)
@@ -44,15 +48,15 @@ class Vectors:
         """Those of a plan all of whose columns are cut."""
         spread, sums, row = _Spread(cuts), plan.sums, plan.row
         shape = tuple(cut.count for cut in cuts)
-        counts: Flags = np.ones([1] * len(cuts), dtype=np.bool_)
+        counts: Floats = np.ones([1] * len(cuts))
         for name in sums.columns:
-            counts = counts & spread(name, [value is not None for value in spread.cuts[name].middles])
+            counts = counts * spread(name, [value is not None for value in spread.middles[name]])
         if plan.where is not None:
-            counts = counts & _holds(plan.where.condition, spread)
+            counts = counts * _meeting(plan.where.condition, cuts)
         group: Integers = np.zeros([1] * len(cuts), dtype=np.int64)
         for axis in sums.axes:
             own = _places(axis, spread.cuts[axis.column])
-            counts = counts & spread(axis.column, own >= 0)
+            counts = counts * spread(axis.column, own >= 0)
             group = group * axis.cells + spread(axis.column, np.maximum(own, 0))
         asked: list[Floats] = []
         for term in sums.terms:
@@ -71,14 +75,14 @@ class Vectors:
 
     @classmethod
     def _made(
-        cls, shape: tuple[int, ...], places: Sequence[Integers], weights: Sequence[Floats], counts: Flags, plan: Plan
+        cls, shape: tuple[int, ...], places: Sequence[Integers], weights: Sequence[Floats], counts: Floats, plan: Plan
     ) -> Vectors:
         whole = np.broadcast_shapes(counts.shape, *(each.shape for each in (*places, *weights)))
         low, high = plan.ends_of_totals
         return cls(
             shape,
             np.stack([np.broadcast_to(each, whole) for each in places]),
-            np.stack([np.where(counts, each, 0.0) for each in np.broadcast_arrays(*weights, np.empty(whole))[:-1]]),
+            np.stack([np.broadcast_to(counts * each, whole) for each in weights]),
             plan.size,
             low,
             high,
@@ -138,17 +142,32 @@ class Vectors:
 class _Spread:
     """Numbers of one column's cells, laid along its axis."""
 
-    def __init__(self, cuts: Sequence[Cut]) -> None:
+    def __init__(self, cuts: Sequence[Cut], fine: int = 1) -> None:
         self.cuts = {cut.name: cut for cut in cuts}
+        self.middles = {cut.name: cut.middles if fine == 1 else cut.inside(fine) for cut in cuts}
         self._shapes = {name: [-1 if name == other else 1 for other in self.cuts] for name in self.cuts}
 
     def __call__(self, name: str, values: ArrayLike) -> NDArray[Any]:
         return np.asarray(values).reshape(self._shapes[name])
 
 
+def _meeting(condition: Condition, cuts: Sequence[Cut]) -> Floats:
+    """The share of each cell's rows that meet a condition, if those in a bin are spread evenly over it."""
+    asked = {leaf.column for leaf in leaves(condition)}
+    whole = math.prod(cut.count for cut in cuts if cut.name in asked)
+    fine = FINE if whole * FINE ** sum(cut.axis.edges is not None for cut in cuts if cut.name in asked) <= _MOST else 1
+    found = _holds(condition, _Spread(cuts, fine))
+    split = [
+        each
+        for n, cut in zip(found.shape, cuts, strict=True)
+        for each in ((cut.count, n // cut.count) if n > 1 else (1, 1))
+    ]
+    return np.asarray(found.reshape(split).mean(axis=tuple(range(1, 2 * len(cuts), 2))), dtype=np.float64)
+
+
 def _holds(condition: Condition, spread: _Spread) -> Flags:
     if isinstance(condition, (Compared, Among, Present)):
-        return spread(condition.column, [_true(condition, value) for value in spread.cuts[condition.column].middles])
+        return spread(condition.column, [_true(condition, value) for value in spread.middles[condition.column]])
     every = isinstance(condition, Every)
     found: Flags = np.full([1] * len(spread.cuts), every)
     for part in condition.parts:
