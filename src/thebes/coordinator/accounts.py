@@ -65,14 +65,23 @@ class User:
 
 
 class Accounts:
-    """The users in the database and the tokens they are given."""
+    """The users in the database and the tokens they are given. `hasher` is for tests that are not about passwords:
+    nothing that serves gives one."""
 
-    def __init__(self, database: Database, *, admin_token: str, session_key: bytes, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        admin_token: str,
+        session_key: bytes,
+        clock: Clock,
+        hasher: PasswordHasher | None = None,
+    ) -> None:
         self._database = database
         self._admin_token = admin_token.encode()
         self._key = Ed25519PrivateKey.from_private_bytes(session_key)
         self._clock = clock
-        self._hasher = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
+        self._hasher = hasher or PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
         self._nobody: str | None = None
         self.capabilities = Capabilities(database)
 

@@ -18,6 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from argon2 import PasswordHasher
+
 from thebes.coordinator.accounts import Accounts, Role, Somebody, User, operates
 from thebes.coordinator.admission import Admission, Shown
 from thebes.coordinator.capabilities import Capability
@@ -88,6 +90,7 @@ class Reception:
         *,
         look: Callable[[], None],
         models: Callable[[Path], Models] | None = None,
+        hasher: PasswordHasher | None = None,
     ) -> None:
         self._home = home
         self._database = database
@@ -95,7 +98,9 @@ class Reception:
         self._look = look  #: tells the worker that a phase may be full
         self._models_of = models  #: a home's models, made when somebody first asks for one
         self.store = CoordinatorStore(database)
-        self.accounts = Accounts(database, admin_token=home.admin_token, session_key=home.session_key, clock=clock)
+        self.accounts = Accounts(
+            database, admin_token=home.admin_token, session_key=home.session_key, clock=clock, hasher=hasher
+        )
         self.register = Groups(database, home, clock)
         self.inquiries = Inquiries(home, database, clock, self.accounts.capabilities)
         self._intake = Intake(self.store)

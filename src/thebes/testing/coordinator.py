@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
+from argon2 import PasswordHasher
 
 from thebes.apps.pages.coordinator import put_on
 from thebes.coordinator.closing import Closing
@@ -166,7 +167,8 @@ class Front(Talking):
             file.write_bytes(_empty())
         self.database = Database(store or self.home.store)
         self.looks = 0
-        self.reception = Reception(self.home, self.database, self.clock, look=self._look, models=Store)
+        cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # else a sign-in takes longer than most tests
+        self.reception = Reception(self.home, self.database, self.clock, look=self._look, models=Store, hasher=cheap)
         self.desk = Desk(self.database, secrets.token_hex(4))
         self.closing = Closing(self.desk, self.home.keys, self.clock)
         self.admin_token = self.home.admin_token
