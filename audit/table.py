@@ -11,6 +11,7 @@ from audit import (
     central,
     draw_discard,
     ensemble,
+    growing,
     guessing,
     learning,
     local,
@@ -25,9 +26,9 @@ from thebes.testing.audit import LEVEL, Case, Finding, examine
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
-    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating, synthesis, guessing)
+    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing)
     made = [case for room in honest for case in room.cases()]
-    failing = (ensemble, draw_discard, sites, query, validating, synthesis, guessing)
+    failing = (ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing)
     return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 

@@ -71,12 +71,14 @@ class UserCounts:
                 adjacency=Adjacency.ADD_REMOVE_ONE,
             )
             claim.consume(epsilon=epsilon, part="count")
-            users, rows = self._true()
-            most = self._schema.max_rows_per_unit
-            noisy = self._noise.add(np.array([rows, most * users - rows], dtype=np.int64), randomness)
-            told = float(noisy.sum()) / most, float(noisy[0])
-            self._manifest.keep_counts(name, *(max(0, round(number)) for number in told))
+            self._manifest.keep_counts(name, *self.noisy(*self._true(), randomness))
         return next(kept for kept in self._manifest.periods() if kept.name == name)
+
+    def noisy(self, users: int, rows: int, randomness: Randomness) -> tuple[int, int]:
+        """So many users and rows as they are told."""
+        most = self._schema.max_rows_per_unit
+        there, beside = self._noise.add(np.array([rows, most * users - rows], dtype=np.int64), randomness)
+        return max(0, round(float(there + beside) / most)), max(0, round(float(there)))
 
     def widths(self, level: float = 0.95) -> tuple[float, float]:
         """Within what a count of users, and one of their rows, lies of the truth with probability `level`."""
