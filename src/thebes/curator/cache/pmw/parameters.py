@@ -42,7 +42,7 @@ class Parameters:
     trust: float = 0.9
     margin: float = 0.05
     rates: tuple[tuple[int, float], ...] = ((0, 1.0), (50, 0.5), (100, 0.25))
-    size_epsilon: Decimal = Decimal("0.01")
+    size_epsilon: Decimal = Decimal("0.005")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size_epsilon", exact.epsilon(self.size_epsilon, "cache.size_epsilon"))
