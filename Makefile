@@ -27,8 +27,9 @@ demo: $(READY)  ## the whole system on this machine, with made-up people
 test: $(READY)  ## set up and pass the tests (under 10 minutes)
 	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy and not slow'
 
+# Processes often wait for each other: one worker more than there are cores.
 test-slow: $(READY)  ## the tests of many real processes, browsers, crashes and large samples
-	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'slow and not heavy'
+	@$(BIN)/pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadfile --no-loadscope-reorder -m 'slow and not heavy'
 
 test-heavy: $(READY)  ## the tests of big optional parts, and those that take many minutes
 	@$(BIN)/pytest -m heavy
