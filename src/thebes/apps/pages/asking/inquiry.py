@@ -69,7 +69,7 @@ LABELS = {
     "accuracy": "How exact",
     "alpha": "Within",
     "beta": "Odds of missing that",
-    "max_epsilon": "At most",
+    "max_epsilon": "Epsilon at most",
     "noise": "Noise",
     "min_sites": "Sites needed",
     "patience": "Seconds a site may take",

@@ -112,13 +112,12 @@ def _beside(release: Release) -> Iterable[Section]:
 
 def _covered(release: Release) -> Section:
     """Who is in the answer, and who is not, for which reason."""
-    covered, cost = release.extra["coverage"], release.extra.get("cost")
-    price = "" if cost is None else f"epsilon {short(cost['epsilon'])}"
-    price += f", delta {short(cost['delta'])}" if cost and cost["delta"] else ""
+    covered, paid = release.extra["coverage"], release.extra.get("sites", {})
+    everywhere = {"cost": release.extra.get("cost"), "source": release.extra.get("source")}
     rounds, missed = covered.get("rounds", {}), covered.get("missed", {})
     lines: list[tuple[str, str, str]] = []
     for site in covered["answered"]:
-        told = f"in {rounds[site]} rounds" if site in rounds else price
+        told = f"in {rounds[site]} rounds" if site in rounds else _paid(**{**everywhere, **paid.get(site, {})})
         away = missed.get(site)
         lines.append((site, "in it", f"{told}; missed {away['rounds']}: {away['why']}" if away else told))
     lines += [(site, "missing", why) for site, why in covered["missing"].items()]
@@ -128,6 +127,14 @@ def _covered(release: Release) -> Section:
         else "Every site that was asked is in it."
     )
     return Section("Who is in it", words, table=Table.of(("site", "", "what it paid, or why it is missing"), lines))
+
+
+def _paid(*, cost: Mapping[str, float] | None, source: str | None) -> str:
+    """What an answer cost, and where it came from if not simply from the rows."""
+    price = "" if cost is None else f"epsilon {short(cost['epsilon'])}"
+    price += f", delta {short(cost['delta'])}" if cost and cost["delta"] else ""
+    came = queried.SOURCES.get(source or "", "")
+    return f"{price}: {came}" if came else price
 
 
 _NAMES = {

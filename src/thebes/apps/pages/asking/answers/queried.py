@@ -8,13 +8,12 @@ from typing import Any
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers import number
 from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Section, Table
-from thebes.tasks.query.release import QueryRelease
 from thebes.tasks.release import Release
 
+#: where an answer came from that did not simply come from the rows
 SOURCES = {
-    "mechanism": "from its rows",
-    "cache": "released before",
-    "synopsis": "from what it released before, checked against its rows",
+    "cache": "it had released the same before",
+    "synopsis": "follows from what it had released before, checked against its rows",
 }
 _COUNTED = ("count", "histogram")
 table = number.table
@@ -23,7 +22,7 @@ table = number.table
 def sections(release: Release, document: Any) -> list[Section]:
     if document.type == "algorithm":  # which asks like a query
         document = document.question
-    return [*_answer(release, document), *_sources(release)]
+    return [*_answer(release, document), *_exactness(release)]
 
 
 def _answer(release: Release, document: Any) -> list[Section]:
@@ -41,20 +40,10 @@ def _answer(release: Release, document: Any) -> list[Section]:
     return [Section("By group", words, picture, Table.of(head, rows), folded=True)]
 
 
-def _sources(release: Release) -> Iterator[Section]:
-    """How exact it is, where that was asked; where each site's answer came from, where not all read their rows."""
+def _exactness(release: Release) -> Iterator[Section]:
+    """How exact it is, where that was asked."""
     exact = release.extra.get("accuracy")
     if exact is not None:
         asked = f"Asked for: within {exact['alpha']:g}, but for the odds {exact['beta']:g}."
         found = "not known" if exact["reached"] is None else f"within {exact['reached']:.6g}"
         yield Section("How exact it is", f"{asked} As it was answered: {found}.")
-    if isinstance(release, QueryRelease) and release.source != "mechanism":
-        told = [
-            (site, SOURCES.get(own["source"], own["source"]), own["cost"]["epsilon"])
-            for site, own in release.sites.items()
-        ]
-        yield Section(
-            "Where it came from",
-            "What a site released before and gives again tells nothing new, so it costs nothing.",
-            table=Table.of(("site", "its answer", "epsilon paid"), told),
-        )
