@@ -324,18 +324,26 @@ def test_a_view_that_grows_keeps_what_was_learned_and_buys_the_new_block_only():
     assert smart.preparation(("tue",)) == []
 
 
-def test_a_guess_is_checked_only_once_guesses_were_right_often_enough_to_pay():
-    wanted = Wanted(20, 0, 60.0, 0.05)
-    smart, rows = Smart(SCHEMA, Parameters(**SMALL, bins={"age": 100})), Held.of(people())
-    chance = seeded_for_simulation(3)
-    smart.prepare(rows, lambda _: None, chance)
-    easy = [Question("count", where=f"age < {age}").plan(SCHEMA) for age in range(5, 95)]
-    ways = [smart.most(plan, wanted, ()) is not None for plan in easy]
-    assert not any(ways)
-    told = through(smart, easy, wanted, rows, chance)
-    sources = [one[1] for one in told]
+def test_guesses_are_checked_once_they_were_right_and_never_cost_much_more_than_answers_alone():
+    wanted = Wanted(20, 0, 150.0, 0.05)
+    parameters = Parameters(rows=2048, parts=4, epochs=4, risk=0.3, bins={"age": 50}, epsilon=2)
+    smart, rows = Smart(SCHEMA, parameters), Held.of(people(together=False))
+    chance, plans = seeded_for_simulation(3), []
+    for low in range(0, 90, 6):
+        plans += [
+            Question("count", where=f"age >= {low} AND age < {high}").plan(SCHEMA) for high in range(low + 6, 100, 8)
+        ]
+    told = through(smart, plans, wanted, rows, chance)
+    sources = [one[1] for one in told[1:]]
     assert sources[:10] == [Source.MECHANISM] * 10
-    assert Source.SYNOPSIS in sources
+    assert sources.count(Source.SYNOPSIS) > 40
+    alone, paid = 0.0, 0.0
+    for plan, (purchases, _, _, _) in zip(plans, told[1:], strict=True):
+        halved = Wanted(wanted.epsilon, 0, wanted.width, 0.025)
+        alone += float(halved.calibrated(plan, SCHEMA)[1].epsilon)
+        paid += sum(float(one.epsilon) for one in purchases)
+        assert paid <= 1.3 * alone + 1e-9
+    assert paid < 0.9 * alone
 
 
 def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):

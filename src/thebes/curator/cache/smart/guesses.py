@@ -57,6 +57,11 @@ class Learned:
     right: float = 0.0
     passed: int = 0
     failed: int = 0
+    #: what answers cost, what guesses that passed would have cost as answers, and what was paid to look at guesses; as
+    #: the data set's budget counts
+    spent: float = 0.0
+    saved: float = 0.0
+    staked: float = 0.0
 
     def found(self, right: bool) -> None:
         self.right += _RECENT * (right - self.right)
@@ -124,6 +129,7 @@ class Smart:
         assert state is not None  # noqa: S101
         if course.looks is not None:
             pay(course.looks)
+            state.staked += self._loss(course.looks)
             if course.sought is not None:
                 state.check.begin(course.looks.epsilon, randomness)
         exact = rows.totals(plan)
@@ -132,9 +138,11 @@ class Smart:
         state.found(passed)
         if passed:
             state.passed += 1
+            state.saved += self._loss(course.answers)
             return Answered(course.guess.astype(np.float64), None, bound, Source.SYNOPSIS)
         state.failed += 1
         pay(course.answers)
+        state.spent += self._loss(course.answers)
         noisy = course.noise.add(exact, randomness)
         self._learn(state, self._read(state, plan, rows.view), noisy)
         return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
@@ -146,7 +154,9 @@ class Smart:
         read = self._read(state, plan, view)
         guess, spread = _guessed(state.rows.answers(read))
         epsilon, delta = answered.made
-        width = noise_made(plan, self.schema, epsilon=epsilon, delta=delta).width(self._level(plan))
+        noise = noise_made(plan, self.schema, epsilon=epsilon, delta=delta)
+        width = noise.width(self._level(plan))
+        state.spent += self._loss(Purchase.of_noise(noise, epsilon=epsilon, delta=delta))
         if spread <= self.parameters.agreement * width:
             state.found(bool(np.abs(guess - answered.totals).max() <= width))
         self._learn(state, read, answered.totals)
@@ -192,6 +202,8 @@ class Smart:
         width, sought, threshold, looks, noise, answers, needed = made
         paid = amounts([answers] if looks is None else [looks, answers])
         if paid[0] > wanted.epsilon or paid[1] > wanted.delta or state.right < needed:
+            return None
+        if looks is not None and self.parameters.trust is None and not self._risks(state, looks):
             return None
         guess, spread = _guessed(state.rows.answers(self._read(state, plan, view)))
         if spread > self.parameters.agreement * width:
@@ -255,6 +267,11 @@ class Smart:
         if self.parameters.trust is not None:
             return self.parameters.trust
         return max(0.0, min(_SUREST, 1 - self._loss(answers) / self._loss(opening)))
+
+    def _risks(self, state: Learned, looks: Purchase) -> bool:
+        """Whether, should this be lost, all that was paid is still no more than `risk` above what answers alone would
+        have cost."""
+        return state.staked + self._loss(looks) <= state.saved + self.parameters.risk * (state.spent + state.saved)
 
     def _loss(self, purchase: Purchase) -> float:
         if self.filter == "basic":
@@ -336,6 +353,7 @@ class Smart:
             state.rows.weights, state.rows.scale = weights, np.array(piece.arrays["scale"], dtype=np.float64)
             state.turn, state.right = int(told["turn"]), float(told["right"])
             state.passed, state.failed = int(told["passed"]), int(told["failed"])
+            state.spent, state.saved, state.staked = (float(loss) for loss in told["loss"])
             state.check.restore(told["check"], piece.secret)
             self._views[view] = state
 
@@ -365,6 +383,7 @@ def _view_piece(view: View, state: Learned) -> Piece:
         "right": state.right,
         "passed": state.passed,
         "failed": state.failed,
+        "loss": [state.spent, state.saved, state.staked],
         "check": state.check.public(),
     }
     arrays: dict[str, NDArray[np.generic]] = {"weights": state.rows.weights.copy(), "scale": state.rows.scale.copy()}

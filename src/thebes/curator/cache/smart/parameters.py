@@ -29,7 +29,8 @@ class Parameters:
     may be off is, for a question by epsilon, the width in which noise lies with probability `threshold`.
 
     `trust`: of the latest guesses that were compared with a released answer, this share must have been right before
-    one is checked; without it, as large a share as makes up for what a sparse vector costs.
+    one is checked; without it, as large a share as makes up for what a sparse vector costs, and never is more paid to
+    look at guesses than they have saved and `risk` times what answers alone would have cost.
 
     Learning: `epochs` gradient steps of length `rate` on the weights of a random `share` of the parts.
     """
@@ -46,6 +47,7 @@ class Parameters:
     check: Check = "sparse"
     check_share: float = 0.25
     trust: float | None = None
+    risk: float = 0.1
     epochs: int = 10
     rate: float = 0.5
     share: float = 0.5
@@ -99,6 +101,7 @@ _RANGES = (
     ("threshold", 0.5, 0.999999),
     ("check_share", 0.01, 0.9),
     ("trust", 0.0, 1.0),
+    ("risk", 0.0, 10.0),
     ("rate", 1e-6, 1.0),
     ("share", 1e-6, 1.0),
 )
