@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.forecast import forecast
 from thebes.curator.cache.planner import FRESH_SECONDS, Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.cache.released import key_of
@@ -21,7 +22,7 @@ from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import noise_made
 from thebes.curator.plans import Integers, Plan
-from thebes.curator.questions import Question
+from thebes.curator.questions import Question, question_of
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import schema_of
 from thebes.data.table import Table
@@ -462,3 +463,73 @@ def test_what_a_synopsis_learnt_is_forgotten_with_an_answer_that_failed(toy: tup
     synopsis.known, synopsis.greedy = -1.0, False
     desk.ask(counted("age > 5"), BY_ACCURACY)
     assert synopsis.known == before
+
+
+# --- forecasts --------------------------------------------------------------------------------------------
+
+
+class Free(Toy):
+    """After it was bought it answers for a hundredth."""
+
+    def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
+        return None if wanted.width is None else (Purchase.pure("0.01"),)
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        pay(Purchase.pure("0.01"))
+        rows.totals(plan)
+        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), Source.SYNOPSIS)
+
+
+def asked_by_accuracy(desk: Desk, count: int) -> None:
+    for number in range(count):
+        question = Question("count", where=f"age > {number}")
+        desk.ask(question.plan(SCHEMA), BY_ACCURACY, question=question.text)
+
+
+def test_a_forecast_says_when_a_synopsis_starts_to_pay(desk: Desk) -> None:
+    asked_by_accuracy(desk, 8)
+    looked = desk.rows.looked
+    found = forecast(desk.store, SCHEMA, Free)
+    assert found is not None
+    each = float(BY_ACCURACY.calibrated(COUNT, SCHEMA)[1].epsilon)
+    assert found.exact == pytest.approx(8 * each)
+    assert found.synopsis == pytest.approx(0.2 + 8 * 0.01)
+    assert found.hits == 8
+    first = next(n for n in range(1, 99) if 0.2 + n * 0.01 < n * each)
+    assert (found.pays_from, found.seen) == (first, True)
+    assert desk.rows.looked == looked, "no row is read for it"
+    assert forecast(desk.store, SCHEMA, Free) == found
+
+
+def test_a_forecast_reads_off_the_end_what_has_not_happened_yet(desk: Desk) -> None:
+    asked_by_accuracy(desk, 2)
+    found = forecast(desk.store, SCHEMA, Free)
+    assert found is not None
+    assert (found.seen, found.exact < found.synopsis) == (False, True)
+    each = float(BY_ACCURACY.calibrated(COUNT, SCHEMA)[1].epsilon)
+    assert found.pays_from == pytest.approx(0.2 / (each - 0.01), abs=2)
+
+
+def test_a_synopsis_that_never_pays_is_said_to(desk: Desk) -> None:
+    asked_by_accuracy(desk, 6)
+    dear = forecast(desk.store, SCHEMA, Toy)  # a tenth each, as much as noise or more
+    assert dear is not None
+    assert dear.pays_from is None or dear.pays_from > 6
+
+
+def test_a_forecast_of_nothing_is_none(desk: Desk) -> None:
+    desk.ask(COUNT, BY_ACCURACY)  # without saying how it can be asked again
+    assert forecast(desk.store, SCHEMA, Free) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question("count", where="age > 3", by=("sex",)),
+        Question("quantile", ("age",), quantile=0.25, bins=64),
+        Question("histogram", ("age",), bins=(3.0, 50.0)),
+    ],
+)
+def test_a_question_is_kept_as_it_was(question: Question) -> None:
+    assert question_of(question.text) == question
+    assert question_of(question.text).plan(SCHEMA, epsilon=1) == question.plan(SCHEMA, epsilon=1)

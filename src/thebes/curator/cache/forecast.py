@@ -151,7 +151,7 @@ def _crossing(alone: Sequence[float], beside: Sequence[float]) -> tuple[int | No
     if gap[-1] > 0:
         lost = np.flatnonzero(gap <= 0)
         return (int(lost[-1]) + 2 if lost.size else 1), True
-    half = len(gap) // 2
+    half = (len(gap) - 1) // 2
     gained = (gap[-1] - gap[half]) / max(1, len(gap) - 1 - half)
     if gained <= 0:
         return None, False
