@@ -28,7 +28,7 @@ _TOGETHER, _OFTEN = 2000, 0.05  #: rows that a network's step has about, if that
 QUICK: Mapping[str, Mapping[str, Any]] = {
     LINEAR: {},
     LOGISTIC: {"steps": 20},
-    NETWORK: {"layers": [8], "steps": 60, "rate": 0.1, "learning_rate": 0.05},
+    NETWORK: {"layers": [8], "steps": 30, "rate": 0.1, "learning_rate": 0.05},
 }
 
 
