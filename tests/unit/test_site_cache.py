@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,7 @@ from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.events import LaplaceEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.randomness import Randomness
+from thebes.privacy.randomness import Randomness, seeded_for_simulation
 from thebes.site import caches
 from thebes.site.algorithm import Office
 from thebes.site.dataset import Cache, DataSets, read
@@ -301,6 +302,29 @@ def test_a_synopsis_that_the_rule_does_not_allow_leaves_the_answer_to_the_mechan
     office = Office(home, "north")
     answer = office.answer(ask({**COUNT, "epsilon": 0.25}))
     assert (answer["source"], answer["cost"]["epsilon"]) == ("mechanism", 0.25)
+
+
+def test_with_a_guess_everything_that_is_told_was_charged_and_nothing_else(tmp_path: Path) -> None:
+    """A real synopsis of few cells that trusts itself early, asked again and again."""
+    home = site_home(tmp_path / "site", rows=5000, epsilon=100)
+    path = home.datasets / "patients.toml"
+    path.write_text(f'{path.read_text()}\n[cache]\nkind = "pmw"\nvisits = 2\ntrust = 0\nbins = {{age = 20}}\n')
+    office, sources, told = Office(home, "north"), set(), Decimal(0)
+    chance, dice = seeded_for_simulation(3), random.Random(1)
+    office.desk._randomness = lambda: chance
+    by_accuracy = {**COUNT, "accuracy": {"alpha": 150, "beta": 0.01}, "epsilon": 2.0}
+    for number in range(40):
+        low = dice.randrange(19) * 5
+        document = {**by_accuracy, "where": f"age >= {low} AND age < {low + 5 * dice.randint(1, 4)}"}
+        answer = office.answer(ask(document, task=f"t{number}", payload={"width": 150.0, "beta": 0.01}))
+        sources.add(answer["source"])
+        told += Decimal(str(answer["cost"]["epsilon"]))
+    assert sources >= {"mechanism", "synopsis"}
+    (own,) = [claim for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)]
+    assert float(spent(office) - own.loss.epsilon) == pytest.approx(float(told))  # type: ignore[union-attr]
+    assert held(office) == 0
+    assert counted(office) == counted(Office(home, "north")) == pytest.approx(1000 - float(told))
+    office.ledger.verify()
 
 
 # --- growing sets -----------------------------------------------------------------------------------------
