@@ -15,6 +15,7 @@ from audit import (
     guessing,
     learning,
     local,
+    made_up,
     query,
     sites,
     synthesis,
@@ -26,9 +27,10 @@ from thebes.testing.audit import LEVEL, Case, Finding, examine
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
-    honest = (central, local, learning, ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing)
+    counted = (central, local, learning, ensemble, draw_discard, sites, query, validating)
+    honest = (*counted, growing, synthesis, guessing, made_up)
     made = [case for room in honest for case in room.cases()]
-    failing = (ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing)
+    failing = (ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing, made_up)
     return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 
