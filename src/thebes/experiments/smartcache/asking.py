@@ -151,7 +151,7 @@ def truth(asked: Asked) -> Truth:
     return Truth(asked)
 
 
-class _Paid:
+class Paid:
     """Stands for a ledger: what was paid for, in order."""
 
     def __init__(self, filter: str) -> None:
@@ -183,7 +183,7 @@ def ask(asked: Asked, questions: Sequence[Question], strategy: Strategy, seed: i
 
 def ask_of(rows: Truth, questions: Sequence[Question], strategy: Strategy, seed: int) -> Trail:
     """The same, of a table whose totals are known."""
-    paid, randomness = _Paid(strategy.filter), seeded_for_simulation(seed)
+    paid, randomness = Paid(strategy.filter), seeded_for_simulation(seed)
     costs, errors, sources = [], [], Counter[str]()
     with _answering(rows, strategy, paid, randomness) as answer:
         for question in questions:
@@ -200,7 +200,7 @@ Answer = Callable[[Plan], tuple[Floats, str]]
 
 
 @contextmanager
-def _answering(rows: Truth, strategy: Strategy, paid: _Paid, randomness: Randomness) -> Iterator[Answer]:
+def _answering(rows: Truth, strategy: Strategy, paid: Paid, randomness: Randomness) -> Iterator[Answer]:
     asked = rows.asked
     if strategy.kind == "none":
         yield lambda plan: _drawn(plan, rows, strategy, paid, randomness)
@@ -233,13 +233,13 @@ def _answering(rows: Truth, strategy: Strategy, paid: _Paid, randomness: Randomn
                 store.close()
 
 
-def _drawn(plan: Plan, rows: Truth, strategy: Strategy, paid: _Paid, randomness: Randomness) -> tuple[Floats, str]:
+def _drawn(plan: Plan, rows: Truth, strategy: Strategy, paid: Paid, randomness: Randomness) -> tuple[Floats, str]:
     noise, purchase = strategy.wanted(plan, rows.asked).calibrated(plan, rows.asked.schema, filter=strategy.filter)
     paid.pay(purchase, 0)
     return noise.add(rows.totals(plan), randomness), Source.MECHANISM
 
 
-def _made_up(rows: Truth, paid: _Paid, randomness: Randomness) -> tuple[Cells, Floats]:
+def _made_up(rows: Truth, paid: Paid, randomness: Randomness) -> tuple[Cells, Floats]:
     """The seed's generator, made sound: every column by itself. About how many rows each cell has."""
     recipe = Independent(Domain.of(rows.asked.schema, None, rows.asked.bins), Allowance(_SYNTHETIC))
     learned = recipe.learned(rows.open, lambda: paid.pay(Purchase.of_pure(recipe.event), 0), randomness)
