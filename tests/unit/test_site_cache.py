@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -482,6 +483,16 @@ class _Linked:
         return json.loads(json.dumps(self._office.answer({"kind": kind, **more})["body"]))
 
 
+def test_looking_waits_for_no_answer(office: Office) -> None:
+    office.answer(ask(COUNT))
+    planner = office.caches(office.datasets.get("patients"))  # type: ignore[arg-type]
+    assert planner is not None
+    with planner.store.alone(), ThreadPoolExecutor(1) as elsewhere:  # as while rows are read for a long answer
+        told = elsewhere.submit(office.answer, {"kind": "datasets"}).result(timeout=60)["body"]
+    assert told[0]["cache"]["answers"] == 1
+    assert told[0]["cache"]["next"][0]["source"] == "cache"
+
+
 def test_the_page_of_savings_shows_what_was_saved_and_what_is_free_now(office: Office) -> None:
     for number, where in enumerate(["age > 30", "age > 40", "age > 30", "age > 30"]):
         office.answer(ask({**COUNT, "where": where}, task=f"t{number}"))
@@ -497,6 +508,8 @@ def test_the_page_of_savings_shows_what_was_saved_and_what_is_free_now(office: O
     assert "All of them cost epsilon 1; each by itself would have cost 2." in page
     assert "count where age &gt; 30" in page
     assert "an answer before" in page
+    assert 'href="/savings#saved-patients"' in client.get("/datasets").text
+    assert "nothing: it was answered before" in client.get("/requests").text
 
 
 # --- real processes ----------------------------------------------------------------------------------------

@@ -31,24 +31,24 @@ class Caches:
 
     def __init__(self, home: Home, *, clock: Callable[[], float] = time) -> None:
         self._home, self._clock, self._lock = home, clock, threading.Lock()
-        self._open: dict[str, tuple[DataSet, Planner]] = {}
+        self._open: dict[tuple[str, bool], tuple[DataSet, Planner]] = {}
 
-    def __call__(self, dataset: DataSet) -> Planner | None:
+    def __call__(self, dataset: DataSet, *, reading: bool = False) -> Planner | None:
         """The planner of a data set; None where nothing is used again. Rows of a user's block may still change after
         an answer, so none is given again there."""
         if dataset.cache.kind == "none" or (dataset.blocks is not None and dataset.blocks.by.kind == USER):
             return None
         with self._lock:
-            known = self._open.get(dataset.name)
+            known = self._open.get((dataset.name, reading))
             if known is None or known[0] is not dataset:
                 if known is not None:
                     known[1].store.close()
-                known = self._open[dataset.name] = dataset, self._made(dataset)
+                known = self._open[dataset.name, reading] = dataset, self._made(dataset, reading)
             return known[1]
 
     def known(self, dataset: DataSet) -> Planner | None:
-        """The same where anything was ever asked: looking makes no file."""
-        return self(dataset) if path_of(self._home, dataset.name).exists() else None
+        """One to look at, where anything was ever asked: looking makes no file, and waits for no answer."""
+        return self(dataset, reading=True) if path_of(self._home, dataset.name).exists() else None
 
     def forecast(self, dataset: DataSet) -> Forecast | None:
         """How the declared synopsis, or pmw where none is declared, would have done over the questions so far; None
@@ -74,11 +74,11 @@ class Caches:
                 planner.store.close()
             self._open.clear()
 
-    def _made(self, dataset: DataSet) -> Planner:
+    def _made(self, dataset: DataSet, reading: bool) -> Planner:
         budget, cache = dataset.budget, dataset.cache
         return Planner(
             dataset.schema,
-            Store(path_of(self._home, dataset.name), clock=self._clock),
+            Store(path_of(self._home, dataset.name), clock=self._clock, reading=reading),
             filter=budget.filter,
             fresh_for=cache.fresh_for,
             synopsis=synopsis_of(cache.kind, dataset.schema, cache.more, filter=budget.filter, delta=budget.delta),

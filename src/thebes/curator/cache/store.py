@@ -64,11 +64,12 @@ class Day:
 
 
 class Store:
-    """One data set's. Safe for the threads of a process, and for several processes. `clock` is seconds since 1970."""
+    """One data set's. Safe for the threads of a process, and for several processes. `clock` is seconds since 1970. One
+    that is only `reading` waits for nobody: it sees what was last written."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time, reading: bool = False) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path, self.clock = path, clock
+        self._path, self.clock, self._reading = path, clock, reading
         self._lock, self._held = threading.RLock(), 0
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
@@ -84,7 +85,7 @@ class Store:
     def alone(self) -> Iterator[None]:
         """Nobody else answers about this data set meanwhile. A process that is killed lets go of it."""
         with self._lock:
-            if self._held:
+            if self._held or self._reading:
                 yield
                 return
             file = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
