@@ -45,7 +45,7 @@ def broken() -> list[Case]:
     """Noise for one histogram, where a row counts in one of every column."""
     one, other = _draws(_Short(DOMAIN, Allowance(1)))
     title = "synthetic rows: noise for one column of three"
-    return [Audited(title, 1.0, 0.0, ADD, one, other, positive_control=True, draws=4000)]
+    return [Audited(title, 1.0, 0.0, ADD, one, other, positive_control=True, draws=60_000)]
 
 
 class _Short(Independent):
