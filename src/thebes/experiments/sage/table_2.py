@@ -56,18 +56,26 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
         for epsilon in EPSILONS:
             models = Models(name, make(table, epsilon), method, reach)
             for eta in ETAS:
-                rates = np.array([violations(models, epsilon, eta, trials, seed) for seed in seeds])
+                found = [tried(models, epsilon, eta, trials, seed) for seed in seeds]
+                rates = np.array([among_accepted(*one) for one in found])
+                worst = np.array([(missed / trials).max(axis=0) for _, missed in found])
                 for place, series in enumerate(METHODS):
+                    where = {"series": series, "at": eta, "epsilon": epsilon}
+                    whole = f"{name}, epsilon {epsilon:g}: of all trials, at the worst target"
+                    rows.append(Row.over(worst[:, place].tolist(), panel=whole, **where))
                     if np.isnan(rates[:, place]).any():
                         continue  # no model passed
                     printed = PRINTED[name, eta][place] if epsilon == 1 else None
-                    where = {"panel": f"{name}, epsilon {epsilon:g}", "at": eta, "epsilon": epsilon, "printed": printed}
-                    rows.append(Row.over(rates[:, place].tolist(), series=series, **where))
+                    among = f"{name}, epsilon {epsilon:g}: of accepted models"
+                    rows.append(Row.over(rates[:, place].tolist(), panel=among, printed=printed, **where))
     notes = (
         "Every model is tried with 500 test rows and with twice as many up to six times; it passes with the first "
         "attempt that accepts it. Targets lie evenly between what the best model loses and three times "
         "(Criteo: 1.1 times) what the middle one loses. Where no model passes there is no row. Rides are tested with "
         "the bound chernoff: with the paper's, few pass so soon.",
+        "Eta bounds how often, of all trials, a model passes that misses its target: the panel of the worst target. Of "
+        "accepted models, which is what the paper counts, a greater share may miss where nearly nothing passes: of "
+        "rides at epsilon .05 about one trial in a hundred.",
         "Test rows are drawn from rows that no model was trained on, over which its loss is known: whoever passes with "
         "a worse one than its target counts as a violation.",
         "No SLA compares the noisy metric with the target. NP is rigorous and not private. UC has private sums and "
@@ -128,14 +136,19 @@ def _each(rows: int, losses: Callable[[slice, slice], NDArray[np.float64]]) -> l
 # --- validation -----------------------------------------------------------------------------------------------
 
 
-def violations(models: Models, epsilon: float, eta: float, trials: int, seed: int) -> list[float]:
+def among_accepted(passed: Floats, missed: Floats) -> list[float]:
     """By method: the share of those that pass which miss their target; no number where none passes."""
+    return [float(bad / all_) if all_ else np.nan for bad, all_ in zip(missed.sum(0), passed.sum(0), strict=True)]
+
+
+def tried(models: Models, epsilon: float, eta: float, trials: int, seed: int) -> tuple[Floats, Floats]:
+    """By target and method: how many pass, and how many of those miss their target."""
     from thebes.privacy.randomness import seeded_for_simulation
 
     draw = np.random.default_rng(seed)  # which rows are tested on, not noise
     truths = models.truths
     targets = np.linspace(0.97 * min(truths), models.reach * float(np.median(truths)), TARGETS)
-    passed, missed = np.zeros(len(METHODS)), np.zeros(len(METHODS))
+    passed, missed = np.zeros((TARGETS, len(METHODS))), np.zeros((TARGETS, len(METHODS)))
     for trial in range(trials):
         exact = np.zeros((ATTEMPTS, 2))
         for number, losses in enumerate(models.losses):
@@ -143,13 +156,13 @@ def violations(models: Models, epsilon: float, eta: float, trials: int, seed: in
             lost = losses[draw.integers(0, len(losses), rows)].sum()
             exact[number] = rows - lost, lost
         ends = told(exact, epsilon, eta, models.method, seeded_for_simulation(seed * trials + trial))
-        for target in targets:
+        for number, target in enumerate(targets):
             accepted = ends <= target
             first = accepted.argmax(axis=0)
             for place in np.flatnonzero(accepted.any(axis=0)):
-                passed[place] += 1
-                missed[place] += truths[first[place]] > target
-    return [float(bad / all_) if all_ else np.nan for bad, all_ in zip(missed, passed, strict=True)]
+                passed[number, place] += 1
+                missed[number, place] += truths[first[place]] > target
+    return passed, missed
 
 
 def told(exact: Floats, epsilon: float, eta: float, method: str, randomness: Randomness) -> Floats:
