@@ -188,6 +188,13 @@ def test_accuracy_that_costs_more_than_is_allowed_is_refused_and_charges_nothing
     assert desk.purses.said == []
 
 
+def test_what_was_released_serves_also_who_could_not_pay_for_it(desk: Desk) -> None:
+    desk.ask(COUNT, Wanted(10, width=20.0, beta=0.01))
+    again = desk.ask(COUNT, Wanted("0.01", width=20.0, beta=0.01))
+    assert (again.source, again.cost) == (Source.CACHE, amounts(0))
+    assert desk.store.days()[0].worth == 0.01
+
+
 def test_where_blocks_count_rho_accuracy_is_bought_with_gaussian_noise(tmp_path: Path) -> None:
     wanted = Wanted(10, "1e-6", width=20.0, beta=0.001)
     basic = Desk(tmp_path / "basic").ask(COUNT, wanted)

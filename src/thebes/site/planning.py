@@ -85,12 +85,12 @@ class Planning:
     ) -> Answered:
         """The answer; `view` says then which blocks it is about."""
         if self.stream is not None:
-            _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
             self.view = tuple(self.account.blocks()) or whole(self.stream, self.context)
             known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self.context, question=question)
             if known is not None:
                 return known
             if not self.account.blocks():
+                _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
                 self.view = tuple(self.account.payable(self._loss([purchase]), budget_of([purchase])))
         return self.planner.answer(
             plan,
@@ -131,10 +131,12 @@ class Planning:
         return _Paid(claim, self.part, self._loss, lambda paid: self.account.settle(claim, budget_of(paid)))
 
     def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
-        """What a synopsis is made of is the data set's own purchase, whoever asked first."""
+        """What a synopsis is made of is the data set's own purchase, whoever asked first; of a set that grows, of the
+        blocks that it is about."""
         key, purpose, loss = f"{BOUGHT}{name}", "what a synopsis is made of", self._loss(purchases)
         if self.stream is not None:
-            claim = self.stream.reserve(self.view, loss=loss, purpose=purpose, spender=SPENDER, key=key)
+            lacking = self.planner.lacking(self.view)
+            claim = self.stream.reserve(lacking, loss=loss, purpose=purpose, spender=SPENDER, key=key)
         else:
             self.table()
             claim = self.ledger.reserve(

@@ -30,6 +30,7 @@ from thebes.privacy.randomness import Randomness
 
 _EMPTY = Answered(np.zeros(0), None, None, Source.MECHANISM)
 BOUGHT = "cache "  #: how keys of claims begin that buy what a synopsis is made of; nobody who asks has made them
+_SPOILED = "spoiled"  #: stands for the key of an answer that was paid for and never made
 FRESH_SECONDS = 86_400.0  #: for so long an answer about a data set that does not grow is given again
 
 
@@ -133,6 +134,10 @@ class Planner:
             made = [one.answered.made for one in kept if one.answered.made is not None]
             return min(made, key=lambda each: self._deviation(plan, each), default=None)
 
+    def lacking(self, view: View) -> View:
+        """The blocks of a view about which the synopsis must still buy something: these pay for it, and no others."""
+        return tuple(block for block in view if self._synopsis is not None and self._synopsis.preparation((block,)))
+
     def _deviation(self, plan: Plan, made: Amounts) -> float:
         return noise_made(plan, self.schema, epsilon=made[0], delta=made[1]).deviation
 
@@ -182,7 +187,9 @@ class Planner:
     def _known(self, plan: Plan, wanted: Wanted, view: View, context: str, payer: str) -> Answered | None:
         key = key_of(plan, self.schema)
         own = self.store.paid_by(payer) if payer else None
-        if own is not None and own.key == key:
+        if own is not None:
+            if own.key != key:
+                raise Refusal("what was paid for this task is used up: it failed, or was answered as declared before")
             return own.answered
         kept = self.store.answers(key, self._place(view, context), since=self._since(view))
         found = best(kept, plan, self.schema, wanted)
@@ -218,7 +225,12 @@ class Planner:
             purse = _Purse.of(reserve(most), most)
         except Refusal:
             return None  # the mechanism may cost less
-        made = synopsis.answer(plan, wanted, rows, purse.pay, randomness)
+        try:
+            made = synopsis.answer(plan, wanted, rows, purse.pay, randomness)
+        except Exception:
+            # Whoever is told of it may see that a check had failed: no opening goes on, nor does what they paid.
+            self.store.spoil(replace(kept, key=_SPOILED) if kept.payer and purse.paid else None)
+            raise
         answered = replace(made, cost=amounts(purse.paid))
         self._keep(kept, answered, synopsis)
         purse.settle()
@@ -230,12 +242,13 @@ class Planner:
             return True
         if buy is None:
             return False
+        what = hashlib.sha256(json.dumps([view, self.lacking(rows.view), repr(due)]).encode()).hexdigest()
         try:
-            purse = _Purse.of(buy(due, self.store.buying(view)), due)
+            purse = _Purse.of(buy(due, self.store.buying(what)), due)
         except Refusal:
             return False
         synopsis.prepare(rows, purse.pay, randomness)
-        self.store.bought(view, synopsis.changed())
+        self.store.bought(what, synopsis.changed())
         self._loaded = self.store.generation
         purse.settle()
         return True
@@ -267,8 +280,11 @@ class Planner:
             self._loaded = self.store.generation
 
     def _note(self, answered: Answered, plan: Plan, wanted: Wanted, question: str | None) -> None:
-        """Count it, beside what a mechanism would have cost."""
-        worth = wanted.calibrated(plan, self.schema, filter=self._filter)[1].epsilon
+        """Count it, beside what a mechanism would have cost, or at least the most that was allowed."""
+        try:
+            worth = wanted.calibrated(plan, self.schema, filter=self._filter)[1].epsilon
+        except Refusal:
+            worth = wanted.epsilon
         told = json.dumps([str(wanted.epsilon), str(wanted.delta), wanted.width, wanted.beta])
         self.store.note(answered.source, answered.cost, worth, question=question, wanted=told)
 
