@@ -738,6 +738,7 @@ def test_whoever_waits_and_is_interrupted_stops_the_work() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_growing_stream_never_runs_dry(tmp_path: Path) -> None:
     """Forty days, a model a day: were the stream one block, its budget would have been gone after some days."""
     home = Home(tmp_path, epsilon="4", randomness=seeded_for_simulation(7))
