@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from thebes.experiments.registry import experiment, experiments
 from thebes.experiments.smartcache import tables
 from thebes.experiments.smartcache.asking import EXACT, GAUSSIAN, NONE, PMW, SYNTHETIC, Strategy, Trail, ask, width_of
 from thebes.experiments.smartcache.questions import ORDERS, workload
@@ -101,3 +102,33 @@ def test_rows_that_stand_in_say_so_and_have_declared_values_only(monkeypatch: py
                 assert values.isin(declared.values).all()
             else:
                 assert values.between(declared.low, declared.high).all()
+
+
+# --- experiments --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_over_many_overlapping_counts_a_guess_pays_and_in_rho_it_keeps_still() -> None:
+    outcome = experiment("smartcache-long").run(quick=True)
+    paid = {row.series: row.ours for row in outcome.rows if row.at == 800}
+    assert paid["pmw"] < paid["exact"]
+    assert paid["smart"] < paid["exact"]
+    assert paid["pmw + Gaussian"] <= 1.15 * paid["exact + Gaussian"]
+    assert all(row.ours <= 0.004 for row in outcome.rows if row.at is None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 7])
+def test_descents_are_run_once_for_two_figures(number: int) -> None:
+    outcome = experiment(f"smartcache-figure-10-{number}").run(quick=True)
+    last = {row.series: row for row in outcome.rows}
+    assert {"real rows with noise", "synthetic only", "smart"} <= set(last)
+    paid = {row.epsilon for row in outcome.rows if row.series == "synthetic only"}
+    assert len(paid) == 1  # once, before the first step
+    if number == 7:
+        assert last["real rows with noise"].ours < 1.7 * last["real rows, not private"].ours
+
+
+def test_the_figures_of_the_thesis_are_all_there() -> None:
+    names = {f"smartcache-figure-10-{number}" for number in range(1, 11)}
+    assert names | {"smartcache-table-10-1", "smartcache-long"} <= set(experiments())

@@ -11,7 +11,8 @@ from thebes.experiments.experiment import Experiment
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.smartcache import PAPER
 
-STEPS, QUICK_STEPS, QUICK_ROWS = 100, 8, 1000
+STEPS, QUICK_STEPS = 100, 8
+QUICK_ROWS = (8000, 1000)  #: to learn from, by model; so few drown in noise, more take longer
 POINTS = (1, 2, 4, 8, 12, 16, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 _NAMES = ("avocado", "bank")
 DESCENTS = (
@@ -41,7 +42,7 @@ def _descent(name: str, model: int, paid: bool) -> Callable[[bool, Sequence[int]
         from thebes.experiments.smartcache.descents import HOW, MODELS, PLAIN, descend
         from thebes.experiments.smartcache.tables import about, table
 
-        steps, most = (QUICK_STEPS, QUICK_ROWS) if quick else (STEPS, 0)
+        steps, most = (QUICK_STEPS, QUICK_ROWS[model]) if quick else (STEPS, 0)
         rows: list[Row] = []
         for how in HOW:
             if paid and how == PLAIN:
