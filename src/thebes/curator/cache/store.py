@@ -125,9 +125,25 @@ class Store:
 
         def work() -> None:
             if kept is not None:
-                marks = ", ".join("?" * len(_ANSWER.split(",")))
-                self._db.execute(f"INSERT INTO answer ({_ANSWER}) VALUES ({marks})", _row(kept))  # noqa: S608
+                self._insert(kept)
             self._write(pieces)
+
+        with self._lock:
+            whole(self._db, work)
+
+    def _insert(self, kept: Kept) -> None:
+        marks = ", ".join("?" * len(_ANSWER.split(",")))
+        self._db.execute(f"INSERT INTO answer ({_ANSWER}) VALUES ({marks})", _row(kept))  # noqa: S608
+
+    def spoil(self, kept: Kept | None = None) -> None:
+        """Lose all that is secret, so that whoever needs it pays anew; and write down that what somebody paid gave no
+        answer and serves for none."""
+
+        def work() -> None:
+            generation = self.generation + 1
+            self._db.execute("UPDATE piece SET secret = NULL, generation = ? WHERE secret IS NOT NULL", (generation,))
+            if kept is not None:
+                self._insert(kept)
 
         with self._lock:
             whole(self._db, work)

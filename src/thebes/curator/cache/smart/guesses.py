@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -92,6 +93,7 @@ class Smart:
         self._noise, self._marginals = priced(self.cuts, schema, self.parameters)
         self._bought: dict[str, tuple[int, Marginals]] = {}  #: by block, each with the seed of what is made of it
         self._views: OrderedDict[View, Learned] = OrderedDict()
+        self._openings = 0  #: of checks whose rows are no longer kept: whoever asks about them again meets later ones
         self._written: dict[str, Piece] = {}
         self._reading: OrderedDict[tuple[View, Plan], Reading] = OrderedDict()
 
@@ -306,18 +308,44 @@ class Smart:
         if self._lacking(view):
             return None
         if view not in self._views:
-            before = max((known for known in self._views if set(known) < set(view)), key=len, default=None)
-            earlier = None if before is None else self._views[before]
-            seed = self._bought[(view or (_WHOLE,))[0]][0] if earlier is None else earlier.seed
-            state = self._views[view] = Learned(seed, self._made(view, seed))
-            if earlier is not None:
-                made, old = state.rows, earlier.rows
-                made.weights[:] = old.weights
-                made.scale[:] = np.maximum(old.scale * (made.size / old.size), 1.0)
-                state.turn, state.right = earlier.turn, earlier.right
-            while len(self._views) > _VIEWS:
+            self._views[view] = self._kept(view) or self._begun(view)
+            while len(self._views) > _VIEWS and self._named(next(iter(self._views))) in self._written:
                 self._views.popitem(last=False)
         return self._views[view]
+
+    def _begun(self, view: View) -> Learned:
+        """Rows for a new view."""
+        known = {*self._views, *(tuple(p.public["view"]) for n, p in self._written.items() if n.startswith(_VIEW))}
+        parts = [each for each in known if set(each) < set(view)]
+        before = max(parts, key=lambda each: (len(each), each), default=None)
+        earlier = None if before is None else self._state(before)
+        seed = self._bought[(view or (_WHOLE,))[0]][0] if earlier is None else earlier.seed
+        state = Learned(seed, self._made(view, seed))
+        if earlier is not None:
+            made, old = state.rows, earlier.rows
+            made.weights[:] = old.weights
+            made.scale[:] = np.maximum(old.scale * (made.size / old.size), 1.0)
+            state.turn, state.right = earlier.turn, earlier.right
+        return state
+
+    def _kept(self, view: View) -> Learned | None:
+        """Rows that were written down. Where other numbers of them are declared by now they learn anew, behind the same
+        check: its openings have had their part of the odds."""
+        piece = self._written.get(self._named(view))
+        if piece is None:
+            return None
+        told, weights = piece.public, np.array(piece.arrays["weights"], dtype=np.float64)
+        state = Learned(int(told["seed"]), self._made(view, int(told["seed"])))
+        state.check.restore(told["check"], piece.secret)
+        if weights.shape == state.rows.weights.shape:
+            state.rows.weights, state.rows.scale = weights, np.array(piece.arrays["scale"], dtype=np.float64)
+            state.turn, state.right = int(told["turn"]), float(told["right"])
+        state.passed, state.failed = int(told["passed"]), int(told["failed"])
+        state.spent, state.saved, state.staked = (float(loss) for loss in told["loss"])
+        return state
+
+    def _named(self, view: View) -> str:
+        return _VIEW + _name(view)
 
     def _made(self, view: View, seed: int) -> MadeUp:
         together = Marginals.added(self._bought[block][1] for block in view or (_WHOLE,))
@@ -326,36 +354,29 @@ class Smart:
     # --- kept -------------------------------------------------------------------------------------------------
 
     def changed(self) -> Mapping[str, Piece]:
-        pieces = {_BLOCK + name: _marginals_piece(name, *found) for name, found in self._bought.items()}
-        pieces |= {_VIEW + _name(view): _view_piece(view, state) for view, state in self._views.items()}
+        pieces = {_BLOCK + name: self._marginals_piece(name, *found) for name, found in self._bought.items()}
+        pieces |= {self._named(view): _view_piece(view, state) for view, state in self._views.items()}
         fresh = {name: piece for name, piece in pieces.items() if not _same(piece, self._written.get(name))}
-        self._written = pieces
+        self._written |= fresh
         return fresh
 
     def restore(self, pieces: Mapping[str, Piece]) -> None:
+        """Marginals of other cells than are declared now are no use any more, and are bought anew."""
         self._bought, self._views, self._written = {}, OrderedDict(), dict(pieces)
         self._reading.clear()
         for name, piece in pieces.items():
-            if name.startswith(_BLOCK):
+            if name.startswith(_BLOCK) and piece.public["cells"] == self._cells:
                 columns = tuple(np.asarray(piece.arrays[str(place)], np.float64) for place in range(len(self.cuts)))
-                if [column.size for column in columns] != [cut.count for cut in self.cuts]:
-                    raise Refusal(
-                        "the cache of this data set was made with other columns or bins than are declared now"
-                    )
                 self._bought[piece.public["block"]] = int(piece.public["seed"]), Marginals(columns)
-        views = [piece for name, piece in pieces.items() if name.startswith(_VIEW)]
-        for piece in sorted(views, key=lambda one: len(one.public["view"])):
-            view, told = tuple(piece.public["view"]), piece.public
-            state = Learned(int(told["seed"]), self._made(view, int(told["seed"])))
-            weights = np.array(piece.arrays["weights"], dtype=np.float64)
-            if weights.shape != state.rows.weights.shape:
-                raise Refusal("the cache of this data set was made with other parts or rows than are declared now")
-            state.rows.weights, state.rows.scale = weights, np.array(piece.arrays["scale"], dtype=np.float64)
-            state.turn, state.right = int(told["turn"]), float(told["right"])
-            state.passed, state.failed = int(told["passed"]), int(told["failed"])
-            state.spent, state.saved, state.staked = (float(loss) for loss in told["loss"])
-            state.check.restore(told["check"], piece.secret)
-            self._views[view] = state
+
+    def _marginals_piece(self, block: str, seed: int, found: Marginals) -> Piece:
+        public = {"block": block, "seed": seed, "cells": self._cells}
+        return Piece(public, {str(place): column for place, column in enumerate(found.counts)})
+
+    @cached_property
+    def _cells(self) -> str:
+        """Which cells the columns are cut into, as a name."""
+        return sha256(repr([cut.axis for cut in self.cuts]).encode()).hexdigest()[:32]
 
 
 #: width, what a sparse vector seeks or a threshold, what a look costs, noise and price of an answer, the trust it needs
@@ -369,10 +390,6 @@ def _guessed(answers: Floats) -> tuple[Integers, float]:
 
 def _name(view: View) -> str:
     return sha256(json.dumps(view).encode()).hexdigest()[:32]
-
-
-def _marginals_piece(block: str, seed: int, found: Marginals) -> Piece:
-    return Piece({"block": block, "seed": seed}, {str(place): column for place, column in enumerate(found.counts)})
 
 
 def _view_piece(view: View, state: Learned) -> Piece:
