@@ -67,8 +67,10 @@ def grown(schema: Schema, rows: list[Row], folder: Path, **more: Any) -> GrownTa
         for part in (0, 1):
             own = f"CAST(md5_number_lower(CAST(rowid AS VARCHAR)) & {2**63 - 1} AS BIGINT) AS _row"
             said = f"SELECT *, {own} FROM rows WHERE rowid % 2 = {part}"
-            connection.execute(f"COPY ({said}) TO '{folder}/data_{part}.parquet' (FORMAT parquet)")
-    paths = [folder / f"data_{part}.parquet" for part in (0, 1)] if rows else []
+            place = folder / "any [home]" / f"{part}" / f"_block=2045{part}"  # as an ingest puts them
+            place.mkdir(parents=True)
+            connection.execute(f"COPY ({said}) TO '{place}/data_0.parquet' (FORMAT parquet)")
+    paths = sorted(folder.rglob("*.parquet")) if rows else []
     return GrownTable(schema, paths, scratch=folder / "scratch", **more)
 
 

@@ -5,6 +5,7 @@ What must stay true: sessions run in UTC; what Spark says of an error may show a
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -185,7 +186,10 @@ def grown_engine(schema: Schema, source: GrowingSource, paths: Sequence[Path], c
         if not paths:
             typed = (f"CAST(NULL AS {_NATIVE[c.type]}) AS {_quoted(n)}" for n, c in schema.columns.items())
             return session.sql(f"SELECT {', '.join(typed)} WHERE false")
-        frame = session.read.parquet(*(path.resolve().as_uri() for path in paths))
+        named = (re.sub(r"([\\{}\[\]*?])", r"\\\1", f"file://{path.resolve()}") for path in paths)
+        frame = session.read.option("recursiveFileLookup", "true").parquet(
+            *named
+        )  # what folders are called is no column
         return frame.where(chosen.sql(_quoted)).selectExpr(*(_quoted(name) for name in schema.columns))
 
     return SparkEngine(schema, _asked(opened))
