@@ -102,6 +102,23 @@ def test_a_condition_that_cuts_a_bin_takes_its_share_of_it() -> None:
         assert found[0] == pytest.approx(expected, rel=0.02), where
 
 
+def test_bins_that_are_finer_than_cells_get_their_shares_of_them() -> None:
+    columns = {"age": {"type": "integer", "low": 0, "high": 99}, "weight": {"type": "float", "low": 0.0, "high": 60.0}}
+    schema = schema_of({"unit": "event", "columns": columns})
+    cells = Cells.of(schema, bins={"age": 10, "weight": 10}, missing=False)
+    mass = np.full(cells.count, 6.0)
+    for question, expected in (
+        (Question("histogram", ("weight",), bins=20), [30.0] * 20),
+        (Question("histogram", ("weight",), bins=(15.0,)), [150.0, 450.0]),
+        (Question("histogram", ("age",), bins=(25.0,), where="weight < 30"), [75.0, 225.0]),
+    ):
+        assert cells.vectors(question.plan(schema)).totals(mass) == pytest.approx(expected, rel=0.03)
+    levels = Question("quantile", ("weight",), bins=16, quantile=0.5).plan(schema, epsilon=1)
+    found = cells.vectors(levels).totals(mass)
+    assert found[-16:] == pytest.approx([600 / 16] * 16, rel=0.35)
+    assert found[-16:].sum() == pytest.approx(600.0)
+
+
 def test_every_row_is_in_one_cell_and_rows_drawn_in_a_cell_lie_in_it() -> None:
     numbers = np.arange(CELLS.count, dtype=np.int64)
     for randomness in (None, seeded_for_simulation(1)):

@@ -375,6 +375,31 @@ def test_what_is_heard_brings_the_guess_nearer() -> None:
     assert abs(course.guess[0] - table[0]) < 2.5 * width
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question("mean", ("age",), by=("sex", "job")),
+        Question("variance", ("age",), where="sex = 'f'"),
+        Question("quantile", ("age",), bins=16, quantile=0.3),  # finer than the cells, and across their edges
+        Question("histogram", ("age",), bins=25),
+        Question("sum", ("age",), by=("job",)),
+    ],
+    ids=lambda question: question.statistic,
+)
+def test_every_statistic_is_learned_and_then_answered(question: Question) -> None:
+    rows, source = Held.of(people()), seeded_for_simulation(3)
+    plan = question.plan(SCHEMA, epsilon=1)
+    wanted = Wanted(1000, 0, 200.0 * max(plan.ends_of_totals), 1e-3)
+    pmw, paid = made(rows, {**EAGER, "penalty": 0}), Paid()
+    for _ in range(12):
+        mechanism(pmw, plan, wanted, rows, source)
+    course = pmw._course(plan, wanted, ())
+    assert course is not None
+    assert np.abs(course.guess - rows.totals(plan)).max() < 100 * max(plan.ends_of_totals)
+    sources = [pmw.answer(plan, wanted, rows, paid, source).source for _ in range(6)]
+    assert sources.count(Source.SYNOPSIS) >= 4
+
+
 def test_an_answer_as_it_was_guessed_moves_nothing() -> None:
     rows = Held.of(people())
     pmw = trained(rows, EAGER)

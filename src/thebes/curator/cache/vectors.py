@@ -53,40 +53,42 @@ class Vectors:
             counts = counts * spread(name, [value is not None for value in spread.middles[name]])
         if plan.where is not None:
             counts = counts * _meeting(plan.where.condition, cuts)
-        group: Integers = np.zeros([1] * len(cuts), dtype=np.int64)
+        slots: list[tuple[Integers, Floats]] = [(np.zeros([1] * len(cuts), dtype=np.int64), counts)]
+        named = {*sums.columns, *(plan.where.columns if plan.where is not None else ())}
+        fine = FINE if FINE * math.prod(cut.count for cut in cuts if cut.name in named) <= _MOST else 1
         for axis in sums.axes:
-            own = _places(axis, spread.cuts[axis.column])
-            counts = counts * spread(axis.column, own >= 0)
-            group = group * axis.cells + spread(axis.column, np.maximum(own, 0))
+            name, found = axis.column, _places(axis, spread.cuts[axis.column], fine)
+            slots = [
+                (group * axis.cells + spread(name, own), share * spread(name, part))
+                for group, share in slots
+                for own, part in found
+            ]
         asked: list[Floats] = []
         for term in sums.terms:
             factors = [spread(f.column, _share(f, spread.cuts[f.column], sums.bits)) for f in term.factors]
             asked.append(np.asarray(reduce(np.multiply, factors, np.ones([1] * len(cuts))), dtype=np.float64))
         if isinstance(row, LevelCounts):  # a row counts once in every level of bins
             starts = np.cumsum((0, *row.levels[:-1]))
-            levels = [start + group // (row.levels[-1] // own) for start, own in zip(starts, row.levels, strict=True)]
-            return cls._made(shape, levels, [np.ones(group.shape)] * len(levels), counts, plan)
+            made = [
+                (start + group // (row.levels[-1] // own), share)
+                for group, share in slots
+                for start, own in zip(starts, row.levels, strict=True)
+            ]
+            return cls._made(shape, made, plan)
         whole = np.broadcast_shapes(*(each.shape for each in asked))
         flat = np.stack([np.broadcast_to(each, whole).reshape(-1) for each in asked], axis=1)
         given = np.asarray(plan.of_sums(flat), dtype=np.float64).reshape(flat.shape[0], -1)  # type: ignore[arg-type]
         per = given.shape[1]
-        weights = [given[:, k].reshape(whole) for k in range(per)]
-        return cls._made(shape, [group * per + k for k in range(per)], weights, counts, plan)
+        made = [(group * per + k, share * given[:, k].reshape(whole)) for group, share in slots for k in range(per)]
+        return cls._made(shape, made, plan)
 
     @classmethod
-    def _made(
-        cls, shape: tuple[int, ...], places: Sequence[Integers], weights: Sequence[Floats], counts: Floats, plan: Plan
-    ) -> Vectors:
-        whole = np.broadcast_shapes(counts.shape, *(each.shape for each in (*places, *weights)))
+    def _made(cls, shape: tuple[int, ...], parts: Sequence[tuple[Integers, Floats]], plan: Plan) -> Vectors:
+        whole = np.broadcast_shapes(*(each.shape for part in parts for each in part))
         low, high = plan.ends_of_totals
-        return cls(
-            shape,
-            np.stack([np.broadcast_to(each, whole) for each in places]),
-            np.stack([np.broadcast_to(counts * each, whole) for each in weights]),
-            plan.size,
-            low,
-            high,
-        )
+        places = np.stack([np.broadcast_to(group, whole) for group, _ in parts])
+        weights = np.stack([np.broadcast_to(weight, whole) for _, weight in parts])
+        return cls(shape, places, weights, plan.size, low, high)
 
     def totals(self, mass: NDArray[np.floating[Any]]) -> Floats:
         """The totals of rows that are in the cells so many times."""
@@ -198,20 +200,28 @@ def _before(a: Value, b: Value) -> bool:
     return float(a) < float(b)  # type: ignore[arg-type]
 
 
-def _places(axis: Axis, cut: Cut) -> Integers:
-    """Which cell of an axis each of these cells lies in; -1 for none."""
+def _places(axis: Axis, cut: Cut, fine: int) -> list[tuple[Integers, Floats]]:
+    """Which cells of an axis each of these cells lies in, and with which share of it: several for a bin that lies
+    across an edge, as values spread evenly over it say; none for missing values."""
     if axis.values is not None:
         place = {as_held(value, cut.column.type): n for n, value in enumerate(axis.values)}
-        return np.array([-1 if value is None else place.get(value, -1) for value in cut.middles], dtype=np.int64)
-    edges, numbers = np.array(axis.edges or ()), _numbers(cut)
-    found = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, edges.size - 2)
-    return np.where(np.isnan(numbers), -1, found).astype(np.int64)
+        own = np.array([-1 if value is None else place.get(value, -1) for value in cut.middles], dtype=np.int64)
+        return [(np.maximum(own, 0), (own >= 0).astype(np.float64))]
+    edges = np.array(axis.edges or ())
+    numbers = _numbers(cut.middles if fine == 1 else cut.inside(fine)).reshape(cut.count, -1)
+    each = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, edges.size - 2)
+    found = [np.unique(line[~np.isnan(own)], return_counts=True) for line, own in zip(each, numbers, strict=True)]
+    most = max(cells.size for cells, _ in found)
+    places, shares = np.zeros((most, cut.count), dtype=np.int64), np.zeros((most, cut.count))
+    for n, (cells, times) in enumerate(found):
+        places[: cells.size, n], shares[: cells.size, n] = cells, times / numbers.shape[1]
+    return list(zip(places, shares, strict=True))
 
 
 def _share(factor: Factor, cut: Cut, bits: int) -> Floats:
     """How many of its tokens a row of each cell gives (see `Factor`)."""
     grid = cut.column.grid(bits)
-    numbers = _numbers(cut)
+    numbers = _numbers(cut.middles)
     t, whole = grid.integers(np.where(np.isnan(numbers), grid.low, numbers)), grid.steps
     if factor.degree == 1:
         return np.asarray(t if factor.place == 1 else whole - t, dtype=np.float64)
@@ -219,5 +229,5 @@ def _share(factor: Factor, cut: Cut, bits: int) -> Floats:
     return np.asarray((whole - square - mixed, mixed, square)[factor.place], dtype=np.float64)
 
 
-def _numbers(cut: Cut) -> Floats:
-    return np.array([np.nan if value is None else float(value) for value in cut.middles])  # type: ignore[arg-type]
+def _numbers(values: Sequence[Value | None]) -> Floats:
+    return np.array([np.nan if value is None else float(value) for value in values])  # type: ignore[arg-type]

@@ -338,8 +338,8 @@ class Pmw:
             seen = min(guess.least_seen(vectors) for guess in reading.guesses)
             if number == 0 and 2 * seen >= self.parameters.visits:
                 near = bool(np.abs(gap).max() <= width / 2)
-            strengths = self._strengths(gap, squares, vectors, noise, seen)
-            strengths[np.abs(gap) <= self.parameters.margin * width] = 0.0
+            beyond = np.sign(gap) * np.maximum(np.abs(gap) - self.parameters.margin * width, 0.0)
+            strengths = self._strengths(beyond, squares, vectors, noise, seen)
             for node in self._nodes(view):
                 guess = self._own((domain, node))
                 if strengths.any():

@@ -29,9 +29,9 @@ class Parameters:
     latest guesses a share of `trust` was right (where a budget counts in rho and `trust` is not 0: also as large a
     share as makes up for what a sparse vector costs); where it then proves wrong, only after `penalty` more of them.
 
-    Learning: an answer moves the guess where it differs by more than `margin` of its noise's width, by at most the
-    factor e^rate; `rates` says from how many answers on which rate holds. `size_epsilon` buys how many rows there are,
-    once for each block of rows."""
+    Learning: an answer moves the guess to within `margin` of its noise's width of it, by at most the factor e^rate;
+    `rates` says from how many answers on which rate holds. `size_epsilon` buys how many rows there are, once for each
+    block of rows."""
 
     columns: tuple[str, ...] | None = None
     bins: Mapping[str, Bins] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Parameters:
     visits: int = 30
     penalty: int = 10
     trust: float = 0.9
-    margin: float = 0.05
+    margin: float = 0.1
     rates: tuple[tuple[int, float], ...] = ((0, 1.0), (50, 0.5), (100, 0.25))
     size_epsilon: Decimal = Decimal("0.005")
 
