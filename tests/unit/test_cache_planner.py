@@ -472,6 +472,31 @@ def test_what_a_synopsis_learnt_is_forgotten_with_an_answer_that_failed(toy: tup
     assert synopsis.known == before
 
 
+def test_an_answer_that_failed_after_it_was_paid_ends_every_opening_and_serves_nobody(toy: tuple[Desk, Toy]) -> None:
+    desk, synopsis = toy
+    desk.ask(COUNT, BY_ACCURACY)
+    assert desk.store.pieces()["all"].secret == {"secret": SECRET}
+    synopsis.greedy = True
+    with pytest.raises(Fault):
+        desk.ask(counted("age > 5"), BY_ACCURACY, payer="task 1")
+    assert desk.store.pieces()["all"].secret == {}, "it may have said something, and is not asked on"
+    synopsis.greedy = False
+    with pytest.raises(Refusal, match="used up"):
+        desk.ask(counted("age > 5"), BY_ACCURACY, payer="task 1")
+    assert desk.ask(counted("age > 5"), BY_ACCURACY, payer="task 2").source is Source.SYNOPSIS
+    assert synopsis.secret == 0
+
+
+def test_what_a_task_paid_for_is_not_drawn_again_under_another_declaration(desk: Desk) -> None:
+    ages = Question("sum", ("age",)).plan(SCHEMA)
+    desk.ask(ages, Wanted(1), payer="task 1")
+    wider = schema_of({"unit": "event", "columns": {"age": {"type": "integer", "low": 0, "high": 200}}})
+    desk.planner = Planner(wider, desk.store)
+    with pytest.raises(Refusal, match="used up"):
+        desk.ask(Question("sum", ("age",)).plan(wider), Wanted(1), payer="task 1")
+    assert desk.purses.paid == 1
+
+
 # --- forecasts --------------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ from thebes.apps.pages.site.front import put_on
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.plans import Plan
@@ -364,6 +365,52 @@ def test_budgets_that_are_separate_share_no_answers(tmp_path: Path) -> None:
     assert office.answer(ask(QUERY, task="t9", requestor="bob"))["source"] == "cache"
 
 
+class Piecewise(Checked):
+    """Buys something about every block, and never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bought: set[str] = set()
+
+    def preparation(self, view: View) -> Sequence[Purchase]:
+        return [Purchase.pure("0.25")] if set(view) - self.bought else []
+
+    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+        pay(Purchase.pure("0.25"))
+        self.bought |= set(rows.view)
+        self.changes = True
+
+    def most(self, plan: Plan, wanted: Wanted, view: View) -> Any:
+        return None
+
+    def changed(self) -> dict[str, Piece]:
+        changes, self.changes = self.changes, False
+        return {"all": Piece({"bought": sorted(self.bought)})} if changes else {}
+
+    def restore(self, pieces: Any) -> None:
+        self.bought = set(pieces["all"].public["bought"]) if "all" in pieces else set()
+
+
+def test_what_a_synopsis_is_made_of_is_paid_once_by_every_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_site_streams import QUERY, grown, rides
+
+    monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Piecewise())
+    home = Home(tmp_path / "site")
+    grown(home, cache="exact")
+    office = Office(home, "north")
+    dataset = office.datasets.get("taxi")
+    assert dataset is not None
+    assert office.answer(ask(QUERY))["source"] == "mechanism"
+    office.streams(dataset).ingest(rides(["2026-01-04"] * 10))
+    assert office.answer(ask(QUERY, task="t2"))["source"] == "mechanism"
+    own = [claim.blocks for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)]
+    assert [len(blocks) for blocks in own] == [3, 1]
+    assert len({block for blocks in own for block in blocks}) == 4
+    office.ledger.verify()
+
+
 # --- a steward ---------------------------------------------------------------------------------------------
 
 Run = Callable[..., tuple[int, str, str]]
@@ -510,6 +557,19 @@ def test_the_page_of_savings_shows_what_was_saved_and_what_is_free_now(office: O
     assert "an answer before" in page
     assert 'href="/savings#saved-patients"' in client.get("/datasets").text
     assert "nothing: it was answered before" in client.get("/requests").text
+
+
+def test_a_copy_that_may_spend_again_has_no_opening_that_may_have_been_closed_since(home: Home, run: Run) -> None:
+    store = Store(caches.path_of(home, "patients"))
+    store.bought("it", {"check": Piece({"open": True}, secret={"noisy_threshold": 7})})
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+        ledger.freeze()
+    before = store.generation
+    assert run("ledger", "thaw", "--home", home.folder)[0] == 0
+    (piece,) = store.pieces().values()
+    assert (piece.public, piece.secret) == ({"open": True}, {})
+    assert store.generation > before, "who has it in memory reads it anew"
+    store.close()
 
 
 # --- real processes ----------------------------------------------------------------------------------------

@@ -79,13 +79,18 @@ def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json
 
 @app.command()
 def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
-    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole.
+    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole, and what
+    caches of its home had still open is closed.
 
     Example: thebes ledger thaw --home .
     """
+    from thebes.site.caches import ended
+
     where, as_json = _untangled(where, as_json)
     with _opened(where, home) as ledger:
         frozen = ledger.frozen
+        if frozen and (folder := _folder(where, home)) is not None:
+            ended(folder)
         settled = ledger.thaw()
     if as_json is not None:
         _write({"was_frozen": frozen, "frozen": False, "settled": settled}, as_json)
@@ -98,6 +103,13 @@ def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> Non
 def _untangled(where: str | None, as_json: str | None) -> tuple[str | None, str | None]:
     """`show --json URL`: an address after a bare --json is the ledger, not a file to write."""
     return (as_json, "-") if where is None and as_json is not None and "://" in as_json else (where, as_json)
+
+
+def _folder(where: str | None, home: Path | None) -> Path | None:
+    """The home that a ledger in a file belongs to."""
+    if where is None:
+        return home or Path(os.environ.get("THEBES_HOME", "."))
+    return Path(where.removeprefix("sqlite:///")).parent if where.startswith("sqlite:///") else None
 
 
 def _opened(where: str | None, home: Path | None) -> Ledger:

@@ -26,6 +26,15 @@ def path_of(home: Home, name: str) -> Path:
     return home.folder / FOLDER / f"{name}.db"
 
 
+def ended(folder: Path) -> None:
+    """End every opening of a home's sparse vectors: in a copy one may be open that was closed since."""
+    for path in sorted((folder / FOLDER).glob("*.db")):
+        store = Store(path)
+        with store.alone():
+            store.spoil()
+        store.close()
+
+
 class Caches:
     """Those of one home, each kept open until its declaration changes. `clock` is seconds since 1970."""
 
