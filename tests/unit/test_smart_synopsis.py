@@ -13,6 +13,7 @@ import pytest
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.smart import guesses
 from thebes.curator.cache.smart.guesses import Smart
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.store import Store
@@ -296,14 +297,38 @@ def test_a_restart_goes_on_where_it_was_and_a_lost_secret_is_paid_anew():
     assert restarted(smart, lost, parameters).preparation(()) == []
 
 
-def test_a_restart_under_other_parameters_is_refused():
-    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
-    smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
-    smart.most(JOINT, Wanted(1), ())
-    with pytest.raises(Refusal, match="parts or rows"):
-        Smart(SCHEMA, Parameters(rows=64, parts=4)).restore(smart.changed())
-    with pytest.raises(Refusal, match="columns or bins"):
-        Smart(SCHEMA, Parameters(**EAGER, bins={"age": 3})).restore({**smart._written})
+def test_under_other_cells_marginals_are_bought_anew_and_under_other_numbers_of_rows_openings_still_count():
+    wanted, smart, rows = Wanted(20, 0, 60.0, 0.05), Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    through(smart, asked(4), wanted, rows, seeded_for_simulation(3))
+    kept = dict(smart.changed())
+    fewer = Smart(SCHEMA, Parameters(**{**EAGER, "rows": 64}))
+    fewer.restore(kept)
+    assert fewer.preparation(()) == []
+    assert fewer.standing()["openings"] == smart.standing()["openings"] > 0
+    assert fewer.standing()["learned"] == 0
+    finer = Smart(SCHEMA, Parameters(**EAGER, bins={"age": (18.0, *range(20, 92, 9))}))
+    assert [cut.count for cut in finer.cuts] == [cut.count for cut in smart.cuts]  # so many, but others
+    finer.restore(kept)
+    assert len(finer.preparation(())) == 1
+    assert finer.most(JOINT, wanted, ()) is None
+
+
+def test_views_that_are_put_away_come_back_as_they_were(monkeypatch):
+    monkeypatch.setattr(guesses, "_VIEWS", 1)
+    frames = {"mon": people(500), "tue": people(500, seed=2)}
+    smart, chance, wanted = Smart(SCHEMA, Parameters(**EAGER)), seeded_for_simulation(1), Wanted(20, 0, 60.0, 0.05)
+    for view in (("mon",), ("tue",)):
+        through(smart, asked(3), wanted, Held(frames, view), chance)
+        smart.changed()
+    before = {view: smart.standing(view) for view in (("mon",), ("tue",))}
+    assert before["mon",]["openings"] > 0
+    assert len(smart._views) == 1
+    other = Smart(SCHEMA, Parameters(**EAGER))
+    other.restore(smart._written)
+    assert {view: other.standing(view) for view in before} == before
+    guess, _ = other.guess(JOINT, ("mon", "tue")) or (np.zeros(1), 0.0)  # begins with what one of them knows
+    assert other.standing(("mon", "tue"))["learned"] == before["tue",]["learned"]
+    assert guess[0] > 0
 
 
 def test_a_view_that_grows_keeps_what_was_learned_and_buys_the_new_block_only():
