@@ -321,10 +321,12 @@ def test_a_release_says_where_each_answer_came_from_and_what_it_cost() -> None:
     assert release.certificate.epsilon == document.epsilon
     for said in (
         "What north answered had been released before",
+        "What north answered was made to hide its people at epsilon 2:",
         "What west answered follows",
         "20 of the exact one 95 %",
     ):
         assert said in release.certificate.text
+    assert "What south answered was made" not in release.certificate.text
     assert "from: north cache, epsilon 0; south mechanism" in str(release)
     free = answered(document, SITES, dict.fromkeys(SITES, (2.0, 0.0)), dict.fromkeys(SITES, (0.0, "cache")))
     assert (free.source, free.cost) == ("cache", {"epsilon": 0.0, "delta": 0.0})

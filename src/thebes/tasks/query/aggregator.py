@@ -214,6 +214,12 @@ class QueryAggregator(Convening):
                 "then; given again it tells nothing new and cost nothing."
             )
         said += [
+            f"What {site} answered was made to hide its people at epsilon {error.made[0]:g}: to whoever sees it "
+            f"for the first time it tells so much, not epsilon {self.document.epsilon:g}."
+            for site, error in errors.items()
+            if error.made[0] > self.document.epsilon
+        ]
+        said += [
             f"What {site} answered follows from what was released before and from a check against the rows, which cost "
             f"epsilon {told['cost']['epsilon']:g} this time."
             for site, told in answers.items()
