@@ -408,6 +408,8 @@ def test_what_a_synopsis_is_made_of_is_paid_once_by_every_block(
     own = [claim.blocks for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)]
     assert [len(blocks) for blocks in own] == [3, 1]
     assert len({block for blocks in own for block in blocks}) == 4
+    office.streams(dataset).retire({block for blocks in own for block in blocks})
+    assert office.answer(ask({**QUERY, "epsilon": 2}, task="t3"))["code"] == "budget", "nobody is left to pay"
     office.ledger.verify()
 
 

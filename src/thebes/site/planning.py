@@ -91,7 +91,10 @@ class Planning:
                 return known
             if not self.account.blocks():
                 _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
-                self.view = tuple(self.account.payable(self._loss([purchase]), budget_of([purchase])))
+                price = self._loss([purchase]), budget_of([purchase])
+                self.view = tuple(self.account.payable(*price))
+                if not self.view:
+                    self.account.reserve(*price, ())  # refused, saying why
         return self.planner.answer(
             plan,
             wanted,
