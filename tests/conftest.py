@@ -9,7 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+# How long an example takes tells about the machine and who else works on it.
+settings.register_profile("thebes", deadline=None)
+settings.load_profile("thebes")
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 # Hundreds of processes are started; each would compile the whole house anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
