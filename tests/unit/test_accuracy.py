@@ -327,11 +327,16 @@ def test_a_release_says_where_each_answer_came_from_and_what_it_cost() -> None:
     ):
         assert said in release.certificate.text
     assert "What south answered was made" not in release.certificate.text
+    assert release.certificate.beside_earlier
+    assert release.certificate.text.startswith("For whoever had seen what was released before: if ")
+    assert release.certificate.as_json()["beside_earlier"] is True
     assert "from: north cache, epsilon 0; south mechanism" in str(release)
     free = answered(document, SITES, dict.fromkeys(SITES, (2.0, 0.0)), dict.fromkeys(SITES, (0.0, "cache")))
     assert (free.source, free.cost) == ("cache", {"epsilon": 0.0, "delta": 0.0})
     assert free.certificate.epsilon == document.epsilon  # the most; what was paid stands beside
     worse = answered(document, SITES, dict.fromkeys(SITES, (0.1, 0.0)))
+    assert not worse.certificate.beside_earlier
+    assert "beside_earlier" not in worse.certificate.as_json()
     assert worse.extra["accuracy"]["reached"] > 20
     assert "does not" in worse.certificate.text
     for cost, source in (

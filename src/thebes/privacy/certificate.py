@@ -19,7 +19,8 @@ class Certificate:
 
     `epsilon` and `delta` are one unit's total; a weaker reading stands beside it in `parameters`
     (`per_weight`), never instead of it. `estimated` lists what was learned privately from the data inside
-    the same budget (for example bounds).
+    the same budget (for example bounds). `beside_earlier`: the number rests on earlier releases as well, so that what
+    is proved holds for those who had seen them; it is what this release adds to what they could learn.
     """
 
     unit: Unit
@@ -35,6 +36,7 @@ class Certificate:
     estimated: tuple[str, ...] = ()
     simulated: bool = False
     notes: tuple[str, ...] = ()  #: sentences a reader must also know (missing values, who could see what)
+    beside_earlier: bool = False
 
     def __post_init__(self) -> None:
         if self.trust not in TRUST:
@@ -52,8 +54,9 @@ class Certificate:
         else:
             odds = f"at most e^{self.epsilon:g} times likelier or less likely"
             slack = f", except with probability {self.delta:g}" if self.delta else ""
+            begun = "For whoever had seen what was released before: if" if self.beside_earlier else "If"
             promise = (
-                f"If {self.unit.sentence} {self.adjacency.sentence}, any outcome would have been "
+                f"{begun} {self.unit.sentence} {self.adjacency.sentence}, any outcome would have been "
                 f"{odds}{slack} (epsilon {self.epsilon:g}, delta {self.delta:g}; mechanism: {self.mechanism})."
             )
         trust = {
@@ -95,4 +98,5 @@ class Certificate:
             "simulated": self.simulated,
             "notes": list(self.notes),
             "text": self.text,
+            **({"beside_earlier": True} if self.beside_earlier else {}),
         }

@@ -173,6 +173,7 @@ class QueryAggregator(Convening):
             trust=self.trust,
             simulated=self.setting.simulated,
             notes=(*self._said(errors, answers), *exactly(accuracy), *plan.notes),
+            beside_earlier=any(told["source"] == SYNOPSIS for told in answers.values()) or bool(self._looser(errors)),
         )
 
     def _reached(self, plan: Plan, errors: Mapping[str, Error]) -> float | None:
@@ -187,6 +188,15 @@ class QueryAggregator(Convening):
             missed=math.fsum(error.beta for error in errors.values()),
             beta=self.document.accuracy.beta,
         )
+
+    def _looser(self, errors: Mapping[str, Error]) -> dict[str, float]:
+        """Sites whose answer was made at a larger price than this document's: by it alone more is told."""
+        asked = (self.document.epsilon, self.document.delta)
+        return {
+            site: error.made[0]
+            for site, error in errors.items()
+            if error.made[0] > asked[0] or error.made[1] > asked[1]
+        }
 
     def _noise(self, plan: Plan, error: Error) -> dict[str, Any]:
         assert error.noise is not None  # noqa: S101
@@ -214,10 +224,9 @@ class QueryAggregator(Convening):
                 "then; given again it tells nothing new and cost nothing."
             )
         said += [
-            f"What {site} answered was made to hide its people at epsilon {error.made[0]:g}: to whoever sees it "
+            f"What {site} answered was made to hide its people at epsilon {epsilon:g}: to whoever sees it "
             f"for the first time it tells so much, not epsilon {self.document.epsilon:g}."
-            for site, error in errors.items()
-            if error.made[0] > self.document.epsilon
+            for site, epsilon in self._looser(errors).items()
         ]
         said += [
             f"What {site} answered follows from what was released before and from a check against the rows, which cost "
