@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from thebes.curator.cache.purchase import Purchase
 from thebes.curator.noise import noise_for, noise_made
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import Schema, schema_of
+from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.several import together
-from thebes.privacy.promise import Unit
+from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.site.algorithm import Office
 from thebes.tasks import registry
@@ -200,6 +202,33 @@ def test_a_site_with_a_synopsis_has_a_width_of_its_own() -> None:
     noise, bought = wanted.calibrated(by_accuracy().plan(ONE), ONE)
     assert float(bought.epsilon) <= alone.epsilon
     assert noise.width(0.95) <= 30
+
+
+def test_where_every_budget_counts_in_rho_noise_is_gaussian_and_costs_less_of_it() -> None:
+    document, counted = by_accuracy(delta=1e-6), {site: {"in_rho": True} for site in SITES}
+    smooth, rough = split(document, SITES, counted), split(document, SITES, {**counted, "west": {}})
+    assert smooth.payloads == {site: {"epsilon": smooth.epsilon, "smooth": 1.0} for site in SITES}
+    assert rough.payloads == {}
+    assert rough.epsilon < smooth.epsilon < 3 * rough.epsilon
+    told = document.model_copy(update={"epsilon": smooth.epsilon}).wanted(smooth.payloads["north"])
+    noise, bought = told.calibrated(document.plan(ONE), ONE)
+    assert (noise.kind, bought.delta) == ("gaussian", Decimal("1e-6"))
+    assert together([noise] * 3).width(0.95) <= 20
+    laplace = noise_for(document.plan(ONE), ONE, epsilon=rough.epsilon, delta=1e-6)
+    assert laplace.kind == "laplace"
+    rho = [float(concentrated.price(each.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho) for each in (noise, laplace)]
+    assert 2 * rho[0] < rho[1]  # rarer errors: more
+    filled = priced(document, SITES, counted)
+    assert split(filled, SITES, counted) == smooth
+    # Whoever may not pay so large an epsilon gets what costs less of it; without a delta there is no Gaussian noise.
+    between = by_accuracy(delta=1e-6, max_epsilon=(rough.epsilon + smooth.epsilon) / 2)
+    assert split(between, SITES, counted) == rough
+    assert split(by_accuracy(), SITES, counted) == split(by_accuracy(), SITES, {})
+    one = split(document, {"north": ONE}, counted)
+    assert one.payloads == {"north": {"width": 20.0, "beta": 0.05}}
+    assert one.epsilon > split(document, {"north": ONE}, {}).epsilon
+    with pytest.raises(Mistake, match="needs a delta"):
+        by_accuracy(epsilon=1.0).wanted({"smooth": 1.0})
 
 
 def test_more_than_may_be_paid_is_refused_and_says_what_it_costs() -> None:
@@ -449,6 +478,34 @@ def test_two_sites_of_which_one_has_the_answer_already(tmp_path: Path) -> None:
     assert heard.count("quote") == heard.count("quoted") == 6
 
 
+def test_sites_whose_budgets_count_in_rho_are_asked_for_gaussian_noise(tmp_path: Path) -> None:
+    offices = {name: Office(site_home(tmp_path / name, rows=400, delta="1e-5"), name) for name in ("north", "south")}
+
+    async def scenario() -> None:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(**{name: at(office) for name, office in offices.items()})
+            for sites in (["north"], ["north", "south"]):
+                asked = {**ASKED, "sites": sites, "accuracy": {"alpha": 40.0, "beta": 0.05}, "delta": 1e-7}
+                quote = await world.reception.quote(asked, ANA)
+                before = {name: rho_spent(office) for name, office in offices.items()}
+                release = release_from_json((await world.asked(asked))["result"])
+                assert "gaussian noise at each site" in release.certificate.mechanism
+                assert "laplace" not in release.certificate.mechanism
+                assert release.certificate.epsilon == quote["price"]["epsilon"]
+                assert release.extra["accuracy"]["reached"] <= 40
+                most = 0.6 * float(quote["price"]["epsilon"]) ** 2 / 2  # what noise of a pure epsilon would cost
+                for site in sites:
+                    assert 0 < rho_spent(offices[site]) - before[site] < most
+                again = await world.reception.quote(asked, ANA)
+                assert {told["source"] for told in again["sites"].values()} == {"cache"}
+
+    asyncio.run(scenario())
+
+
+def rho_spent(office: Office) -> float:
+    return office.ledger.block("patients").meters["rho"].spent * 1e-12
+
+
 class Guessing:
     """A synopsis that is right, and says that it may cost 0.3 to know."""
 
@@ -508,8 +565,8 @@ def test_a_quote_is_refused_to_whom_the_policy_allows_nothing_and_reads_no_row(t
     monkeypatch.setattr(office.desk, "_tables", lambda *_: pytest.fail("a row was read"))
     question = {"kind": "quote", "id": "1", "requestor": "ana", "document": {**ASKED, "epsilon": 1.0}}
     told = office.answer(question)
-    assert told == {"kind": "quoted", "cost": [1.0, 0.0], "source": "mechanism"}
-    assert office.answer({**question, "document": by_accuracy().as_json()}) == {"kind": "quoted"}
+    assert told == {"kind": "quoted", "filter": "basic", "cost": [1.0, 0.0], "source": "mechanism"}
+    assert office.answer({**question, "document": by_accuracy().as_json()}) == {"kind": "quoted", "filter": "basic"}
     for message, code in (
         ({**question, "document": {**ASKED, "epsilon": 1.0, "dataset": "else"}}, "dataset"),
         ({**question, "document": {**ASKED, "epsilon": 1.0, "sites": ["south"]}}, "document"),

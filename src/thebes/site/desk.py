@@ -228,7 +228,7 @@ class Desk:
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, requestor, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
-        return {"kind": Word.QUOTED, **told}
+        return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
 
     def closed(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Nothing more will be asked of a task: give back what is left of its claim."""

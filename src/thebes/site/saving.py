@@ -56,14 +56,13 @@ def _next(planner: Planner, view: View) -> list[dict[str, Any]]:
 
 
 def _priced(planner: Planner, question: str, wanted: str, view: View) -> dict[str, Any] | None:
-    epsilon, delta, width, beta = json.loads(wanted)
     try:
-        read = question_of(question)
-        plan = read.plan(planner.schema, epsilon=epsilon, delta=delta)
-        price = planner.quote(plan, Wanted(epsilon, delta, width, beta), view)
+        read, needed = question_of(question), Wanted(*json.loads(wanted))
+        plan = read.plan(planner.schema, epsilon=needed.epsilon, delta=needed.delta)
+        price = planner.quote(plan, needed, view)
     except (Mistake, Refusal):
         return None
-    within = {} if width is None else {"within": width * plan.step, "beta": beta}
+    within = {} if needed.width is None else {"within": needed.width * plan.step, "beta": needed.beta}
     return {
         "question": in_words(read),
         **within,

@@ -11,6 +11,7 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks.convening import SOURCES
 from thebes.wire.link import Word
 
+IN_RHO = ("zcdp", "renyi")  #: filters in which Gaussian noise adds up to much less than Laplace noise
 _LONGEST_REASON = 200
 
 
@@ -37,6 +38,8 @@ def quoted(answer: Mapping[str, Any]) -> Quoted | str:
     synopsis = _amounts(answer.get("synopsis"))
     if synopsis is not None:
         known["synopsis"] = list(synopsis)
+    if answer.get("filter") in IN_RHO:
+        known["in_rho"] = True
     return Quoted(cost, str(source) if source in SOURCES else None, known)
 
 

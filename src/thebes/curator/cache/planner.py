@@ -285,7 +285,7 @@ class Planner:
             worth = wanted.calibrated(plan, self.schema, filter=self._filter)[1].epsilon
         except Refusal:
             worth = wanted.epsilon
-        told = json.dumps([str(wanted.epsilon), str(wanted.delta), wanted.width, wanted.beta])
+        told = json.dumps([str(wanted.epsilon), str(wanted.delta), wanted.width, wanted.beta, wanted.smooth])
         self.store.note(answered.source, answered.cost, worth, question=question, wanted=told)
 
 

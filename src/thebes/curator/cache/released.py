@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from thebes.curator.cache.answered import Answered
 from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import noise_for, noise_made
+from thebes.curator.noise import noise_made
 from thebes.curator.plans import Plan
 from thebes.data.filter import Among, Condition, Either, Every
 from thebes.data.schema import Schema
@@ -72,4 +72,4 @@ def _noise(one: Kept, plan: Plan, schema: Schema, wanted: Wanted) -> float | Non
 def _enough(noise: Additive, plan: Plan, schema: Schema, wanted: Wanted) -> bool:
     if wanted.width is not None:
         return wanted.satisfied(plan, noise)
-    return noise.deviation <= noise_for(plan, schema, epsilon=wanted.epsilon, delta=wanted.delta).deviation
+    return noise.deviation <= wanted.calibrated(plan, schema)[0].deviation

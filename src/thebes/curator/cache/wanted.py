@@ -31,12 +31,14 @@ _DOUBLINGS = 40
 class Wanted:
     """`epsilon` and `delta` are the most that an answer may cost one unit; without `width` the noise is calibrated to
     them. With it, every total of the plan, all of them together, shall lie within `width` (in the totals' own steps) of
-    the exact one with probability at least 1 - `beta`, and the noise is the cheapest that gives this."""
+    the exact one with probability at least 1 - `beta`, and the noise is the cheapest that gives this. `smooth`: of
+    noise without a width, that it be Gaussian, also where Laplace noise of this epsilon would deviate less."""
 
     epsilon: Decimal
     delta: Decimal
     width: float | None = None
     beta: float | None = None
+    smooth: bool = False
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class Wanted:
         delta: exact.Number = 0,
         width: float | None = None,
         beta: float | None = None,
+        smooth: bool = False,
     ) -> None:
         object.__setattr__(self, "epsilon", exact.epsilon(epsilon))
         object.__setattr__(self, "delta", exact.delta(delta))
@@ -53,8 +56,11 @@ class Wanted:
             raise Mistake("accuracy.alpha", "must be a finite number greater than 0")
         if beta is not None and not 0 < beta < 1:
             raise Mistake("accuracy.beta", "must lie between 0 and 1")
+        if smooth and (width is not None or self.delta < exact.DELTA_STEP):
+            raise Mistake("smooth", "needs a delta, and no width")
         object.__setattr__(self, "width", width)
         object.__setattr__(self, "beta", beta)
+        object.__setattr__(self, "smooth", smooth)
 
     def level(self, plan: Plan) -> float:
         """At which each total must lie within the width, so that all of them do together (union bound)."""
@@ -76,7 +82,8 @@ class Wanted:
 @lru_cache(maxsize=4096)
 def _calibrated(wanted: Wanted, sensitivity: Sensitivity, level: float, filter: str) -> Calibrated:
     if wanted.width is None:
-        noise = LeastNoise(wanted.epsilon, wanted.delta).noise(sensitivity)
+        kind = Gaussian if wanted.smooth else LeastNoise
+        noise = kind(wanted.epsilon, wanted.delta).noise(sensitivity)
         return noise, Purchase.of_noise(noise, epsilon=wanted.epsilon, delta=wanted.delta)
     found = [one for one in _least(sensitivity, wanted.width, level, wanted.delta) if one[1].epsilon <= wanted.epsilon]
     if not found:

@@ -19,6 +19,7 @@ from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import loosest, noise_for, noise_made
 from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
+from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.mechanisms.several import together
@@ -30,7 +31,7 @@ _DIGITS = 4  #: of a price
 _MOST_TRIED = 16  #: answers that sites have already; of more, either all are used or none
 
 #: what each site said: `made`, (epsilon, delta) of an answer it has already; `synopsis`, what it costs at most to
-#: answer from one, within a width of its own
+#: answer from one, within a width of its own; `in_rho`, that its budget counts so
 Quotes = Mapping[str, Mapping[str, Any]]
 
 
@@ -63,9 +64,30 @@ def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes
     its price was filled in."""
     if document.accuracy is None or not schemas:
         return Split(document.epsilon)
+    for smooth in (True, False) if _in_rho(document, schemas, quotes) else (False,):
+        try:
+            found = _split(document, document.accuracy, schemas, quotes, smooth)
+        except InvalidDocument:
+            if not smooth:
+                raise
+            continue
+        if not smooth or found.epsilon <= min(document.max_epsilon or math.inf, document.epsilon or math.inf):
+            break
+    return found
+
+
+def _in_rho(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> bool:
+    """Whether Gaussian noise is far cheaper at every site, though its epsilon, taken alone, is larger."""
+    counted = all(quotes.get(site, {}).get("in_rho") is True for site in schemas)
+    return counted and document.noise == "site" and exact.delta(document.delta) >= exact.DELTA_STEP
+
+
+def _split(
+    document: QueryDocument, accuracy: Accuracy, schemas: Mapping[str, Schema], quotes: Quotes, smooth: bool
+) -> Split:
     schema = next(iter(schemas.values()))
     plan = document.model_copy(update={"epsilon": 0.0}).plan(schema)
-    asked = _Splitting(document, document.accuracy, plan, schemas, quotes)
+    asked = _Splitting(document, accuracy, plan, schemas, quotes, smooth)
     found = asked.best()
     # A sum is added up in fewer steps where epsilon is so small that its noise could not be drawn otherwise.
     coarser = document.model_copy(update={"epsilon": found.epsilon}).plan(schema)
@@ -116,6 +138,7 @@ class _Splitting:
     plan: Plan
     schemas: Mapping[str, Schema]
     quotes: Quotes
+    smooth: bool = False  #: whether noise is Gaussian throughout
 
     @cached_property
     def within(self) -> float:
@@ -138,11 +161,9 @@ class _Splitting:
         shared = self._shared(rest, self.within * part, self.accuracy.beta * part) if rest else Split(0.0)
         prices = [max(self._alone(self.schemas[site], **told), self._through(site) or 0.0) for site in alone]
         epsilon = max([shared.epsilon, *prices])
-        if shared.epsilon < epsilon:
-            shared = replace(
-                shared, payloads={**{site: {"epsilon": shared.epsilon} for site in rest}, **shared.payloads}
-            )
-        payloads = {site: told for site, told in shared.payloads.items() if told["epsilon"] < epsilon}
+        paid = {site: shared.payloads.get(site, {}).get("epsilon", shared.epsilon) for site in rest}
+        kind = {"smooth": 1.0} if self.smooth else {}
+        payloads = {site: {"epsilon": own, **kind} for site, own in paid.items() if kind or own < epsilon}
         free = [site for site in alone if self._through(site) == 0 or self._enough(self._made(site), **told)]
         return Split(epsilon, {**payloads, **dict.fromkeys(alone, told)}, (*shared.free, *free))
 
@@ -167,7 +188,9 @@ class _Splitting:
         this epsilon gets or the one it finds cheapest."""
         least = self._least(lambda epsilon: [self._fresh(schema, epsilon)], width, beta)
         try:
-            _, bought = Wanted(MOST_EPSILON, self.document.delta, width, beta).calibrated(self.plan, schema)
+            _, bought = Wanted(MOST_EPSILON, self.document.delta, width, beta).calibrated(
+                self.plan, schema, filter="zcdp" if self.smooth else "basic"
+            )
         except (Mistake, Refusal):
             raise self._beyond() from None
         return max(least, float(bought.epsilon))
@@ -250,6 +273,8 @@ class _Splitting:
         return high
 
     def _fresh(self, schema: Schema, epsilon: float) -> Additive:
+        if self.smooth:
+            return noise_made(self.plan, schema, epsilon=epsilon, delta=self.document.delta)
         return noise_for(self.plan, schema, epsilon=epsilon, delta=self.document.delta)
 
     def _made(self, site: str) -> Additive | None:

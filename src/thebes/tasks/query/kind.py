@@ -169,8 +169,8 @@ class QueryDocument(SiteDocument):
 
     def wanted(self, payload: Mapping[str, Any]) -> Wanted:
         """What a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where another
-        site's answer leaves room for more noise; or within a width that is its own. Of a document without a price, all
-        that it may cost is what it costs at most."""
+        site's answer leaves room for more noise; or with Gaussian noise; or within a width that is its own. Of a
+        document without a price, all that it may cost is what it costs at most."""
         most = self.epsilon or self.max_epsilon
         if not most:
             raise Mistake("accuracy", _UNPRICED)
@@ -179,7 +179,7 @@ class QueryDocument(SiteDocument):
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
                 raise Mistake(f"payload.{name}", "must be a number greater than 0")
         epsilon, width, beta = told.values()
-        return Wanted(min(most, epsilon or most), self.delta, width, beta)
+        return Wanted(min(most, epsilon or most), self.delta, width, beta, smooth=bool(payload.get("smooth")))
 
 
 class _Query:
