@@ -105,8 +105,9 @@ def _certificate(data: Any) -> Certificate:
     readers: dict[str, Callable[[Any], Any]] = {
         "unit": unit_of, "adjacency": adjacency_of, "epsilon": float, "delta": float, "estimated": tuple, "notes": tuple
     }  # fmt: skip
+    told = [f.name for f in fields(Certificate) if f.name != "beside_earlier" or f.name in data]  # only where it is so
     try:
-        return Certificate(**{f.name: readers.get(f.name, lambda v: v)(data[f.name]) for f in fields(Certificate)})
+        return Certificate(**{name: readers.get(name, lambda v: v)(data[name]) for name in told})
     except (KeyError, TypeError, ValueError) as problem:
         if isinstance(problem, Mistake):
             raise
