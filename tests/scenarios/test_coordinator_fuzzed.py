@@ -95,11 +95,16 @@ def test_right_and_wrong_requests_are_told_apart(server: Server, mode: schemathe
 def test_no_token_and_a_wrong_token_are_refused_wherever_one_is_needed(server: Server) -> None:
     described = server.client.get("/openapi.json").json()["paths"]
     guarded = [(m, p) for p, methods in described.items() for m, o in methods.items() if o.get("security")]
-    assert len(guarded) == 8
+    assert len(guarded) == 9
     rows = {"rows": [{"a": 1}]}
-    bodies = {"/api/task": AGES, "/api/schema": {"app": "a", "tables": {}}, "/api/model/{name}/predict": rows}
+    bodies = {
+        "/api/task": AGES,
+        "/api/quote": AGES,
+        "/api/schema": {"app": "a", "tables": {}},
+        "/api/model/{name}/predict": rows,
+    }
     for method, path in guarded:
-        open_to_all = path.endswith("/training")  # who signs in sees more
+        open_to_all = path.endswith(("/training", "/quote"))  # who signs in sees more
         for headers in ({"Authorization": "Bearer wrong"},) if open_to_all else ({}, {"Authorization": "Bearer wrong"}):
             answer = server.client.request(
                 method, path.replace("{task_id}", "x").replace("{name}", "x"), json=bodies.get(path), headers=headers

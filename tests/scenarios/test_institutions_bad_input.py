@@ -151,7 +151,8 @@ def test_a_certificate_that_has_ended_lets_nobody_in(there: Institutions) -> Non
 
 @pytest.mark.parametrize("total", [1e17, -1e17, 0.1 + 0.2, "NaN", None, [3.0]])
 def test_a_count_that_no_data_set_gives_is_refused_naming_the_field(there: Institutions, total: Any) -> None:
-    told = asked(there, COUNT, lambda ask: contribution(ask, {"totals": [total]}))
+    honest = {"made_epsilon": COUNT["epsilon"], "made_delta": 0.0, "width": 0.0, "beta": 0.0}
+    told = asked(there, COUNT, lambda ask: contribution(ask, {"totals": [total], **honest}))
     assert "payload.totals" in missed(told)
     assert_counted(told, 2 * PEOPLE)
 
