@@ -205,7 +205,7 @@ def test_a_site_with_a_synopsis_has_a_width_of_its_own() -> None:
 
 
 def test_where_every_budget_counts_in_rho_noise_is_gaussian_and_costs_less_of_it() -> None:
-    document, counted = by_accuracy(delta=1e-6), {site: {"in_rho": True} for site in SITES}
+    document, counted = by_accuracy(delta=1e-6), {site: {"filter": "zcdp"} for site in SITES}
     smooth, rough = split(document, SITES, counted), split(document, SITES, {**counted, "west": {}})
     assert smooth.payloads == {site: {"epsilon": smooth.epsilon, "smooth": 1.0} for site in SITES}
     assert rough.payloads == {}

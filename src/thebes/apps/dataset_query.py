@@ -64,7 +64,7 @@ def query(
     document = cast("QueryDocument", registry.check({**head, **{k: v for k, v in asked.items() if v is not None}}))
     with ExitStack() as stack:
         question, dataset = _question(home, name, stack)
-        quotes = {SITE: question.quote(document)}
+        quotes = {SITE: {**question.quote(document), "filter": dataset.budget.filter}}
         priced, told = _priced(question, document, dataset, quotes)
         if quote:
             _tell(told, as_json)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from thebes.ledger.filters import FILTERS
 from thebes.privacy.faults import Mistake
 from thebes.tasks.convening import SOURCES
 from thebes.wire.link import Word
 
-IN_RHO = ("zcdp", "renyi")  #: filters in which Gaussian noise adds up to much less than Laplace noise
 _LONGEST_REASON = 200
 
 
@@ -38,8 +38,8 @@ def quoted(answer: Mapping[str, Any]) -> Quoted | str:
     synopsis = _amounts(answer.get("synopsis"))
     if synopsis is not None:
         known["synopsis"] = list(synopsis)
-    if answer.get("filter") in IN_RHO:
-        known["in_rho"] = True
+    if answer.get("filter") in FILTERS:
+        known["filter"] = answer["filter"]
     return Quoted(cost, str(source) if source in SOURCES else None, known)
 
 

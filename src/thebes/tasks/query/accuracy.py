@@ -26,12 +26,13 @@ from thebes.privacy.mechanisms.several import together
 from thebes.tasks.document import LEAST_EPSILON, InvalidDocument
 from thebes.tasks.query.kind import KIND, LEAST_ODDS, Accuracy, QueryDocument
 
+IN_RHO = ("zcdp", "renyi")  #: filters in which Gaussian noise adds up to much less than Laplace noise
 MOST_EPSILON = 1e6  #: that a document may say
 _DIGITS = 4  #: of a price
 _MOST_TRIED = 16  #: answers that sites have already; of more, either all are used or none
 
 #: what each site said: `made`, (epsilon, delta) of an answer it has already; `synopsis`, what it costs at most to
-#: answer from one, within a width of its own; `in_rho`, that its budget counts so
+#: answer from one, within a width of its own; `filter`, how its budget counts
 Quotes = Mapping[str, Mapping[str, Any]]
 
 
@@ -78,7 +79,7 @@ def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes
 
 def _in_rho(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> bool:
     """Whether Gaussian noise is far cheaper at every site, though its epsilon, taken alone, is larger."""
-    counted = all(quotes.get(site, {}).get("in_rho") is True for site in schemas)
+    counted = all(quotes.get(site, {}).get("filter") in IN_RHO for site in schemas)
     return counted and document.noise == "site" and exact.delta(document.delta) >= exact.DELTA_STEP
 
 
