@@ -22,12 +22,14 @@ _ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
 _SEARCHED = 16  # so many bins are found by comparing with their edges, one after another
 
 
-def holds(condition: Condition) -> nw.Expr:
-    """A condition, true or false for every row: false where the column that is asked has no value."""
-    if isinstance(condition, Every):
-        return folded(lambda a, b: a & b, [*map(holds, condition.parts)]) if condition.parts else nw.lit(True)
-    if isinstance(condition, Either):
-        return folded(lambda a, b: a | b, [*map(holds, condition.parts)]) if condition.parts else nw.lit(False)
+def holds(condition: Condition, beside: str) -> nw.Expr:
+    """A condition, true or false for every row: false where the column that is asked has no value. `beside` is any
+    column there is: what asks none (`age = 17.5` of whole numbers) must still say so of every row."""
+    if isinstance(condition, (Every, Either)):
+        parts = [holds(part, beside) for part in condition.parts]
+        parts = parts or [nw.col(beside).is_null(), ~nw.col(beside).is_null()]
+        every = isinstance(condition, Every) is bool(condition.parts)  # a column without a value and with one: never
+        return folded((lambda a, b: a & b) if every else (lambda a, b: a | b), parts)
     column = nw.col(condition.column)
     there = ~column.is_null()
     if isinstance(condition, Present):

@@ -106,7 +106,7 @@ class EngineTable:
         frame = self.engine.rows(wanted, self._numbered(read), where)
         tests = [~nw.col(name).is_null() for name in [*named, *([self._owner] if self._owner else [])]]
         if where is not None:
-            tests.append(holds(where.condition))
+            tests.append(holds(where.condition, wanted[0]))
         by_value = {axis.column: axis.values for axis in axes if axis.values is not None}
         for name in named:
             declared = by_value.get(name, self._column(name).values)
