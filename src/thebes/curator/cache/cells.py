@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.cache.cuts import MOST_CELLS, Cut, axis_of, cuttable
+from thebes.curator.cache.cuts import Cut, cuts_of, listable
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.data.table import Sums, Table, Term
-from thebes.privacy.faults import Mistake
 from thebes.privacy.measurement import Floats
 from thebes.privacy.randomness import Randomness
 
@@ -45,20 +44,8 @@ class Cells:
         """The cells of these columns, by default of all that have declared values or bounds. `bins` says for a ranged
         column how many bins it has, or where it is cut; `missing` which columns may lack a value (a row that lacks
         another one is in no cell)."""
-        named = columns if columns is not None else [n for n, c in schema.columns.items() if cuttable(c)]
-        if not named or len(set(named)) != len(named):
-            raise Mistake("columns", "must name at least one column with declared values or bounds, and none twice")
-        declared = dict(bins or {})
-        if unknown := [name for name in declared if name not in named]:
-            raise Mistake("bins", f"names {unknown[0][:63]!r}, which is not one of the columns")
-        cuts = []
-        for name in named:
-            column = schema.column(name, "columns")
-            lacks = missing if isinstance(missing, bool) else name in missing
-            cuts.append(Cut(name, column, axis_of(name, column, declared.get(name), lacks)))
-        made = cls(tuple(cuts))
-        if made.count > MOST_CELLS:
-            raise Mistake("columns", f"make {made.count} cells; name fewer columns or bins, at most {MOST_CELLS} cells")
+        made = cls(cuts_of(schema, columns, bins, missing=missing))
+        listable(made.count)
         return made
 
     @cached_property

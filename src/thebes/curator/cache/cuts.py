@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.filter import Value
-from thebes.data.schema import Column, as_held
+from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness
@@ -100,6 +100,38 @@ class Cut:
 def cuttable(column: Column) -> bool:
     """Whether it has finitely many values, or bounds between which it can be cut."""
     return not column.key and (column.ranged or column.values is not None or column.type == "boolean")
+
+
+def cuts_of(
+    schema: Schema,
+    columns: Sequence[str] | None,
+    bins: Mapping[str, int | Sequence[float]] | None,
+    *,
+    missing: bool | Collection[str],
+    within: str = "",
+) -> tuple[Cut, ...]:
+    """Each of these columns cut into cells; by default all that have declared values or bounds. `within` begins the
+    names of the fields that a refusal speaks of."""
+    named = columns if columns is not None else [n for n, c in schema.columns.items() if cuttable(c)]
+    if not named or len(set(named)) != len(named):
+        raise Mistake(
+            f"{within}columns", "must name at least one column with declared values or bounds, and none twice"
+        )
+    declared = dict(bins or {})
+    if unknown := [name for name in declared if name not in named]:
+        raise Mistake(f"{within}bins", f"names {unknown[0][:63]!r}, which is not one of the columns")
+    cuts = []
+    for name in named:
+        column = schema.column(name, f"{within}columns")
+        lacks = missing if isinstance(missing, bool) else name in missing
+        cuts.append(Cut(name, column, axis_of(name, column, declared.get(name), lacks)))
+    return tuple(cuts)
+
+
+def listable(count: int) -> None:
+    """Refuse more cells than are ever listed."""
+    if count > MOST_CELLS:
+        raise Mistake("columns", f"make {count} cells; name fewer columns or bins, at most {MOST_CELLS} cells")
 
 
 def axis_of(name: str, column: Column, bins: int | Sequence[float] | None, missing: bool) -> Axis:

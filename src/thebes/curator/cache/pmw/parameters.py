@@ -11,12 +11,12 @@ from typing import Any, Self
 
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.cuts import MOST_CELLS, axis_of, cuttable
+from thebes.curator.cache.declared import Bins, bins_of, names_of
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 
 MOST_VIEWS = 500
-Bins = int | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class Parameters:
         read = dict(declared)
         for name in ("columns", "complete"):
             if read.get(name) is not None:
-                read[name] = _names(read[name], name)
+                read[name] = names_of(read[name], name)
         if read.get("views") is not None:
             if not isinstance(read["views"], (list, tuple)):
                 raise Mistake("cache.views", "must list views, each a list of columns")
-            read["views"] = tuple(_names(view, "views") for view in read["views"])
+            read["views"] = tuple(names_of(view, "views") for view in read["views"])
         if "bins" in read:
-            read["bins"] = _bins(read["bins"])
+            read["bins"] = bins_of(read["bins"])
         if "rates" in read:
             read["rates"] = _rates(read["rates"])
         return cls(**read)
@@ -105,18 +105,6 @@ class Parameters:
         if math.comb(len(named), 2) > MOST_VIEWS:
             raise Mistake("cache.views", "must say which columns are asked together: here are too many for every two")
         return list(combinations(named, 2))
-
-
-def _names(told: Any, field_name: str) -> tuple[str, ...]:
-    if not isinstance(told, (list, tuple)) or not all(isinstance(name, str) for name in told):
-        raise Mistake(f"cache.{field_name}", "must be a list of columns")
-    return tuple(told)
-
-
-def _bins(told: Any) -> dict[str, Bins]:
-    if not isinstance(told, Mapping):
-        raise Mistake("cache.bins", "must say for each column how many bins it has, or where it is cut")
-    return {str(name): tuple(cut) if isinstance(cut, (list, tuple)) else cut for name, cut in told.items()}
 
 
 def _rates(told: Any) -> tuple[tuple[int, float], ...]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
-from thebes.curator.cache.cuts import Cut, axis_of, cuttable
+from thebes.curator.cache.cuts import Cut, cuts_of
+from thebes.curator.cache.declared import Bins, bins_of, names_of
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -36,7 +37,7 @@ class Parameters:
     """
 
     columns: tuple[str, ...] | None = None
-    bins: Mapping[str, int | tuple[float, ...]] = field(default_factory=dict)
+    bins: Mapping[str, Bins] = field(default_factory=dict)
     epsilon: Decimal = Decimal("0.1")
     delta: Decimal = Decimal(0)
     parts: int = 8
@@ -76,23 +77,14 @@ class Parameters:
             raise Mistake(f"cache.{unknown[0][:63]}", f"is no parameter of smart; those are {', '.join(sorted(known))}")
         read = dict(declared)
         if read.get("columns") is not None:
-            read["columns"] = _names(read["columns"])
+            read["columns"] = names_of(read["columns"], "columns")
         if "bins" in read:
-            read["bins"] = _bins(read["bins"])
+            read["bins"] = bins_of(read["bins"])
         return cls(**read)
 
     def cuts(self, schema: Schema) -> tuple[Cut, ...]:
         """The cells of each column, one for missing values among them."""
-        named = self.columns or [name for name, column in schema.columns.items() if cuttable(column)]
-        if not named or len(set(named)) != len(named):
-            raise Mistake("cache.columns", "must name at least one column with declared values or bounds, none twice")
-        if unknown := [name for name in self.bins if name not in named]:
-            raise Mistake("cache.bins", f"names {unknown[0][:63]!r}, which is not one of the columns")
-        found = []
-        for name in named:
-            column = schema.column(name, "cache.columns")
-            found.append(Cut(name, column, axis_of(name, column, self.bins.get(name), missing=True)))
-        return tuple(found)
+        return cuts_of(schema, self.columns or None, self.bins, missing=True, within="cache.")
 
 
 _RANGES = (
@@ -105,15 +97,3 @@ _RANGES = (
     ("rate", 1e-6, 1.0),
     ("share", 1e-6, 1.0),
 )
-
-
-def _names(told: Any) -> tuple[str, ...]:
-    if not isinstance(told, (list, tuple)) or not all(isinstance(name, str) for name in told):
-        raise Mistake("cache.columns", "must be a list of columns")
-    return tuple(told)
-
-
-def _bins(told: Any) -> dict[str, int | tuple[float, ...]]:
-    if not isinstance(told, Mapping):
-        raise Mistake("cache.bins", "must say for each column how many bins it has, or where it is cut")
-    return {str(name): tuple(cut) if isinstance(cut, (list, tuple)) else cut for name, cut in told.items()}

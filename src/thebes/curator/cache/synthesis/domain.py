@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.cache.cells import Cells
-from thebes.curator.cache.cuts import Cut, cuttable
+from thebes.curator.cache.cuts import Cut, cuts_of, listable
 from thebes.data.schema import Schema
 from thebes.data.table import Sums, Table, Term
-from thebes.privacy.faults import Mistake
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness
@@ -46,17 +44,10 @@ class Domain:
         missing: bool | Collection[str] = True,
     ) -> Domain:
         """These columns, by default all that have declared values or bounds."""
-        named = columns if columns is not None else [n for n, c in schema.columns.items() if cuttable(c)]
-        if not named or len(set(named)) != len(named):
-            raise Mistake("columns", "must name at least one column with declared values or bounds, and none twice")
-        declared = dict(bins or {})
-        if unknown := [name for name in declared if name not in named]:
-            raise Mistake("bins", f"names {unknown[0][:63]!r}, which is not one of the columns")
-        cuts: list[Cut] = []
-        for name in named:
-            own = {name: declared[name]} if name in declared else {}
-            cuts += Cells.of(schema, [name], own, missing=missing).cuts
-        return cls(schema, tuple(cuts))
+        cuts = cuts_of(schema, columns, bins, missing=missing)
+        for cut in cuts:
+            listable(cut.count)
+        return cls(schema, cuts)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
