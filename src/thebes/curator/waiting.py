@@ -8,7 +8,6 @@ when somebody came. Somebody who does not ask again for a while stands in nobody
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from thebes.database.private import opened
 from thebes.ledger import Block, Ledger
 from thebes.ledger.asked import loss_of_text, text_of
 from thebes.ledger.filters import FILTERS
@@ -105,11 +105,7 @@ class Turns:
             raise Mistake("fair", "must be a whole number of at least 1")
         self._ledger, self._prefix, self._fair, self._stands, self._clock = ledger, prefix, fair, stands, clock
         self._lock = threading.RLock()
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        path.chmod(0o600)
-        self._db.executescript(_TABLES)
+        self._db = opened(path, _TABLES, patience=30)
 
     def close(self) -> None:
         with self._lock:

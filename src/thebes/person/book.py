@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.database.private import opened
 from thebes.database.whole import whole
 from thebes.person.participation import AFTER, Participation, Sending, State, canonical
 from thebes.person.seal import Seal
@@ -75,11 +76,7 @@ class Book:
         self._seal = seal
         self._lock = threading.RLock()
         self._documents: dict[str, Document] = {}
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        path.chmod(0o600)
-        self._db.executescript(_TABLES)
+        self._db = opened(path, _TABLES, foreign_keys=True)
 
     def close(self) -> None:
         with self._lock:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.database.private import opened
 from thebes.database.whole import whole
 
 _TABLES = """
@@ -94,11 +94,7 @@ class Outbox:
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._lock = clock, threading.RLock()
         self._discarded: list[str] = []
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        path.chmod(0o600)
-        self._db.executescript(_TABLES)
+        self._db = opened(path, _TABLES, patience=30, foreign_keys=True)
         self._folder = path.with_suffix("")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._sweep()

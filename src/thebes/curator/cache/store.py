@@ -11,7 +11,6 @@ import io
 import json
 import os
 import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ import numpy as np
 from thebes.curator.cache.answered import Amounts, Answered, Source
 from thebes.curator.cache.released import Kept
 from thebes.curator.cache.synopsis import Piece
+from thebes.database.private import opened
 from thebes.database.whole import whole
 
 MOST_ASKED = 5000  #: latest questions that are remembered, for forecasts
@@ -71,11 +71,7 @@ class Store:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path, self.clock, self._reading = path, clock, reading
         self._lock, self._held = threading.RLock(), 0
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        path.chmod(0o600)
-        self._db.executescript(_TABLES)
+        self._db = opened(path, _TABLES, patience=60)
 
     def close(self) -> None:
         with self._lock:

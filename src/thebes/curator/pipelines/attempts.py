@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.database.private import opened
 from thebes.database.whole import whole
 from thebes.ledger.amounts import Amount, Budget
 
@@ -141,11 +141,7 @@ class Attempts:
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._lock = clock, threading.RLock()
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        path.chmod(0o600)
-        self._db.executescript(_TABLES)
+        self._db = opened(path, _TABLES, patience=30, foreign_keys=True)
 
     def close(self) -> None:
         with self._lock:
