@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,8 @@ class Slopes(_Lines):
     name = "slopes"
     timeout = "1h"
 """
+#: Its target is so far off that two or four blocks always reach it, whatever the noise.
+EASY = FILE + '    targets = {"mse": 0.25}\n'
 
 
 @pytest.fixture
@@ -106,9 +109,10 @@ PIPELINE = ("pipeline", "run", "slopes.py", "--home", "site", "--as")
 
 
 def test_a_pipeline_runs_and_is_listed_with_its_attempts(stocked: Run, tmp_path: Path) -> None:
+    (tmp_path / "slopes.py").write_text(EASY)
     status, out, err = stocked(*PIPELINE, "ana")
     assert (status, err) == (0, "")
-    assert "attempt 1: epsilon 0.25 of each of 1 blocks, about 2," in out
+    assert re.search(r"attempt 1: epsilon 0\.25 of each of 1 blocks, about (1,9|2,0)\d\d rows: ", out)
     assert "slopes: ACCEPT, version 1" in out
     status, out, err = stocked("pipeline", "list", "--home", "site", "--json")
     (listed,) = json.loads(out)["pipelines"]
@@ -125,7 +129,8 @@ def test_a_pipeline_runs_and_is_listed_with_its_attempts(stocked: Run, tmp_path:
     assert {b["block"] for b in charged} >= set(bundle["lineage"]["blocks"])
 
 
-def test_as_json_nothing_else_is_printed(stocked: Run) -> None:
+def test_as_json_nothing_else_is_printed(stocked: Run, tmp_path: Path) -> None:
+    (tmp_path / "slopes.py").write_text(EASY)
     status, out, err = stocked(*PIPELINE, "ana", "--json")
     assert (status, err) == (0, "")
     told = json.loads(out)
@@ -143,13 +148,15 @@ def test_who_has_no_rule_runs_nothing(stocked: Run) -> None:
 
 
 def test_a_rule_is_not_exceeded_by_several_runs(stocked: Run, tmp_path: Path) -> None:
+    (tmp_path / "slopes.py").write_text(EASY)
     policy = tmp_path / "site" / "policy.toml"
     policy.write_text(policy.read_text(encoding="utf-8").replace("epsilon = 2.0", "epsilon = 0.5"))
-    verdicts = []
-    for _ in range(6):
+    verdicts: list[dict[str, Any]] = []
+    while not verdicts or verdicts[-1]["verdict"] == "ACCEPT":
         status, out, _ = stocked(*PIPELINE, "ana", "--json")
         assert status == 0
         verdicts.append(json.loads(out))
+        assert len(verdicts) <= 17  # eight blocks may pay twice each
     assert verdicts[0]["verdict"] == "ACCEPT"
     assert verdicts[-1]["verdict"] == "RETRY"
     assert "rule 1 of policy.toml" in verdicts[-1]["reason"]
