@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,12 +57,10 @@ def run_(
 
     Example: thebes experiment run anonml-2 --quick
     """
-    from thebes.experiments.registry import experiment, experiments
     from thebes.experiments.results import Results
 
-    chosen = list(experiments().values()) if names == ["all"] else [experiment(name) for name in names]
     results, told = Results(home), []
-    for one in chosen:
+    for one in _chosen(names):
         with _working(one.name):
             outcome = one.run(quick=quick)
         results.keep(outcome)
@@ -70,6 +69,57 @@ def run_(
             _show(outcome)
     if json is not None:
         output.write_json(json, told[0] if len(names) == 1 and names != ["all"] else told)
+
+
+@app.command("check")
+def check(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Which (or all that were kept).")],
+    quick: bool = typer.Option(False, "--quick", help="Compare quick runs."),
+    against: Annotated[
+        Path | None, typer.Option(help="Where the earlier outcomes are kept (default: the repository's docs).")
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option("--home", help="Take the new outcomes that are kept here, and run nothing.")
+    ] = None,
+    same_draws: bool = typer.Option(
+        False, "--same-draws", help="Nothing that draws was changed: equal seeds must give nearly equal numbers."
+    ),
+    json: str | None = output.json_option(),
+) -> None:
+    """Run again what was kept and say what fell behind it by more than seeds differ. Nothing is kept.
+
+    Exit status 1: something fell. Example: thebes experiment check anonml-2 --quick
+    """
+    from dataclasses import asdict
+
+    from thebes.experiments.comparing import ODDS, compare
+    from thebes.experiments.results import Results, published
+
+    place = published() if against is None else against
+    earlier = Results(place).kept(quick=quick)
+    if not earlier:
+        raise Mistake("--against", f"{str(place)!r} holds no {'quick' if quick else 'whole'} outcome to compare with")
+    chosen = [one for one in _chosen(names) if names != ["all"] or one.name in earlier]
+    for one in chosen:
+        if one.name not in earlier:
+            raise Mistake("NAME", f"no earlier {'quick' if quick else 'whole'} outcome of {one.name!r} is kept")
+    kept = None if home is None else Results(home).kept(quick=quick)
+    pairs = []
+    for one in chosen:
+        if kept is not None and one.name not in kept:
+            raise Mistake("--home", f"holds no {'quick' if quick else 'whole'} outcome of {one.name!r}")
+        with _working(one.name):
+            pairs.append((one, earlier[one.name], one.run(quick=quick) if kept is None else kept[one.name]))
+    found = compare(pairs, same_draws=same_draws)
+    fell = [fall for comparison in found for fall in comparison.fell]
+    if json is not None:
+        output.write_json(json, {"ok": not fell, "odds": ODDS, "compared": [asdict(one) for one in found]})
+    else:
+        _tell(found)
+    if not any(one.rows for one in found):
+        raise Mistake("NAME", "nothing could be compared")
+    if fell:
+        raise typer.Exit(1)
 
 
 @app.command("report")
@@ -99,6 +149,12 @@ def report(
     typer.echo(str(path))
 
 
+def _chosen(names: list[str]) -> list[Any]:
+    from thebes.experiments.registry import experiment, experiments
+
+    return list(experiments().values()) if names == ["all"] else [experiment(name) for name in names]
+
+
 # --- for the eyes -------------------------------------------------------------------------------------------
 
 
@@ -119,6 +175,29 @@ def _show(outcome: Any) -> None:
     typer.echo(f"{len(outcome.seeds)} {'seed' if len(outcome.seeds) == 1 else 'seeds'}, {outcome.seconds:g} s.")
     for note in outcome.notes:
         typer.echo(f"- {note}")
+
+
+def _tell(found: Sequence[Any]) -> None:
+    from rich.table import Table
+
+    from thebes.experiments.comparing import ODDS
+
+    table = Table("compared", "rows", "of single seeds", "notices from", "fell")
+    for one in found:
+        cells = (str(one.rows), str(one.blind), f"{one.notices:.1%}", str(len(one.fell)))
+        table.add_row(one.name, *(cells if not one.why_not else ("", "", "", f"not compared: {one.why_not}")))
+    _print(table)
+    fell = [fall for one in found for fall in one.fell]
+    if fell:
+        table = Table("fell", "", "", "better is", "then", "now", "may differ by", title_justify="left")
+        for fall in fell:
+            now = "gone" if fall.now is None else f"{fall.now:.4g}"
+            where = (fall.name, fall.panel, fall.series if fall.at is None else f"{fall.series}: {fall.at}")
+            table.add_row(*where, fall.better, f"{fall.before:.4g}", now, f"{fall.allowed:.2g}")
+        _print(table)
+    said = f"{len(fell)} {'row' if len(fell) == 1 else 'rows'} fell." if fell else "Nothing fell."
+    typer.echo(f"{said} Where nothing but the draws changes, a check says that something fell once in {1 / ODDS:,.0f}")
+    typer.echo("times; for single seeds no odds can be stated.")
 
 
 def _print(table: Any) -> None:

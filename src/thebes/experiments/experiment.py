@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from thebes.experiments.outcome import Found, Outcome, Picture
+from thebes.experiments.outcome import Found, Made, Outcome, Picture, Row
 from thebes.privacy.faults import Mistake
 
 #: what a module of an experiment does: (quick, seeds) -> what it found
 Finding = Callable[[bool, Sequence[int]], Found]
+#: which way a measure is better; `same`: neither, it is known beforehand
+Better = Literal["more", "less", "same"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """Which rows tell the story in short. Words are looked for in a row's panel and series, places are along the axis;
+    what is left empty asks for nothing. `drawn` are words of panels whose picture belongs to the story."""
+
+    panels: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
+    at: tuple[float | str, ...] = ()
+    drawn: tuple[str, ...] = ()
+
+    def of(self, rows: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(
+            row
+            for row in rows
+            if (not self.panels or any(word in row.panel for word in self.panels))
+            and (not self.series or any(word in row.series for word in self.series))
+            and (not self.at or row.at in self.at)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +42,10 @@ class Experiment:
 
     `name` is what one types, `place` where the paper has it, `measure` what the numbers are and `across` what they
     are drawn over; `unit` is who pays the epsilon of every row; `picture` how rows over a number are drawn.
+
+    `better` says which way is better: of all rows, or by words of their panel and series (the first that is found; ""
+    is found everywhere). Rows for which nothing is said are not compared with earlier ones: times, what others do.
+    `blind` is the share of a row's value by which one seed may differ from another of which nothing else is known.
     """
 
     name: str
@@ -32,6 +59,16 @@ class Experiment:
     seeds: int = 5
     quick_seeds: int = 2
     picture: Picture = "curves"
+    better: Better | Mapping[str, Better | None] | None = None
+    blind: float = 0.1
+    headline: Headline | None = None
+
+    def direction(self, row: Row) -> Better | None:
+        """Which way `row` is better; None where it is not for comparing."""
+        if self.better is None or isinstance(self.better, str):
+            return self.better
+        where = f"{row.panel}: {row.series}"
+        return next((way for word, way in self.better.items() if word in where), None)
 
     def run(self, *, quick: bool = False, seeds: Sequence[int] | None = None) -> Outcome:
         """Run it, once for each seed. Seeds make every draw repeatable, which protects nobody and need not: nobody's
@@ -57,4 +94,5 @@ class Experiment:
             rows=tuple(found.rows),
             notes=tuple(found.notes),
             picture=self.picture,
+            made=Made.here(),
         )

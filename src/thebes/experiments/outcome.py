@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from thebes import __version__
 from thebes.privacy.faults import Fault, Mistake
 
 #: rows over a number: a curve for each series, or a point for each row beside the line where both are equal
@@ -62,6 +66,32 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What an outcome was made with, and on which day (UTC): enough to make it again, nothing about whose machine it
+    was but how many cores it lent."""
+
+    version: str
+    day: str
+    python: str
+    numpy: str
+    cores: int
+
+    @classmethod
+    def here(cls) -> Self:
+        return cls(
+            version=__version__,
+            day=datetime.now(UTC).date().isoformat(),
+            python=platform.python_version(),
+            numpy=np.__version__,
+            cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        )
+
+    def __str__(self) -> str:
+        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+        return f"Thebes {self.version}, Python {self.python}, numpy {self.numpy}, {cores}, {self.day}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """One run of one experiment, as it is printed, kept and compared."""
 
@@ -80,6 +110,7 @@ class Outcome:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     picture: Picture = "curves"
+    made: Made | None = None
 
     def table(self) -> dict[str, list[str]]:
         """For the eyes: a column for everything that at least one row has."""
@@ -105,7 +136,8 @@ class Outcome:
         try:
             rows = tuple(Row(**row) for row in told["rows"])
             lists = {"seeds": tuple(told["seeds"]), "notes": tuple(told["notes"]), "rows": rows}
-            return cls(**{**told, **lists})
+            made = None if told.get("made") is None else Made(**told["made"])
+            return cls(**{**told, **lists, "made": made})
         except (KeyError, TypeError):
             raise Mistake("results", "hold what no experiment of this version wrote: run it again") from None
 

@@ -61,4 +61,5 @@ EXPERIMENT = Experiment(
     measure="chance that a bit is sent as 1",
     across="categories",
     find=find,
+    better="same",
 )

@@ -72,4 +72,5 @@ EXPERIMENT = Experiment(
     measure="distance (L2) between estimated and true shares",
     across="epsilon or categories",
     find=find,
+    better="less",
 )

@@ -101,4 +101,5 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=3,
     quick_seeds=1,
+    better="more",
 )

@@ -67,4 +67,5 @@ EXPERIMENT = Experiment(
     across="epsilon",
     find=find,
     quick_seeds=1,
+    better="more",
 )

@@ -47,4 +47,5 @@ EXPERIMENT = Experiment(
     across="epsilon or features",
     find=find,
     quick_seeds=1,
+    better="more",
 )

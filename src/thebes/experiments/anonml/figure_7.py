@@ -47,4 +47,5 @@ EXPERIMENT = Experiment(
     across="epsilon or partitions",
     find=find,
     quick_seeds=1,
+    better="more",
 )

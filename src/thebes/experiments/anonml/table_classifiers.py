@@ -45,4 +45,5 @@ EXPERIMENT = Experiment(
     across="bins of a number",
     find=find,
     quick_seeds=1,
+    better="more",
 )

@@ -57,4 +57,5 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=2,
     quick_seeds=1,
+    better="more",
 )

@@ -41,4 +41,5 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=1,
     quick_seeds=1,
+    better="more",
 )

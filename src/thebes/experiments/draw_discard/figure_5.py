@@ -92,4 +92,5 @@ EXPERIMENT = Experiment(
     seeds=3,
     quick_seeds=1,
     picture="points",
+    better={"weights, ": None, "": "more"},
 )

@@ -106,4 +106,5 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=2,
     quick_seeds=1,
+    better="more",
 )

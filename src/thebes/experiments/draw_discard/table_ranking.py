@@ -98,4 +98,5 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=1,
     quick_seeds=1,
+    better={"by chance": None, "made up": None, "": "more"},
 )

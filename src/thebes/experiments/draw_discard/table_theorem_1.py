@@ -81,4 +81,6 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=5,
     quick_seeds=2,
+    better={"drawing and discarding": "same"},
+    blind=0.5,
 )

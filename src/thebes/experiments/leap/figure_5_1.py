@@ -60,4 +60,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=1,
     quick_seeds=1,
+    better={"accuracy": "more"},
+    blind=0.3,
 )

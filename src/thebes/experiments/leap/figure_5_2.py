@@ -72,4 +72,5 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=1,
     quick_seeds=1,
+    better={"accuracy": "more"},
 )

@@ -105,4 +105,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=1,
     quick_seeds=1,
+    better="more",
+    blind=0.2,
 )

@@ -67,4 +67,5 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=3,
     quick_seeds=1,
+    better={"squared error": "less", "accuracy": "more"},
 )

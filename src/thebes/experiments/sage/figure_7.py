@@ -120,4 +120,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=3,
     quick_seeds=1,
+    better="less",
+    blind=1.0,  # attempts double
 )

@@ -55,4 +55,5 @@ EXPERIMENT = Experiment(
     find=find,
     unit="row",
     seeds=5,
+    better="less",
 )

@@ -107,4 +107,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=3,
     quick_seeds=1,
+    better={"error": "less", "accuracy": "more"},
+    blind=0.3,
 )

@@ -202,4 +202,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=3,
     quick_seeds=1,
+    better={"Sage": "less", "NP": "less"},
+    blind=2.0,  # of few trials
 )

@@ -39,4 +39,5 @@ EXPERIMENT = Experiment(
     find=find,
     unit="row",
     seeds=5,
+    better={"hours": "less", "share": "more"},
 )

@@ -73,6 +73,8 @@ def _experiment(
         unit="row",
         seeds=3 if number <= 2 else 2,
         quick_seeds=1,
+        better="less",
+        blind=0.3,
     )
 
 

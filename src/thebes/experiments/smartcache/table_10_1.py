@@ -61,4 +61,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=3,
     quick_seeds=1,
+    better="less",
+    blind=0.3,
 )

@@ -52,4 +52,6 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=1,
     quick_seeds=1,
+    better="less",
+    blind=0.3,
 )
