@@ -82,6 +82,17 @@ def housing() -> Dataset | None:
     return Dataset("housing", X, y, tuple(columns), _numbered(_HOUSING, tuple(columns), (0.0, 5.0)))
 
 
+def made_up_housing() -> Dataset:
+    """2,000 districts whose houses' worth follows from evenly spread columns, but for chance. Nothing that is learned
+    from them says anything about any house."""
+    draw = np.random.default_rng(0)  # made-up districts, not noise
+    low, high = np.array(list(_HOUSING.values())).T
+    shares = draw.random((2000, len(low)))
+    worth = 1.5 + shares @ np.array((3.0, 0.5, 0.8, -0.4, 0.0, -0.6, -1.0, -0.7)) + draw.normal(0, 0.5, len(shares))
+    bounds = _numbered(_HOUSING, tuple(_HOUSING), (0.0, 5.0))
+    return Dataset("housing", low + shares * (high - low), np.clip(worth, 0, 5), tuple(_HOUSING), bounds)
+
+
 @dataclass(frozen=True, slots=True)
 class People:
     """One row for each person, by column, to learn `label` from; `bounds` is public knowledge as a document has it."""
@@ -238,6 +249,7 @@ _SHA256 = {
     "mnist/t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     "ham10000/HAM10000_metadata.csv.gz": "a8a078e34e68f5923572f5b24b1bb78ad3742cfbf365698e4d12dd7b54c17f2a",
     "cifar10/cifar10_jpeg.tar.xz": "ee76cb8cad525e8c5a5117a66ca036869c0b804e0eedb496ff61535c824ad3bd",
+    "github_pullreqs/pullreqs_msr14.parquet": "7cdf7143cc725ecd313a841ea852802f4493f673108d351e9aeb8c8fe064d9d1",
     "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet": (
         "5face77aa52ff0fa80a0bcb414446065b8380ddb3abb69be86aea8672f5bd6fe"
     ),
