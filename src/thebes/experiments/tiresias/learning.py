@@ -38,10 +38,11 @@ class Scores:
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
-def series_of(data: Dataset, *, forests: bool = True) -> tuple[str, ...]:
-    """The models that the paper learns from it, and the linear one; forests take longer than all the others."""
+def series_of(data: Dataset, *, quick: bool = False) -> tuple[str, ...]:
+    """The models that the paper learns from it, and the linear one; quick: without those that take long."""
     integrated = (LINEAR,) if asking.is_number(data) else (BAYES, LOGISTIC)
-    return (REGRESSION, *([FOREST] if forests else []), VECTORS, *integrated, PERCEPTRON, SHALLOW)
+    every = (REGRESSION, FOREST, VECTORS, *integrated, PERCEPTRON, SHALLOW)
+    return tuple(series for series in every if not quick or series not in (FOREST, PERCEPTRON))
 
 
 def private(data: Dataset, series: Sequence[str], epsilon: float, seeds: Sequence[int], *, folds: int) -> Scores:
@@ -109,7 +110,7 @@ def _learned(
         yield series, fitted.predict, seconds + time.perf_counter() - began
     ends = asking.Ends(data)
     shown = asking.table(data, ends.inputs(inputs), ends.target(target) if number else target)
-    for series in (PERCEPTRON, SHALLOW):
+    for series in (one for one in (PERCEPTRON, SHALLOW) if one in wanted):
         release, seconds = _released(asking.gradient(data, epsilon, hidden=series == PERCEPTRON), shown, seed)
         yield series, _between(ends, release.model.predict, number), seconds
 
