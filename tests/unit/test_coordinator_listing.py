@@ -54,18 +54,18 @@ def test_only_operators_see_and_change_users(front: Front) -> None:
     reception, ana = front.reception, Somebody("ana", Role.REQUESTOR)
 
     async def story() -> list[tuple[str, str, bool]]:
-        await reception.add_user("ana", "correct horse battery", Role.REQUESTOR, ADMIN)
+        await reception.lobby.add("ana", "correct horse battery", Role.REQUESTOR, ADMIN)
         for work in (
-            reception.users(ana),
-            reception.add_user("eve", "correct horse battery", Role.OPERATOR, ana),
-            reception.disable_user("ana", ana),
-            reception.grant("ana", Role.OPERATOR, ana),
+            reception.lobby.users(ana),
+            reception.lobby.add("eve", "correct horse battery", Role.OPERATOR, ana),
+            reception.lobby.disable("ana", ana),
+            reception.lobby.grant("ana", Role.OPERATOR, ana),
         ):
             with pytest.raises(NotAllowed):
                 await work
-        await reception.grant("ana", Role.AUDITOR, ADMIN)
-        await reception.disable_user("ana", ADMIN)
-        return [(user.name, str(user.role), user.disabled) for user in await reception.users(ADMIN)]
+        await reception.lobby.grant("ana", Role.AUDITOR, ADMIN)
+        await reception.lobby.disable("ana", ADMIN)
+        return [(user.name, str(user.role), user.disabled) for user in await reception.lobby.users(ADMIN)]
 
     assert asyncio.run(story()) == [("ana", "auditor", True)]
 

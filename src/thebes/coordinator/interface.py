@@ -90,7 +90,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:
         """Put a task up."""
-        task_id, digest = await reception.post(document, await reception.who(_token(bearer)))
+        task_id, digest = await reception.post(document, await reception.lobby.who(_token(bearer)))
         return m.Posted(task_id=task_id, digest=digest)
 
     @app.get("/api/task/{task_id}", responses=_says(404))
@@ -104,25 +104,25 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:
         """Cancel a task: its requestor or an operator."""
-        await reception.cancel(task_id, await reception.who(_token(bearer)))
+        await reception.cancel(task_id, await reception.lobby.who(_token(bearer)))
 
     @app.post("/api/task/{task_id}/close", status_code=204, responses=_says(401, 403, 404, 409))
     async def close(task_id: TaskId, bearer: Bearer) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
-        await reception.end(task_id, await reception.who(_token(bearer)))
+        await reception.end(task_id, await reception.lobby.who(_token(bearer)))
 
     @app.get("/api/task/{task_id}/training", responses=_says(401, 404))
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
         """How a task goes that is trained without end, or that institutions answer: everything a live view shows of
         it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
-        asking = None if bearer is None else await reception.who(_token(bearer))
+        asking = None if bearer is None else await reception.lobby.who(_token(bearer))
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
     @app.post("/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True)
     async def quote(document: Document, bearer: Bearer) -> m.Quote:
         """What one contributor would pay for this document. With a requestor's token institutions are asked as well
         what an answer would cost them now."""
-        asking = None if bearer is None else await reception.who(_token(bearer))
+        asking = None if bearer is None else await reception.lobby.who(_token(bearer))
         return m.Quote(**await reception.quote(document, asking))
 
     @app.post("/api/check", responses=_says(413))
@@ -201,19 +201,19 @@ def _models(app: FastAPI, reception: Reception) -> None:
     @app.get("/api/model", responses=_says(401))
     async def models(bearer: Bearer) -> list[m.ModelSummary]:
         """Models of the institution on this machine that were accepted: the newest version of each."""
-        await reception.who(_token(bearer))
+        await reception.lobby.who(_token(bearer))
         return JSONResponse(await reception.models())  # type: ignore[return-value]
 
     @app.get("/api/model/{name}", responses=_says(401, 404))
     async def model(name: ModelName, bearer: Bearer, version: Version = None) -> m.ModelBundle:
         """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
-        await reception.who(_token(bearer))
+        await reception.lobby.who(_token(bearer))
         return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
 
     @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
     async def predict(name: ModelName, body: m.Unseen, bearer: Bearer, version: Version = None) -> m.Predicted:
         """What a model says of rows with the data set's own columns: a number for each, null where it has none."""
-        await reception.who(_token(bearer))
+        await reception.lobby.who(_token(bearer))
         return m.Predicted(**await reception.predict(name, body.rows, version))
 
 
@@ -228,14 +228,14 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
     @app.post("/api/schema", status_code=201, responses=_says(401, 403, 413))
     async def publish(body: m.Published, bearer: Bearer) -> m.Collector:
         """Publish the tables that a collector fills: operators."""
-        somebody = await reception.who(_token(bearer))
+        somebody = await reception.lobby.who(_token(bearer))
         tables = body.model_dump(mode="json")["tables"]
         return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
 
     @app.post("/api/login", responses=_says(401, 413, 429))
     async def login(body: m.Credentials) -> m.Session:
         """A token for a quarter of an hour."""
-        token, end = await reception.login(body.username, body.password)
+        token, end = await reception.lobby.login(body.username, body.password)
         return m.Session(token=token, expires_at=end.isoformat())
 
     @app.get("/api/log", responses=_says())

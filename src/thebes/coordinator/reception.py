@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +19,9 @@ from typing import Any, TypeVar, cast
 
 from argon2 import PasswordHasher
 
-from thebes.coordinator.accounts import Accounts, Role, Somebody, User, operates
+from thebes.coordinator.acceptance import Acceptance, Accepted, price_of
+from thebes.coordinator.accounts import Accounts, Role, Somebody
 from thebes.coordinator.admission import Admission, Shown
-from thebes.coordinator.capabilities import Capability
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.closing import setting
 from thebes.coordinator.database import Database
@@ -32,6 +31,7 @@ from thebes.coordinator.home import Home
 from thebes.coordinator.inquiries import Convocation, Inquiries
 from thebes.coordinator.intake import Intake
 from thebes.coordinator.keys import TaskKey, place_of_snapshot
+from thebes.coordinator.lobby import Lobby
 from thebes.coordinator.membership import Membership
 from thebes.coordinator.own_models import Models, NoModels
 from thebes.coordinator.records import most_bytes
@@ -41,21 +41,17 @@ from thebes.coordinator.training import CLOSED, Trainee, Training
 from thebes.coordinator.trainings import Trainings
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks import registry
-from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
+from thebes.tasks.document import PeopleDocument
 from thebes.tasks.packets import parts_of, phase_of
-from thebes.tasks.posting import check_postable
 from thebes.tasks.shape import Aggregator, Ask, Closed, TaskClosed, Trained, Wait
 from thebes.tasks.sites import SiteDocument
 from thebes.wire import log
-from thebes.wire.groups import GroupRecord
-from thebes.wire.refusals import Busy, Conflict, NotAllowed, NotFound, NotSignedIn
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 T = TypeVar("T")
 _KEPT_PHASES = 256  #: tasks whose aggregators are kept ready
 _KEPT_TASKS = 10_000  #: tasks whose documents are
-_AT_ONCE = 2  #: passwords that are checked at the same time, 64 MiB each
 _WAIT_SECONDS = 1.0  #: to the next phase
-_GRACE_SECONDS = 2.0  #: after the deadline of what is trained without end, for what was acknowledged to be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +99,12 @@ class Reception:
         )
         self.register = Groups(database, home, clock)
         self.inquiries = Inquiries(home, database, clock, self.accounts.capabilities)
+        self.acceptance = Acceptance(home, self.register, self.inquiries, clock)
         self._intake = Intake(self.store)
         self._admission = Admission()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
         self.groups = Membership(self.register, readers=self._readers, intake=self._intake)
-        self._passwords = asyncio.Semaphore(_AT_ONCE)
-        self._waiting = 0
+        self.lobby = Lobby(self.accounts, readers=self._readers, most_waiting=home.settings.waiting_logins)
         self._public: OrderedDict[str, Public] = OrderedDict()
         self._phases: OrderedDict[str, Phase] = OrderedDict()
         self._trainings = Trainings(database, clock, readers=self._readers, writer=self._intake.writer)
@@ -125,54 +121,13 @@ class Reception:
 
     # --- documents and tasks ----------------------------------------------------------------------------
 
-    def checked(self, document: Mapping[str, Any]) -> Document:
-        """The document, if it can work and this coordinator's policy allows it."""
-        return _document(self._accepted(document))
-
-    def _accepted(self, document: Mapping[str, Any]) -> PeopleDocument | Convocation:
-        """The document or, where institutions answer it, the document with those that are asked."""
-        checked = registry.check(document)
-        if isinstance(checked, SiteDocument):
-            return self.inquiries.convened(checked)
-        if not isinstance(checked, PeopleDocument):
-            raise InvalidDocument([("type", "is a kind that neither people nor institutions answer")])
-        return self._for_people(checked)
-
-    def _for_people(self, checked: PeopleDocument) -> PeopleDocument:
-        floor = self._home.settings.min_count_floor
-        if checked.min_count < floor:
-            raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
-        check_postable(checked, self._clock.now())
-        return checked if checked.group is None else self._of_a_group(checked, checked.group)
-
-    def _of_a_group(self, checked: PeopleDocument, group: str) -> PeopleDocument:
-        """The document with its epoch, which from now on is part of it: a task takes the tokens of exactly one."""
-        record = self.register.published(group, checked.epoch)
-        if record is None:
-            known = self.register.epochs(group)
-            if not known:
-                raise InvalidDocument([("group", "is not a group of this coordinator")])
-            if checked.epoch is not None and checked.epoch not in known:
-                raise InvalidDocument([("epoch", "is not an epoch of this group")])
-            field = "group" if checked.epoch is None else "epoch"
-            raise InvalidDocument([(field, "is not published yet: its members may still change")])
-        needed = _members_needed(checked)
-        if record.size < needed:
-            raise InvalidDocument(
-                [("min_count", f"makes this need {needed} different members, and the group has {record.size}")]
-            )
-        if checked.epoch is not None:
-            return checked
-        dated = registry.check({**checked.as_json(), "epoch": record.epoch})
-        assert isinstance(dated, PeopleDocument)  # noqa: S101
-        return dated
-
     async def post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
         """Put a task up: (task_id, digest)."""
         if requestor.role not in (Role.REQUESTOR, Role.OPERATOR):
             raise NotAllowed("only requestors and operators put tasks up")
-        accepted = await self._quoted(await self._in_reader(lambda: self._accepted(document)), requestor)
-        new = await self._in_reader(lambda: self._new(accepted, requestor))  # first models take a while to draw
+        accepted = await self._quoted(await self._in_reader(lambda: self.acceptance.accepted(document)), requestor)
+        # In a thread: first models take a while to draw.
+        new = await self._in_reader(lambda: self.acceptance.task(accepted, requestor.name))
         await self._intake.change(lambda: self._post(new))
         if new.sites is not None:
             self.inquiries.look()
@@ -183,49 +138,15 @@ class Reception:
             self._home.keys.make(new.id)
         self.store.add(new)
 
-    def _new(self, accepted: PeopleDocument | Convocation, requestor: Somebody) -> NewTask:
-        accepted = accepted.priced() if isinstance(accepted, Convocation) else accepted
-        checked, sites = _document(accepted), None
-        aggregator: Aggregator
-        if isinstance(accepted, Convocation):
-            aggregator, sites = accepted.aggregator(), accepted.as_json()
-        else:
-            aggregator = registry.aggregator(accepted, setting(self._members(accepted)))
-        deadline = checked.deadline
-        expires = None if deadline is None else deadline.timestamp()
-        new = NewTask(
-            id=secrets.token_hex(16),
-            requestor=requestor.name,
-            digest=checked.digest,
-            document=checked.as_json(),
-            created=self._clock.now().timestamp(),
-            expires=expires,
-            trusted=checked.server == "trusted",
-            part=aggregator.part,
-            packets=len(aggregator.parts),
-            least=aggregator.least,
-            wanted=aggregator.wanted,
-            sites=sites,
-        )
-        return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
-
     async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
         """What one contributor would pay; nothing is put up. Sites that may have answered the same before are asked
         what it would cost there, for who is signed in: it is they who say who may know."""
-        accepted = await self._in_reader(lambda: self._accepted(document))
+        accepted = await self._in_reader(lambda: self.acceptance.accepted(document))
         if asking is not None and asking.role in (Role.REQUESTOR, Role.OPERATOR):
             accepted = await self._quoted(accepted, asking, always=True)
+        return await self._in_reader(lambda: self.acceptance.quote(accepted))
 
-        def work() -> dict[str, Any]:
-            priced = accepted.priced() if isinstance(accepted, Convocation) else accepted
-            told = {"price": _price(priced), "expires_at": _document(priced).expires_at}
-            return {**told, **priced.expected()} if isinstance(priced, Convocation) else told
-
-        return await self._in_reader(work)
-
-    async def _quoted(
-        self, accepted: PeopleDocument | Convocation, asking: Somebody, *, always: bool = False
-    ) -> PeopleDocument | Convocation:
+    async def _quoted(self, accepted: Accepted, asking: Somebody, *, always: bool = False) -> Accepted:
         """What sites say beforehand, where the price depends on it, or always where they may have something to say."""
         if not isinstance(accepted, Convocation):
             return accepted
@@ -236,26 +157,7 @@ class Reception:
 
     async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
-
-        def work() -> dict[str, Any]:
-            try:
-                accepted = self._accepted(document)
-                if isinstance(accepted, Convocation):
-                    accepted = accepted.priced()
-                checked = _document(accepted)
-            except InvalidDocument as refused:
-                return {"problems": [{"field": field, "message": message} for field, message in refused.problems]}
-            except Mistake as refused:
-                return {"problems": [{"field": refused.argument, "message": refused.message}]}
-            return {
-                "problems": [],
-                "digest": checked.digest,
-                "document": checked.as_json(),
-                "explanation": registry.kind(checked.type).explain(checked),
-                "price": _price(accepted),
-            }
-
-        return await self._in_reader(work)
+        return await self._in_reader(lambda: self.acceptance.examined(document))
 
     async def tasks(self) -> list[dict[str, Any]]:
         """Every task that is open or running."""
@@ -428,7 +330,7 @@ class Reception:
             raise Mistake("part", "is not a part of this task")
         if sent.token is None:
             raise Mistake("token", f"is missing: only members of the group {document.group} answer this task")
-        record = await self._in_reader(lambda: self._record(document))
+        record = await self._in_reader(lambda: self.acceptance.record(document))
         digest = phase.standing.digest  # of the very document that has the epoch
         pseudonym = await self._admission.pseudonym(Shown(record.parameters, task_id, digest, sent))
         if sent.contributor not in (None, pseudonym):
@@ -445,36 +347,11 @@ class Reception:
         if not past_part(self._database, task_id, part):
             raise Mistake("part", "is not a part of this task")
 
-    def _record(self, document: PeopleDocument) -> GroupRecord:
-        return self.register.record(document.group or "", document.epoch)
-
     async def sites(self) -> list[dict[str, Any]]:
         """Every institution that may take part or ever did, and its state."""
         return await self._in_reader(self.inquiries.sites)
 
-    def _members(self, document: PeopleDocument) -> int | None:
-        return None if document.group is None else self._record(document).size
-
-    # --- what else there is -----------------------------------------------------------------------------
-
-    async def login(self, name: str, password: str) -> tuple[str, datetime]:
-        """A token for a name and a password."""
-        if self._waiting >= self._home.settings.waiting_logins:
-            raise Busy("too many people are logging in just now", 2.0)
-        self._waiting += 1
-        try:
-            async with self._passwords:
-                return await self._in_reader(lambda: self.accounts.login(name, password))
-        finally:
-            self._waiting -= 1
-
-    async def who(self, bearer: str | None) -> Somebody:
-        """Who asks; NotSignedIn where that is not known."""
-        if bearer is None:
-            raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
-        return await self._in_reader(lambda: self.accounts.who(bearer))
-
-    # --- models of this machine's own institution ---------------------------------------------------------------
+    # --- models of this machine's own institution -------------------------------------------------------
 
     async def models(self) -> list[dict[str, Any]]:
         """The newest version of every model in the store of this home, without the model itself."""
@@ -492,31 +369,7 @@ class Reception:
     def _models(self) -> Models:
         return NoModels() if self._models_of is None else self._models_of(self._home.folder)
 
-    async def users(self, asking: Somebody) -> list[User]:
-        """Everybody with a password, by name."""
-        operates(asking)
-        return await self._in_reader(self.accounts.users)
-
-    async def capabilities(self, asking: Somebody) -> dict[str, list[Capability]]:
-        """Which sites each user may ask for what; users of whom nothing is said are left out."""
-        operates(asking)
-        return await self._in_reader(self.accounts.capabilities.all)
-
-    async def add_user(self, name: str, password: str, role: Role, asking: Somebody) -> None:
-        """Let somebody in by a name that is free and a password."""
-        operates(asking)
-        async with self._passwords:
-            await self._in_reader(lambda: self.accounts.add(name, password, role))
-
-    async def disable_user(self, name: str, asking: Somebody) -> None:
-        """Let somebody in no longer."""
-        operates(asking)
-        await self._in_reader(lambda: self.accounts.disable(name))
-
-    async def grant(self, name: str, role: Role, asking: Somebody) -> None:
-        """Give a user another role; a disabled one may come in again."""
-        operates(asking)
-        await self._in_reader(lambda: self.accounts.grant(name, role))
+    # --- what else there is -----------------------------------------------------------------------------
 
     async def log(self, after: int) -> dict[str, Any]:
         """The signed task list."""
@@ -557,7 +410,7 @@ class Reception:
             if isinstance(document, SiteDocument):
                 price = self.inquiries.price(task_id, document)
             elif isinstance(document, PeopleDocument):
-                price = _price(document)
+                price = price_of(document)
             else:
                 raise Fault("a stored task is one that nobody answers")
             known = Public(document, document.as_json(), registry.kind(document.type).explain(document), price)
@@ -599,7 +452,7 @@ class Reception:
         return await self._trainings.begun(Trainee(task_id, cast(Trained, aggregator), phase.key, phase.deadline, most))
 
     def _aggregator(self, document: PeopleDocument, standing: Standing, key: TaskKey) -> Aggregator:
-        aggregator = registry.aggregator(document, setting(self._members(document)))
+        aggregator = registry.aggregator(document, setting(self.acceptance.members(document)))
         snapshot = self.store.snapshot(standing.id, standing.phase)
         if snapshot is not None:
             if standing.trusted:
@@ -609,13 +462,6 @@ class Reception:
 
     def _shown_of(self, task_id: str) -> Public:
         return self._public.get(task_id) or self._shown(self.store.standing(task_id).id)
-
-
-def _trained(new: NewTask, aggregator: Trained) -> NewTask:
-    """A new task with its first models. Whether enough was mixed in is seen when it has ended."""
-    models = [lane.saved(place) for lane in aggregator.lanes for place in range(lane.count)]
-    expires = None if new.expires is None else new.expires + _GRACE_SECONDS
-    return replace(new, expires=expires, least=0, models=models, facts=aggregator.facts())
 
 
 def _may_end(standing: Standing, asking: Somebody) -> bool:
@@ -629,22 +475,6 @@ def _has(document: PeopleDocument, part: str) -> bool:
     if not phase.isdecimal() or not phase.isascii() or len(phase) > 9 or int(phase) >= document.phases:
         return False
     return part in parts_of(f"phase-{int(phase)}", document.packets(int(phase)) * document.turns(int(phase)))
-
-
-def _members_needed(document: PeopleDocument) -> int:
-    """How many different people it takes to fill every phase, each in as many as one may."""
-    least = [document.least_in(phase) for phase in range(document.phases)]
-    return max(document.min_count, *least, -(-sum(least) // document.participations))
-
-
-def _document(accepted: PeopleDocument | Convocation) -> PeopleDocument | SiteDocument:
-    return accepted.document if isinstance(accepted, Convocation) else accepted
-
-
-def _price(accepted: PeopleDocument | Convocation) -> dict[str, Any]:
-    """What one contributor pays; or, of institutions, one unit at each."""
-    document = _document(accepted)
-    return registry.kind(document.type).price(document, unit=accepted.unit).as_json()
 
 
 def _keep(kept: OrderedDict[str, T], name: str, value: T, most: int) -> None:

@@ -183,7 +183,7 @@ def routes(hall: Hall) -> APIRouter:
         draft = read(await hall.written(request))
         try:
             await hall.somebody(request)
-            checked: Any = await asyncio.to_thread(reception.checked, draft.document())
+            checked: Any = await asyncio.to_thread(reception.acceptance.checked, draft.document())
             told = await asyncio.to_thread(rehearsal.rehearse, checked)
         except (Mistake, Refusal) as error:
             return hall.told(error)

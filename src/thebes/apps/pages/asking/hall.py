@@ -124,7 +124,7 @@ class Hall:
 
     async def known(self, token: str) -> Visitor:
         """Whose token this is, or NotSignedIn."""
-        somebody = await self.reception.who(token)
+        somebody = await self.reception.lobby.who(token)
         return Visitor(somebody, self.reception.accounts.ends(token))
 
     async def somebody(self, request: Request) -> Somebody:

@@ -29,7 +29,7 @@ def routes(hall: Hall) -> APIRouter:
                 name = text(body, "username")
                 if not name or not isinstance(password, str) or not password:
                     return hall.note("Give a user name and a password, or a token.")
-                token, _ = await hall.reception.login(name, password)
+                token, _ = await hall.reception.lobby.login(name, password)
             token = hall.reception.accounts.session(token)
             visitor = await hall.known(token)
         except Refusal as refusal:

@@ -25,8 +25,8 @@ def routes(hall: Hall) -> APIRouter:
     reception = hall.reception
 
     async def listed(asking: Somebody, words: str = "", good: bool = False, typed: str = "") -> dict[str, Any]:
-        users = await reception.users(asking)
-        may = await reception.capabilities(asking)
+        users = await reception.lobby.users(asking)
+        may = await reception.lobby.capabilities(asking)
         told = {"users": users, "roles": ROLES, "shortest": SHORTEST_PASSWORD, "may": may}
         return {**told, "words": words, "good": good, "typed": typed}
 
@@ -53,7 +53,7 @@ def routes(hall: Hall) -> APIRouter:
 
         async def work(body: dict[str, Any], asking: Somebody) -> str:
             name, password = text(body, "name"), body.get("password")
-            await reception.add_user(name, password if isinstance(password, str) else "", role_of(body), asking)
+            await reception.lobby.add(name, password if isinstance(password, str) else "", role_of(body), asking)
             return f"{name} may sign in now."
 
         return await done(request, work)
@@ -63,7 +63,7 @@ def routes(hall: Hall) -> APIRouter:
         """Another role, or in again."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> str:
-            await reception.grant(text(body, "name"), role_of(body), asking)
+            await reception.lobby.grant(text(body, "name"), role_of(body), asking)
             return f"{text(body, 'name')} is {role_of(body)} now."
 
         return await done(request, work)
@@ -73,7 +73,7 @@ def routes(hall: Hall) -> APIRouter:
         """Not in any more."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> str:
-            await reception.disable_user(text(body, "name"), asking)
+            await reception.lobby.disable(text(body, "name"), asking)
             return f"{text(body, 'name')} may no longer sign in; their token does not count any more."
 
         return await done(request, work)
