@@ -75,7 +75,7 @@ class Pulls:
     def drawn(self, seed: int) -> Drawn:
         """A hundred of those who opened ten or more, at random."""
         draw = np.random.default_rng(seed)  # whose published rows are used; no noise
-        people, places = np.unique(self.table[WHO].to_numpy(), return_inverse=True)
+        places = np.unique(self.table[WHO].to_numpy(), return_inverse=True)[1]
         able = np.flatnonzero(np.bincount(places) >= LEAST)
         chosen = draw.choice(able, PEOPLE, replace=False)
         own, held_out = [], []
