@@ -1,0 +1,57 @@
+"""`python -m chaos`: strike a world for some minutes, then ask its databases what they know of it."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from chaos.blows import storm
+from chaos.world import World
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0, help="for how long blows fall (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="which blows (default: 1)")
+    parser.add_argument("--people", type=int, default=2)
+    parser.add_argument("--sites", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="leave the world's folders here, which must be empty or new")
+    parser.add_argument("--quiet", action="store_true", help="do not tell of every blow")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="thebes-chaos-") as scratch:
+        return run(options.keep or Path(scratch) / "world", options)
+
+
+def run(folder: Path, options: argparse.Namespace) -> int:
+    """0 where everything held."""
+    begun = time.monotonic()
+
+    def tell(what: str) -> None:
+        if not options.quiet:
+            print(f"{time.monotonic() - begun:7.1f}  {what}", flush=True)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with World(folder, people=options.people, sites=options.sites, seed=options.seed) as world:
+        tell("everything runs")
+        blows = storm(world, random.Random(options.seed), 60 * options.minutes, tell)
+        tell("calm")
+        left = world.settle(within=60)
+        tell("stopping")
+        left += world.stop()
+        found = world.broken()
+        released = len(world.witnessed)
+    for each in [*left, *map(str, found)]:
+        print(each)
+    print(
+        f"seed {options.seed}: {blows} blows, {len(world.posted)} tasks of which {released} were released; "
+        f"{len(found)} broken invariants, {len(left)} things that did not come to rest."
+    )
+    return 1 if found or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

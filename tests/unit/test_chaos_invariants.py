@@ -1,0 +1,172 @@
+"""A world's databases tell of no broken promise when all went well, and of each one that was broken."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.person.home import Person
+from thebes.simulation import example
+from thebes.site.algorithm import Office
+from thebes.testing.coordinator import Front, HandClock
+from thebes.testing.federation import Gathering
+from thebes.testing.siting import site_home
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.link import Word
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from chaos.invariants import World, broken
+
+PEOPLE = ("person-0", "person-1")
+SITE = "site-0"
+AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}
+FEATURIZER = "SELECT age FROM profile.demographics"
+DOCUMENTS: list[dict[str, Any]] = [
+    {"type": "basic", "epsilon": 0.5, "min_count": 2, "featurizer": FEATURIZER, "aggregator": "median", "bounds": AGE},
+    {"type": "bounded", "epsilon": 0.5, "min_count": 2, "featurizer": FEATURIZER, "bounds": AGE},
+]
+COUNT = {"type": "query", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+
+
+async def ask_the_site(folder: Path, office: Office) -> None:
+    async def answer(message: dict[str, Any]) -> dict[str, Any]:
+        return {"kind": "pong"} if message["kind"] == Word.PING else office.answer(message)
+
+    async with Gathering(folder / "coordinator") as there:
+        await there.near(**{SITE: answer})
+        assert (await there.asked(COUNT))["status"] == "done"
+        assert (await there.asked({**COUNT, "name": "again"}))["result"]["source"] == "cache"
+
+
+def ask_people(folder: Path) -> dict[str, Any]:
+    """What was served of each task."""
+    with Front(folder / "coordinator", clock=HandClock(datetime.now(UTC))) as front:
+        people = []
+        for number, name in enumerate(PEOPLE):
+            client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport)
+            people.append(Person(folder / name, coordinator="http://127.0.0.1:1", client=client, delay=False))
+            example.fill(people[-1], seed=number)
+        tasks = [front.post(document) for document in DOCUMENTS]
+        for person in people:
+            for task in tasks:
+                person.accept(task)
+            person._work.turn()
+        while front.closing.step():
+            pass
+        for person in people:
+            person.poll()
+            person.close()
+        return {task: front.task(task)["result"] for task in tasks}
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("healthy")
+    (folder / "coordinator").mkdir(mode=0o700)
+    (folder / "coordinator" / "coordinator.toml").write_text("min_count_floor = 1\n")
+    office = Office(site_home(folder / SITE), SITE)
+    asyncio.run(ask_the_site(folder, office))
+    for each in (office.ledger, office.outbox, office.audit):
+        each.close()
+    (folder / "witnessed.json").write_text(json.dumps(ask_people(folder)))
+    return folder
+
+
+def world(folder: Path) -> World:
+    witnessed = json.loads((folder / "witnessed.json").read_text())
+    return World(folder / "coordinator", [folder / name for name in PEOPLE], [folder / SITE], witnessed)
+
+
+def told(folder: Path) -> dict[str, set[str]]:
+    """Where, by the invariant that is broken."""
+    found: dict[str, set[str]] = {}
+    for each in broken(world(folder)):
+        found.setdefault(each.rule, set()).add(each.where)
+    return found
+
+
+def test_a_healthy_world_keeps_every_promise_and_is_no_empty_one(healthy: Path) -> None:
+    there = world(healthy)
+    assert len(there.registry.tasks) == len(there.registry.latest) == 4
+    assert len(there.registry.contributions) == 4
+    assert [len(diary.results) for diary in there.diaries] == [2, 2]
+    assert len(there.cabinets[0].answers) == 2
+    assert len(there.witnessed) == 2
+    assert [str(each) for each in broken(there)] == []
+
+
+C, P, L = "coordinator/coordinator.db", "person-0/person.db", "person-0/ledger.db"
+O, A, S = "site-0/outbox.db", "site-0/audit.db", "site-0/ledger.db"  # noqa: E741
+BASIC = "(SELECT id FROM coordinator_task WHERE json_extract(document, '$.type') = 'basic')"
+UNLOCKED = "DROP TRIGGER no_change; DROP TRIGGER no_removal;"
+
+
+def certificate(field: str, value: str) -> str:
+    """Another value in every certificate."""
+    return f"UPDATE coordinator_release SET body = json_set(body, '$.certificate.{field}', {value})"
+
+
+BREAKS: list[tuple[str, str, str, str]] = [
+    # I1: nothing leaves but with consent and a charge
+    ("I1", "coordinator", C, "UPDATE coordinator_contribution SET contributor = 'nobody' || substr(contributor, 7)"),
+    ("I1", "person-0", P, "UPDATE participation SET consent = ''"),
+    ("I1", "person-0", P, "UPDATE participation SET state = 'computed'; UPDATE sending SET receipt = NULL"),
+    ("I1", "person-0", L, "DELETE FROM ledger_part"),
+    ("I1", SITE, A, UNLOCKED + "UPDATE entry SET body = replace(body, '\"allowed\"', '\"refused\"')"),
+    ("I1", SITE, O, "DELETE FROM answer"),
+    # I2: spent is never less than released
+    ("I2", "person-0", L, "UPDATE ledger_meter SET spent = spent - 1 WHERE spent > 0"),
+    ("I2", "person-0", L, "DELETE FROM ledger_journal WHERE number = (SELECT max(number) FROM ledger_journal)"),
+    ("I2", "person-0", L, "UPDATE ledger_part SET loss = '{\"epsilon\":\"0.1\"}'"),
+    ("I2", SITE, S, "DELETE FROM ledger_part"),
+    # I3: one epsilon for a document
+    ("I3", "person-0", L, "UPDATE ledger_part SET loss = '{\"epsilon\":\"0.75\"}'"),
+    ("I3", SITE, S, "UPDATE ledger_part SET loss = '{\"epsilon\":\"0.75\"}'"),
+    # I4: every release has its certificate, which claims no more than was paid for
+    ("I4", "coordinator", C, "UPDATE coordinator_release SET body = json_remove(body, '$.certificate.adjacency')"),
+    ("I4", "coordinator", C, certificate("epsilon", "2")),
+    ("I4", "person-0", C, certificate("epsilon", "0.25")),
+    ("I4", "coordinator", C, certificate("contributors", "3")),
+    # I5: documents, the same for everybody, in one list
+    ("I5", "coordinator", C, "UPDATE coordinator_task SET document = json_set(document, '$.code', 'import os')"),
+    ("I5", "person-0", P, "UPDATE document SET body = json_set(body, '$.epsilon', 0.1)"),
+    ("I5", "coordinator", C, 'UPDATE coordinator_entry SET previous = hash WHERE "index" = 1'),
+    ("I5", SITE, O, "UPDATE request SET digest = 'f' || substr(digest, 2)"),
+    # I6: the certificate is the one of the same code
+    ("I6", "coordinator", C, certificate("mechanism", "'magic'")),
+    ("I6", "coordinator", C, certificate("parameters", "json('{}')")),
+    # I7: nothing counted twice, nothing lost
+    ("I7", "coordinator", C, f"DELETE FROM coordinator_release WHERE task = {BASIC}"),
+    ("I7", "a witness", C, f"UPDATE coordinator_release SET body = json_set(body, '$.value', 1) WHERE task = {BASIC}"),
+    ("I7", "person-0", C, f"UPDATE coordinator_release SET body = json_set(body, '$.value', 1) WHERE task = {BASIC}"),
+    ("I7", "coordinator", C, "DELETE FROM coordinator_contribution"),
+    ("I7", "coordinator", C, "UPDATE coordinator_contribution SET receipt = 'the same'"),
+    ("I7", "person-0", P, "UPDATE sending SET receipt = 'another'"),
+    ("I7", SITE, O, "DELETE FROM answer WHERE part = 'phase-0'"),
+    ("I7", SITE, A, UNLOCKED + "UPDATE entry SET body = replace(body, '\"ask\"', '\"asked\"') WHERE number = 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "where", "file", "sql"), BREAKS, ids=lambda value: value[:40])
+def test_each_broken_promise_is_found_where_it_was_broken(
+    healthy: Path, tmp_path: Path, rule: str, where: str, file: str, sql: str
+) -> None:
+    folder = tmp_path / "world"
+    shutil.copytree(healthy, folder)
+    change(folder / file, sql)
+    assert where in told(folder).get(rule, set())
+
+
+def change(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("PRAGMA foreign_keys = OFF;" + sql)
+        connection.commit()
