@@ -36,6 +36,7 @@ def _wire() -> None:
         ca,
         collector,
         coordinator,
+        copies,
         dataset,
         demo,
         doctor,
@@ -70,6 +71,8 @@ def _wire() -> None:
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.add_typer(experiment.app, name="experiment", cls=Commands)
     app.command("doctor")(doctor.doctor)
+    app.command("backup")(copies.backup)
+    app.command("restore")(copies.restore)
 
 
 def with_json_target(arguments: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`thebes ledger`: what a person sees of any ledger, and the two things its owner does with it."""
+"""`thebes ledger`: what a person sees of any ledger, and what its owner does with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from thebes.ledger import Block, Ledger
 
 app = typer.Typer(
-    help="Show a ledger, check that nothing in it was changed, or let a restored one spend again.",
+    help="Show a ledger, check that nothing in it was changed, freeze it, or let a restored one spend again.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -75,6 +75,23 @@ def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json
         typer.echo(f"Head {found}")
         if kept is None and not known:
             typer.echo("No head is remembered outside this ledger: compare with one you wrote down (--head).")
+
+
+@app.command()
+def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
+    """Let nothing be spent until `thaw`: for a ledger that came back by other means than `thebes restore`, such as
+    pg_restore or a snapshot of a disk, and may have forgotten what was spent since.
+
+    Example: thebes ledger freeze postgresql:///thebes
+    """
+    where, as_json = _untangled(where, as_json)
+    with _opened(where, home) as ledger:
+        before = ledger.frozen
+        ledger.freeze("frozen by its owner")
+    if as_json is not None:
+        _write({"was_frozen": before, "frozen": True}, as_json)
+    else:
+        typer.echo("The ledger was frozen already." if before else "Nothing is spent until `thebes ledger thaw`.")
 
 
 @app.command()

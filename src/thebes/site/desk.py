@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from thebes import __version__
-from thebes.curator.cache.answered import Source
+from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.pipelines.outcome import NotRun
@@ -54,6 +54,10 @@ _LONGEST_REASON = 300
 _MOST_MATTERS = 32
 _FAILED = "the site could not compute this; its steward finds more in its log"
 _UNREACHABLE = "the site cannot reach the rows of this data set just now; its steward finds more in its log"
+_RESTORED = (
+    "this site was restored from a copy since it was first asked this; it only says again what it had answered then, "
+    "so ask as a new task"
+)
 
 log = logging.getLogger("thebes.site")
 
@@ -122,11 +126,19 @@ class _Matter:
         return self._priced[2]
 
 
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """What a planner gives as the answer to an ask."""
+
+    answered: Answered
+    planning: Planning[TaskAccount]
+
+
 class Desk:
     """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task, `grown` those of some
     blocks of a growing one, of which `streams` knows the blocks; `attempting` gives the right to make attempts over a
-    stream for a task; `caches` has the planner of a data set whose released answers are used again; `pause` waits for
-    some seconds."""
+    stream for a task; `caches` has the planner of a data set whose released answers are used again, `looking` one
+    that waits for no answer; `pause` waits for some seconds."""
 
     def __init__(
         self,
@@ -142,6 +154,7 @@ class Desk:
         grown: Callable[[DataSet, str, Sequence[str]], Table] | None = None,
         attempting: Callable[[Stream, Request], Attempting] | None = None,
         caches: Callable[[DataSet], Planner | None] = lambda _: None,
+        looking: Callable[[DataSet], Planner | None] | None = None,
         randomness: Callable[[], Randomness] = system,
         moment: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
@@ -150,6 +163,7 @@ class Desk:
         self._datasets, self._policy, self._outbox, self._audit, self._purse = datasets, policy, outbox, audit, purse
         self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
         self._streams, self._blocks_of, self._attempting, self._caches = streams, grown, attempting, caches
+        self._looking = looking or caches
         self._matters: dict[str, _Matter] = {}
 
     def recover(self) -> None:
@@ -176,11 +190,26 @@ class Desk:
         name = document.get("dataset") if isinstance(document, Mapping) else None
         return name if isinstance(name, str) else ""
 
+    def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer to one ask of a new task, where it was released before: it need not wait until what others asked
+        is answered. None, and nothing is changed, where it has to take its turn."""
+        began = self._moment()
+        try:
+            question = read(message)
+            released = self._released(question)
+        except Exception:
+            return None  # its turn will say why
+        return None if released is None else self._said(_Turn(began, message), question, released)
+
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one ask: a contribution, or a refusal."""
-        turn = _Turn(self._moment(), message)
+        return self._said(_Turn(self._moment(), message), message)
+
+    def _said(
+        self, turn: _Turn, asked: Question | Mapping[str, Any], released: _Released | None = None
+    ) -> dict[str, Any]:
         try:
-            answer = self._answer(turn, read(message))
+            answer = self._answer(turn, asked if isinstance(asked, Question) else read(asked), released)
         except Mistake as mistake:
             answer = self._decline(turn, Declined(Code.DOCUMENT, str(mistake)))
         except Declined as declined:
@@ -224,7 +253,7 @@ class Desk:
         turn.rule = self._rule(request)
         dataset = self._fitting(request, document)
         stream = self._streams(dataset) if dataset.blocks is not None and self._streams is not None else None
-        planner = None if _without_noise(document) else self._caches(dataset)
+        planner = None if _without_noise(document) else self._looking(dataset)
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, requestor, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
@@ -244,7 +273,27 @@ class Desk:
 
     # --- one ask --------------------------------------------------------------------------------------------
 
-    def _answer(self, turn: _Turn, question: Question) -> dict[str, Any]:
+    def _released(self, question: Question) -> _Released | None:
+        """What was released before to a question that may be asked, and that nothing was said about so far."""
+        document = self._matter(question).document
+        owner = registry.site_owner(document)
+        if self._outbox.request(question.task) is not None or not isinstance(owner, Planned) or document.in_attempts:
+            return None
+        request = _request(question, document)
+        rule, dataset = self._rule(request), self._fitting(request, document)
+        self._within(question, document)
+        _as_declared(question, document, dataset)
+        planner = None if _without_noise(document) else self._caches(dataset)
+        planned = None if planner is None else owner.planned(document, question.ask, dataset.schema)
+        if planner is None or planned is None:
+            return None
+        plan, wanted, told = planned
+        assert wanted is not None  # noqa: S101  # an ask says it
+        planning = self._planning(request, document, rule, dataset, planner, question)
+        answered = planning.again(plan, wanted, question=told)
+        return None if answered is None else _Released(answered, planning)
+
+    def _answer(self, turn: _Turn, question: Question, released: _Released | None = None) -> dict[str, Any]:
         matter = self._matter(question)
         turn.request = self._known(question, matter.document)
         rule = turn.rule = self._rule(turn.request)
@@ -258,7 +307,9 @@ class Desk:
             body = self._again(question, earlier)
             self._audit.note(("answer", {**turn.place, "epsilon": "0", "delta": "0", "again": True}))
             return frames.read(body, most_bytes=MOST_BYTES).message(arrays=True)
-        message, charge = self._made(turn, question, matter, dataset)
+        if self._outbox.restored(turn.request.task):
+            raise Declined(Code.DOCUMENT, _RESTORED)
+        message, charge = self._made(turn, question, matter, dataset, released)
         body = frames.write(frames.split(message))
         answer = Answer(question.ask.part, question.ask.ask_id, question.digest, body, charge.epsilon, charge.delta)
         self._outbox.keep(turn.request.task, answer, rule=rule.number)
@@ -292,8 +343,7 @@ class Desk:
         """The task as it was first heard of; what does not agree with that is not answered."""
         request = self._outbox.request(question.task)
         if request is None:
-            about = (document.dataset, document.type, document.noise, document.as_json())
-            request = self._outbox.begin(Request(question.task, document.digest, question.requestor, *about))
+            request = self._outbox.begin(_request(question, document))
         if request.digest != document.digest:
             raise Declined(Code.DOCUMENT, "another document was asked under this task before")
         if request.requestor != question.requestor:
@@ -344,7 +394,7 @@ class Desk:
         return earlier.body
 
     def _made(
-        self, turn: _Turn, question: Question, matter: _Matter, dataset: DataSet
+        self, turn: _Turn, question: Question, matter: _Matter, dataset: DataSet, released: _Released | None
     ) -> tuple[dict[str, Any], Charge]:
         """The answer, and what was paid for it."""
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
@@ -353,6 +403,8 @@ class Desk:
         if document.in_attempts:
             return self._attempted(turn, question, document, dataset)
         owner = registry.site_owner(document)
+        if released is not None and isinstance(owner, Planned):
+            return self._told(turn, question, matter, owner, released)
         planner = self._caches(dataset) if isinstance(owner, Planned) and not _without_noise(document) else None
         if planner is not None and isinstance(owner, Planned):
             planned = owner.planned(document, ask, dataset.schema)
@@ -365,7 +417,7 @@ class Desk:
         else:
             charge, blocks = self._set_aside_blocks(request, turn.rule, matter, dataset, ask.part)
             table = self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
-        self._look(turn, question)
+        self._look(request, question)
         layout = owner.layout(document, ask, dataset.schema)
         try:
             made = owner.contribute(document, ask, table, charge, randomness=self._randomness())
@@ -378,10 +430,9 @@ class Desk:
             message["covers"] = self._covers(dataset, blocks)
         return message, charge
 
-    def _look(self, turn: _Turn, question: Question) -> None:
+    def _look(self, request: Request, question: Question) -> None:
         """Rows are about to be read for this question, and for no other in this part of the task."""
-        assert turn.request is not None  # noqa: S101
-        if self._outbox.first(turn.request.task, question.ask.part, question.digest) != question.digest:
+        if self._outbox.first(request.task, question.ask.part, question.digest) != question.digest:
             raise Declined(Code.DOCUMENT, "this part of the task was asked before, with another question")
 
     def _planned(
@@ -396,7 +447,25 @@ class Desk:
     ) -> tuple[dict[str, Any], Charge]:
         """The answer as a data set's planner has it: released before, or bought now."""
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
-        request, ask = turn.request, question.ask
+        planning = self._planning(turn.request, matter.document, turn.rule, dataset, planner, question)
+        plan, wanted, told = planned
+        assert wanted is not None  # noqa: S101  # an ask says it
+        payer = f"{turn.request.task} {question.ask.part}"
+        try:
+            answered = planning.answer(plan, wanted, payer=payer, question=told, randomness=self._randomness())
+        except Refusal as refused:
+            raise Declined(Code.BUDGET, str(refused)) from None
+        return self._told(turn, question, matter, owner, _Released(answered, planning))
+
+    def _planning(
+        self,
+        request: Request,
+        document: SiteDocument,
+        rule: Rule,
+        dataset: DataSet,
+        planner: Planner,
+        question: Question,
+    ) -> Planning[TaskAccount]:
         stream = None
         try:
             if dataset.blocks is None:
@@ -411,32 +480,30 @@ class Desk:
                 return self._reached(lambda: self._tables(dataset, request.task), dataset)
             return self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
 
-        account = TaskAccount(self._purse, request, matter.document, dataset, stream, turn.rule)
-        planning = Planning(
+        return Planning(
             planner,
             dataset,
-            account,
+            TaskAccount(self._purse, request, document, dataset, stream, rule),
             self._purse.ledger,
             stream,
             opened,
-            lambda: self._look(turn, question),
-            ask.part,
+            lambda: self._look(request, question),
+            question.ask.part,
             context=request.requestor if stream is not None and stream.terms.separate else "",
         )
-        plan, wanted, told = planned
-        assert wanted is not None  # noqa: S101  # an ask says it
-        payer = f"{request.task} {ask.part}"
-        try:
-            answered = planning.answer(plan, wanted, payer=payer, question=told, randomness=self._randomness())
-        except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
-        paid = answered.cost if answered.source is not Source.CACHE else account.charged()
+
+    def _told(
+        self, turn: _Turn, question: Question, matter: _Matter, owner: Planned, released: _Released
+    ) -> tuple[dict[str, Any], Charge]:
+        """What a planner answered, as the contribution that leaves."""
+        answered, planning, ask = released.answered, released.planning, question.ask
+        paid = answered.cost if answered.source is not Source.CACHE else planning.account.charged()
         charge = Charge(None, None, ask.part, epsilon=float(paid[0]), delta=float(paid[1]), paid=True)
-        layout = owner.layout(matter.document, ask, dataset.schema)
+        layout = owner.layout(matter.document, ask, planning.dataset.schema)
         payload = carried(layout, owner.told(matter.document, ask, answered))
         message = self._contribution(turn, question, payload, charge, source=str(answered.source))
-        if stream is not None:
-            message["covers"] = self._covers(dataset, list(planning.view))
+        if planning.stream is not None:
+            message["covers"] = self._covers(planning.dataset, list(planning.view))
         return message, charge
 
     def _attempted(
@@ -538,6 +605,11 @@ class Desk:
         if turn.request is not None and turn.request.state != CLOSED:
             self._outbox.refuse(turn.request.task, code=code, reason=reason)
         return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
+
+
+def _request(question: Question, document: SiteDocument) -> Request:
+    about = (document.dataset, document.type, document.noise, document.as_json())
+    return Request(question.task, document.digest, question.requestor, *about)
 
 
 def _as_declared(question: Question, document: SiteDocument, dataset: DataSet) -> None:

@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS answer (
 CREATE TABLE IF NOT EXISTS claimed (task TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS asked (task TEXT NOT NULL, part TEXT NOT NULL, question TEXT NOT NULL,
     PRIMARY KEY (task, part));
+CREATE TABLE IF NOT EXISTS restored (task TEXT PRIMARY KEY);
 """
 _COLUMNS = "task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule"
 LARGE = 2**20  #: bytes of an answer that is kept in a file of its own, in HOME/outbox
@@ -199,6 +200,19 @@ class Outbox:
 
         self._write(work)
         self._discard()
+
+    def came_back(self) -> int:
+        """This outbox was restored from a copy, and parts may have been answered that it knows nothing of: of each task
+        that was not closed it only says again what it said. How many tasks those are."""
+        sql = "INSERT OR IGNORE INTO restored SELECT task FROM request WHERE state != ?"
+        self._write(lambda: self._db.execute(sql, (CLOSED,)))
+        with self._lock:
+            return int(self._db.execute("SELECT count(*) FROM restored").fetchone()[0])
+
+    def restored(self, task: str) -> bool:
+        """Whether a task was under way when this outbox was copied."""
+        with self._lock:
+            return self._db.execute("SELECT 1 FROM restored WHERE task = ?", (task,)).fetchone() is not None
 
     def paid(self, task: str) -> tuple[int, float, float]:
         """(parts that were answered, epsilon, delta) of a task so far."""

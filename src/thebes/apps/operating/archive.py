@@ -1,0 +1,183 @@
+"""A copy of a home as one file: what it is, the files, and last the digest of each, so that a part is never taken for
+the whole."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from thebes import __version__
+from thebes.apps.operating.roles import Role
+from thebes.apps.operating.sealing import MAGIC, Opening, Sealing
+from thebes.privacy.faults import Mistake
+
+FORMAT = 1
+_FIRST, _LAST = "thebes-copy.json", "thebes-digests.json"
+_MOST_TOLD = 2**26  #: bytes of either
+_PART = re.compile(r"[^/\0]{1,255}")
+_NONE = "is not a copy that `thebes backup` made; nothing was restored"
+_BROKEN = "is damaged or cut off; nothing was restored"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy is of. `made_at` is seconds since 1970."""
+
+    role: Role
+    made_at: float
+    version: str = __version__
+    format: int = FORMAT
+
+
+def write(stage: Path, to: Path, about: Copied, passphrase: str | None) -> int:
+    """Put everything below `stage` into a new file that only its owner reads; how many files those were."""
+    if to.exists():
+        raise Mistake("--to", f"{str(to)!r} is there already; a copy is never written over another")
+    fresh = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise Mistake("--to", f"cannot write into {str(to.parent)!r}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            sealing = None if passphrase is None else Sealing(file, passphrase)
+            digests = _archived(stage, sealing or file, about)
+            if sealing is not None:
+                sealing.close()
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(fresh, to)  # not over a file that came meanwhile
+    except FileExistsError:
+        raise Mistake("--to", f"{str(to)!r} is there already; a copy is never written over another") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+    _settle(to.parent)
+    return len(digests)
+
+
+def _archived(stage: Path, file: Any, about: Copied) -> dict[str, str]:
+    digests: dict[str, str] = {}
+    with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        _add(archive, _FIRST, json.dumps(asdict(about)).encode())
+        for path in sorted(path for path in stage.rglob("*") if path.is_file()):
+            name = path.relative_to(stage).as_posix()
+            with open(path, "rb") as opened:
+                content = _Digesting(opened)
+                told = _told(name, os.fstat(opened.fileno()).st_size)
+                archive.addfile(told, content)
+            digests[name] = content.digest.hexdigest()
+        _add(archive, _LAST, json.dumps(digests).encode())
+    return digests
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    archive.addfile(_told(name, len(content)), io.BytesIO(content))
+
+
+def _told(name: str, size: int) -> tarfile.TarInfo:
+    told = tarfile.TarInfo(name)
+    told.size, told.mode = size, 0o600
+    return told
+
+
+class _Digesting:
+    """What is read, and the digest of it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._file.read(size)
+        self.digest.update(found)
+        return found
+
+
+@contextmanager
+def opened(file: Path, passphrase: str | None) -> Iterator[tuple[Copied, Iterator[tuple[str, IO[bytes]]]]]:
+    """What a copy is of, and its files in order, each to be read before the next one; a Mistake where it is none. Only
+    who has taken the last one knows that all of it is whole."""
+    try:
+        raw = open(file, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise Mistake("FILE", f"{str(file)!r} cannot be read: {error.strerror}") from None
+    with raw:
+        source: Any = raw
+        if raw.read(len(MAGIC)) == MAGIC:
+            if passphrase is None:
+                raise Mistake("--passphrase-file", "is needed: this copy opens with a passphrase only")
+            source = Opening(raw, passphrase)
+        else:
+            raw.seek(0)
+        try:
+            archive = tarfile.open(fileobj=source, mode="r|")  # noqa: SIM115
+        except tarfile.TarError:
+            raise Mistake("FILE", _NONE) from None
+        try:
+            with archive:
+                yield _about(archive), _contents(archive)
+        except Mistake:
+            raise
+        except (tarfile.TarError, EOFError, ValueError, UnicodeDecodeError):
+            raise Mistake("FILE", _BROKEN) from None
+
+
+def _about(archive: tarfile.TarFile) -> Copied:
+    first = archive.next()
+    content = None if first is None or first.name != _FIRST or first.size > _MOST_TOLD else archive.extractfile(first)
+    if content is None:
+        raise Mistake("FILE", _NONE)
+    told = json.loads(content.read())
+    if not isinstance(told, dict) or not isinstance(told.get("format"), int):
+        raise Mistake("FILE", _BROKEN)
+    if told["format"] > FORMAT:
+        raise Mistake(
+            "FILE", f"was made by a newer version of Thebes ({told.get('version')}); restore it with that one"
+        )
+    try:
+        return Copied(Role(told["role"]), float(told["made_at"]), str(told["version"]), told["format"])
+    except (KeyError, ValueError, TypeError):
+        raise Mistake("FILE", _BROKEN) from None
+
+
+def _contents(archive: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
+    digests: dict[str, str] = {}
+    while (told := archive.next()) is not None:
+        if not told.isreg() or not _inside(told.name):
+            raise Mistake("FILE", "holds what no copy of a home holds; nothing was restored")
+        content = archive.extractfile(told)
+        assert content is not None  # noqa: S101  it is a plain file
+        if told.name == _LAST:
+            if told.size > _MOST_TOLD or json.loads(content.read()) != digests:
+                raise Mistake("FILE", _BROKEN)
+            return
+        digesting = _Digesting(content)
+        yield told.name, digesting  # type: ignore[misc]
+        digests[told.name] = digesting.digest.hexdigest()
+    raise Mistake("FILE", _BROKEN)  # the digests never came
+
+
+def _inside(name: str) -> bool:
+    """Whether a name is one below the home, spelled plainly."""
+    path = PurePosixPath(name)
+    parts = path.parts
+    return bool(parts) and str(path) == name and all(_PART.fullmatch(p) and p not in ("..", "/") for p in parts)
+
+
+def _settle(folder: Path) -> None:
+    """A new name in a folder survives a crash of the machine."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,147 @@
+"""Copying a home into a file, and bringing a copy back.
+
+What must stay true: a copy holds no key of a task; what is restored is whole or not there at all, and its ledger is
+frozen before anybody can open it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from thebes.apps.operating import archive
+from thebes.apps.operating.roles import Role, role_of
+from thebes.apps.operating.snapshot import snapshot
+from thebes.coordinator import restored as of_a_coordinator
+from thebes.data import keys
+from thebes.ledger import Ledger, NoKeeper
+from thebes.privacy.faults import Mistake
+from thebes.site.outbox import Outbox
+
+_KEY = "key.json"
+_WHY = "restored from a copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was copied, or restored, and what its owner should know of it."""
+
+    role: Role
+    files: int
+    made_at: float
+    notices: tuple[str, ...]
+
+
+def backup(home: Path, to: Path, *, passphrase: str | None, clock: Callable[[], float] = time.time) -> Made:
+    """Copy a home as it is at this moment, its processes running or not, into the new file `to`."""
+    home, to = home.resolve(), to.absolute()
+    role = role_of(home)
+    if home.stat().st_uid != os.geteuid():
+        raise Mistake("HOME", f"{str(home)!r} belongs to somebody else; copy it as that user")
+    if to.resolve().is_relative_to(home):
+        raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")
+    about = archive.Copied(role, clock())
+    with snapshot(home, role) as stage:
+        notices = [*_of_keys(stage, home, passphrase), *_of_a_server(stage, role)]
+        files = archive.write(stage, to, about, passphrase)
+    return Made(role, files, about.made_at, tuple(notices))
+
+
+def _of_keys(stage: Path, home: Path, passphrase: str | None) -> list[str]:
+    """The key of a person's store goes along, where it is protected there."""
+    kept = keys.kept(stage)
+    if kept == "keyring":
+        if passphrase is None:
+            return [
+                "the store's key stays in this system's keyring and is not in the copy, which opens nowhere else; "
+                "--passphrase-file FILE takes the key along"
+            ]
+        key = keys.key_of(home)
+        (stage / _KEY).unlink()
+        with open(os.open(stage / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            json.dump({"kept": "file", "key": key.hex()}, file)
+    return []
+
+
+def _of_a_server(stage: Path, role: Role) -> list[str]:
+    if role is Role.COORDINATOR and not (stage / "coordinator.db").exists():
+        return ["its database is not in the home: copy PostgreSQL with pg_dump after this, see docs/operations.md"]
+    return []
+
+
+def restore(file: Path, home: Path, *, passphrase: str | None) -> Made:
+    """Bring a copy back into a folder that is new or empty."""
+    home = home.absolute()
+    if home.exists() and (not home.is_dir() or any(home.iterdir())):
+        raise Mistake("--home", f"{str(home)!r} is not empty; a copy is restored into a new folder only")
+    if not home.parent.is_dir():
+        raise Mistake("--home", f"there is no folder {str(home.parent)!r}")
+    fresh = Path(tempfile.mkdtemp(prefix=f".{home.name}.restoring-", dir=home.parent))  # mode 0700
+    try:
+        with archive.opened(file, passphrase) as (about, contents):
+            files = 0
+            for name, content in contents:
+                _put(fresh / name, content)
+                files += 1
+        notices = _settled(fresh, about.role)
+        if home.exists():
+            home.rmdir()
+        os.rename(fresh, home)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return Made(about.role, files, about.made_at, tuple(notices))
+
+
+def _put(path: Path, content: IO[bytes]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        shutil.copyfileobj(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settled(home: Path, role: Role) -> list[str]:
+    """Make what came back safe to open: nothing may be spent, and nothing said, that the copy has forgotten of."""
+    notices = []
+    for path in sorted(home.rglob("*.db")):
+        if "store" not in path.relative_to(home).parts[:1]:  # a person's store is checked page by page as it is read
+            _sound(path)
+    if (home / "ledger.db").exists():
+        # No keeper: the head that it remembers is the living ledger's, where that still is.
+        with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False, keeper=NoKeeper()) as ledger:
+            ledger.freeze(_WHY)
+        (home / "ledger.db").chmod(0o600)
+        notices.append("its ledger is frozen: nothing is spent until its owner runs `thebes ledger thaw --home HOME`")
+    if (home / "outbox.db").exists():
+        outbox = Outbox(home / "outbox.db")
+        said_again = outbox.came_back()
+        outbox.close()
+        if said_again:
+            notices.append("tasks that were open: what was answered is said again as it was, nothing else is answered")
+    if role is Role.COORDINATOR and (home / "coordinator.db").exists():
+        ended = of_a_coordinator.settle(home)
+        if ended:
+            notices.append(f"{ended} open task{'s' if ended > 1 else ''} with sealed contributions ended as failed")
+        notices.append("people who saw newer tasks than this copy has refuse it: see docs/operations.md")
+    if role is Role.PERSON:
+        notices.append("look at your standing rules before you thaw: they answer by themselves once you have")
+    return notices
+
+
+def _sound(path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(path)) as opened:
+            said = opened.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error:
+        said = None
+    if said != ("ok",):
+        raise Mistake("FILE", f"holds a damaged {path.name}; nothing was restored")

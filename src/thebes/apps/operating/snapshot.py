@@ -1,0 +1,184 @@
+"""A home as it was at one moment, while its processes go on.
+
+What must stay true: every database is seen as of the same moment, so that no charge is missing for an answer that is
+there, and no answer for a charge; the keys of tasks and what seals a cache's secrets are never part of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from thebes.apps.operating.roles import Role
+from thebes.privacy.faults import Fault, Mistake
+
+STAGE = ".copying-"  #: how the folder is called, in the home, where a copy is put together
+_PATIENCE_SECONDS = 60.0
+_SQLITE = b"SQLite format 3\0"
+_TASK_KEYS = "keys"
+#: each process makes these anew, or a database's own files of a moment
+_PASSING = ("daemon.json", "lock", "site.lock")
+_PASSING_ENDS = (".lock", "-wal", "-shm", "-journal", ".new", ".part")
+#: what is written down first where a process writes to several, and is copied in that order
+_LAST = ("person.db", "outbox.db", "audit.db", "ledger.db")
+
+
+@contextmanager
+def snapshot(home: Path, role: Role) -> Iterator[Path]:
+    """A folder with a copy of the home as of one moment; it lies in the home, is its owner's alone and goes again."""
+    for left in home.glob(f"{STAGE}*"):  # of one that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=home))  # mode 0700
+    try:
+        _fill(stage, home, role)
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _fill(stage: Path, home: Path, role: Role) -> None:
+    files = sorted(path.relative_to(home) for path in _files(home, role))
+    databases = [file for file in files if _plain_database(home / file)]
+    databases.sort(key=lambda file: (_LAST.index(file.name) if file.name in _LAST else -1, str(file)))
+    for folder in sorted({file.parent for file in files}):
+        (stage / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        with ExitStack() as held:
+            if role is Role.PERSON:
+                held.enter_context(_alone(home / "store" / "lock"))
+            for file in databases:
+                held.enter_context(_unchanged(home / file))
+            reading = {file: opened.enter_context(_as_of_now(home / file)) for file in databases}
+            # Logs before their databases: whatever is carried over meanwhile is then in the log that was copied.
+            for file in sorted(files, key=lambda file: (not file.name.endswith("-wal"), str(file))):
+                if file not in reading:
+                    _put(home / file, stage / file, again=role is Role.PERSON and file.parts[0] == "store")
+        # Whoever writes goes on from here: what is copied now is what was there before.
+        for file, connection in reading.items():
+            _copied(connection, stage / file)
+
+
+def _files(home: Path, role: Role) -> Iterator[Path]:
+    for folder, folders, names in os.walk(home):
+        place = Path(folder)
+        if place == home:
+            left_out = {_TASK_KEYS} if role is Role.COORDINATOR else set()
+            folders[:] = [name for name in folders if name not in left_out and not name.startswith(STAGE)]
+        for name in names:
+            path = place / name
+            relative = path.relative_to(home)
+            if path.is_symlink() or not path.is_file():
+                continue
+            if role is Role.PERSON and relative.parts[0] == "store":
+                if not name.endswith("-shm") and name != "lock":  # the log belongs to its database: see `_put`
+                    yield path
+            elif not (name in _PASSING or name.endswith(_PASSING_ENDS) or _seals_a_cache(relative) or _begun(path)):
+                yield path
+
+
+def _seals_a_cache(file: Path) -> bool:
+    """Without it a cache forgets its secrets and buys them anew: they must not be known, and not be used in a copy."""
+    return file.parts[0] == "cache" and file.suffix == ".key"
+
+
+def _begun(path: Path) -> bool:
+    """A database that is just being made."""
+    return path.suffix == ".db" and path.stat().st_size == 0
+
+
+def _plain_database(path: Path) -> bool:
+    """One that can be read without a key. A person's store cannot."""
+    if path.suffix != ".db":
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Nobody writes to the store of a person meanwhile."""
+    if not lock.exists():
+        yield
+        return
+    descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _unchanged(path: Path) -> Iterator[None]:
+    """Nobody writes to a database meanwhile."""
+    with _connected(path) as connection:
+        _run(connection, "BEGIN IMMEDIATE", path)
+        try:
+            yield
+        finally:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _as_of_now(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that sees a database as it is at this moment, whatever is written later."""
+    with _connected(path) as connection:
+        _run(connection, "BEGIN", path)
+        _run(connection, "SELECT count(*) FROM sqlite_master", path)
+        yield connection
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path, timeout=_PATIENCE_SECONDS, isolation_level=None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _run(connection: sqlite3.Connection, statement: str, path: Path) -> None:
+    try:
+        connection.execute(statement).fetchall()
+    except sqlite3.Error as error:
+        kind = type(error).__name__
+        raise Fault(f"{path.name} cannot be copied ({kind}); is it damaged, or held by another program?") from None
+
+
+def _copied(source: sqlite3.Connection, to: Path) -> None:
+    os.close(os.open(to, os.O_CREAT | os.O_EXCL, 0o600))
+    target = sqlite3.connect(to, isolation_level=None)
+    try:
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, until it is opened where it is restored
+    except sqlite3.Error as error:
+        raise Fault(f"{to.name} could not be copied ({type(error).__name__}); is the disk full?") from None
+    finally:
+        target.close()
+
+
+def _put(file: Path, to: Path, *, again: bool) -> None:
+    """A file as it is now: the same one under a second name, where it is only ever replaced as a whole; else a copy of
+    its bytes (`again`)."""
+    try:
+        if not again:
+            os.link(file, to)
+            return
+    except FileNotFoundError:
+        return  # it has just gone
+    except OSError:
+        pass  # this file system has no second names
+    try:
+        shutil.copyfile(file, to)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Mistake("HOME", f"{file.name} cannot be read: {error.strerror}") from None
+    to.chmod(0o600)

@@ -1,0 +1,54 @@
+"""What must be settled in a coordinator's home that was restored from a copy, before anybody opens it.
+
+What must stay true: no key of a task is in a copy, so that what was sealed under one can never be read again, and no
+answer to a trusted task is computed twice with two noises.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import select
+
+from thebes.coordinator import shelf
+from thebes.coordinator.database import Database
+from thebes.coordinator.federation.store import say_farewell
+from thebes.coordinator.keys import Keys
+from thebes.coordinator.schema import TASK
+from thebes.coordinator.states import Status
+
+_UNDER_WAY = TASK.c.status.in_([str(Status.OPEN), str(Status.RUNNING)])
+
+
+def settle(home: Path) -> int:
+    """End every trusted task that was under way, as it ended where it had and else as failed; how many failed. Tasks
+    whose contributions are noised by their owners go on, each under a new key, which tells repeats apart from now on:
+    what repeats an earlier contribution is refused and never counted twice."""
+    folder = home / "keys"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    database = Database(f"sqlite:///{home / 'coordinator.db'}")
+    try:
+        failed, going_on = database.write(_settled)
+        keys = Keys(folder)
+        for task in going_on:
+            keys.make(task)
+        return failed
+    finally:
+        database.close()
+
+
+def _settled(connection: sa.Connection) -> tuple[int, list[str]]:
+    failed = 0
+    for task in connection.execute(select(TASK).where(_UNDER_WAY, TASK.c.trusted == 1)).all():
+        ended = {"status": task.following or str(Status.FAILED), "following": None, "leftovers": 1, "snapshot": None}
+        failed += ended["status"] == Status.FAILED
+        free = {"holder": None, "held_until": None}
+        connection.execute(TASK.update().where(TASK.c.id == task.id).values(**ended, **free))
+        shelf.forget(connection, task.id)
+        if task.sites is not None:
+            say_farewell(connection, task.id, json.loads(task.sites)["asked"])
+    connection.execute(TASK.update().where(_UNDER_WAY).values(holder=None, held_until=None))
+    of_people = (_UNDER_WAY, TASK.c.trusted == 0, TASK.c.sites.is_(None))
+    return failed, list(connection.scalars(select(TASK.c.id).where(*of_people)).all())

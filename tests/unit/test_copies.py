@@ -1,0 +1,566 @@
+"""`thebes backup` and `thebes restore`: what a copy holds, what it must not hold, and what one brought back may do."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import stat
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keyring
+import numpy as np
+import pytest
+
+from thebes.apps import command
+from thebes.apps.operating import archive, copying, sealing
+from thebes.apps.operating import snapshot as module
+from thebes.apps.operating.roles import Role, role_of
+from thebes.apps.operating.snapshot import STAGE, snapshot
+from thebes.data import keys
+from thebes.data.rows import Rows
+from thebes.data.store import Store
+from thebes.ledger import Frozen, Head, Ledger, NoKeeper
+from thebes.person.home import Person
+from thebes.person.participation import State
+from thebes.privacy.faults import Mistake
+from thebes.site.algorithm import Office
+from thebes.site.outbox import Answer, Outbox, Request
+from thebes.tasks import registry
+from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.testing.coordinator import AGES, PETS, Front
+from thebes.testing.siting import ask, site_home
+from thebes.wire.link import write_envelope
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+
+MEDIAN = {
+    "type": "basic",
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "min_count": 20,
+    "featurizer": "SELECT age FROM profile.demographics",
+    "aggregator": "median",
+    "bounds": {"age": {"type": "range", "low": 0.0, "high": 100.0}},
+}
+SECRET = "a passphrase of some length"
+
+
+@pytest.fixture(autouse=True)
+def _quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "_MEMORY_KIB", 64)
+
+
+def copied(home: Path, to: Path, passphrase: str | None = None) -> copying.Made:
+    return copying.backup(home, to, passphrase=passphrase)
+
+
+def brought_back(file: Path, home: Path, passphrase: str | None = None) -> copying.Made:
+    return copying.restore(file, home, passphrase=passphrase)
+
+
+def names(file: Path) -> set[str]:
+    with tarfile.open(file) as archived:
+        return set(archived.getnames())
+
+
+def content(file: Path) -> bytes:
+    with tarfile.open(file) as archived:
+        return b"".join(archived.extractfile(told).read() for told in archived)  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def ledger_home(tmp_path: Path) -> Path:
+    home = tmp_path / "own"
+    home.mkdir()
+    with Ledger(f"sqlite:///{home}/ledger.db", keeper=NoKeeper()) as ledger:
+        ledger.open_block("people", epsilon=1)
+        ledger.reserve(["people"], epsilon=0.25, purpose="mean", spender="ana").consume()
+        ledger.reserve(["people"], epsilon=0.5, purpose="sum", spender="ana", key="open")
+    return home
+
+
+# --- a ledger ---------------------------------------------------------------------------------------------------
+
+
+def test_a_restored_ledger_is_frozen_until_its_owner_thaws_it(ledger_home: Path, tmp_path: Path) -> None:
+    copied(ledger_home, tmp_path / "copy")
+    made = brought_back(tmp_path / "copy", tmp_path / "back")
+    assert made.role is Role.LEDGER
+    with Ledger(f"sqlite:///{tmp_path}/back/ledger.db", keeper=NoKeeper()) as ledger:
+        assert ledger.frozen
+        with pytest.raises(Frozen):
+            ledger.reserve(["people"], epsilon=0.01, purpose="mean", spender="ana")
+        ledger.thaw()
+        ledger.verify()
+        assert float(ledger.remaining("people").epsilon) == 0.25  # what was open counts as consumed
+    with Ledger(f"sqlite:///{ledger_home}/ledger.db", keeper=NoKeeper()) as living:
+        assert not living.frozen
+
+
+class Remembering:
+    """A keyring beside the homes."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, Head] = {}
+
+    def kept(self, ledger: str) -> Head | None:
+        return self.heads.get(ledger)
+
+    def keep(self, ledger: str, head: Head) -> None:
+        self.heads[ledger] = head
+
+
+def test_trying_a_copy_out_leaves_the_living_ledger_as_it_is(
+    ledger_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Remembering()
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", lambda: keeper)
+    where = f"sqlite:///{ledger_home}/ledger.db"
+    Ledger(where).thaw()  # remembered from now on
+    with Ledger(where) as living:
+        living.open_block("more", epsilon=1)
+    copied(ledger_home, tmp_path / "copy")
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    with Ledger(where) as living:
+        assert not living.frozen
+
+
+# --- one moment -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("charged_first", [True, False])
+def test_a_copy_of_a_running_home_shows_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, charged_first: bool
+) -> None:
+    """Whichever of the two a role writes first: no copy has more than one step of the first without the second, however
+    long it takes to look at one database after the other."""
+    as_of_now = module._as_of_now
+
+    @contextmanager
+    def slowly(path: Path) -> Iterator[sqlite3.Connection]:
+        with as_of_now(path) as connection:
+            time.sleep(0.02)
+            yield connection
+
+    monkeypatch.setattr(module, "_as_of_now", slowly)
+    home = site_home(tmp_path / "site")
+    begun, stop, failed = threading.Event(), threading.Event(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            outbox = Outbox(home.folder / "outbox.db")
+            outbox.begin(Request("t1", "d", "ana", "patients", "relay", "site", {}))
+            with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+                claim = ledger.reserve(["patients"], epsilon=5, purpose="parts", spender="ana", key="task t1")
+                begun.set()
+                number = 0
+                while not stop.is_set():
+                    number += 1
+                    answer = Answer(f"p{number}", "a", "q", b"x", 0.0, 0.0)
+                    steps: list[Callable[[], Any]] = [
+                        partial(claim.consume, epsilon=1e-6, part=f"p{number}"),
+                        partial(outbox.keep, "t1", answer, rule=1),
+                    ]
+                    for step in steps if charged_first else reversed(steps):
+                        step()
+            outbox.close()
+        except BaseException as error:
+            failed.append(error)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    assert begun.wait(60)
+    seen = list[tuple[int, int]]()
+    try:
+        while (len(seen) < 5 or seen[-1] == seen[0]) and not failed:
+            with snapshot(home.folder, Role.SITE) as stage:
+                with closing(sqlite3.connect(stage / "outbox.db")) as outbox:
+                    answers = outbox.execute("SELECT count(*) FROM answer").fetchone()[0]
+                with Ledger(f"sqlite:///{stage}/ledger.db", keeper=NoKeeper()) as ledger:
+                    paid = sum(entry.event == "consume" for entry in ledger.journal())
+            seen.append((paid, answers))
+    finally:
+        stop.set()
+        worker.join()
+    assert not failed
+    ahead = [paid - answers if charged_first else answers - paid for paid, answers in seen]
+    assert set(ahead) <= {0, 1}
+
+
+def test_what_a_killed_copy_left_is_cleared_away(ledger_home: Path, tmp_path: Path) -> None:
+    left = ledger_home / f"{STAGE}old"
+    left.mkdir()
+    (left / "rows.csv").write_text("1")
+    copied(ledger_home, tmp_path / "copy")
+    assert {path.name for path in ledger_home.iterdir() if path.is_dir()} == set()
+    assert not any("rows.csv" in name for name in names(tmp_path / "copy"))
+
+
+# --- a site -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
+    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    made = Office(site_home(tmp_path / "site"), "north")
+    yield made
+    _shut(made)
+
+
+def _shut(office: Office) -> None:
+    office.ledger.close()
+    office.outbox.close()
+    office.audit.close()
+
+
+def _relay(**more: Any) -> dict[str, Any]:
+    return {"type": "relay", "dataset": "patients", "epsilon": 1.0, "rounds": 4, **more}
+
+
+def test_a_restored_outbox_says_the_same_bytes_again_and_nothing_new_of_what_was_open(
+    office: Office, tmp_path: Path
+) -> None:
+    said = office.answer(ask(_relay(long=500)))
+    copied(tmp_path / "site", tmp_path / "copy")
+    later = office.answer(ask(_relay(long=500), phase=1))
+    assert later["kind"] == "contribution"
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    from thebes.site.home import Home
+
+    for thawed in (False, True):
+        back = Office(Home(tmp_path / "back"), "north")
+        if thawed:
+            back.ledger.thaw()
+        again = back.answer(ask(_relay(long=500)))
+        assert write_envelope({**again, "id": "1"}) == write_envelope({**said, "id": "1"})
+        refused = back.answer(ask(_relay(long=500), phase=1))
+        assert refused["kind"] == "refusal"
+        assert "restored from a copy" in refused["reason"]
+        new = back.answer(ask(_relay(), task="t2"))
+        assert new["kind"] == ("contribution" if thawed else "refusal")
+        _shut(back)
+
+
+def test_a_part_that_was_charged_and_not_yet_written_down_is_not_computed_a_second_time(
+    office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the charge and the outbox: an ordinary restart computes it, a copy that comes back must not, because
+    the process that was copied went on and said it."""
+
+    def copy_then_keep(*arguments: Any, **more: Any) -> None:
+        copied(tmp_path / "site", tmp_path / "copy")
+        keep(*arguments, **more)
+
+    keep = office.outbox.keep
+    monkeypatch.setattr(office.outbox, "keep", copy_then_keep)
+    assert office.answer(ask(_relay()))["kind"] == "contribution"
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    from thebes.site.home import Home
+
+    back = Office(Home(tmp_path / "back"), "north")
+    back.ledger.thaw()
+    assert "restored from a copy" in back.answer(ask(_relay()))["reason"]
+    _shut(back)
+
+
+def test_a_copy_of_a_site_has_its_certificate_and_not_what_seals_a_cache(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site").folder
+    for name in ("link/site.key", "cache/patients.key", "cache/patients.lock", "growing/v/0.parquet", "daemon.json"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(b"x" * 32)
+    copied(home, tmp_path / "copy")
+    found = names(tmp_path / "copy")
+    assert {"link/site.key", "growing/v/0.parquet", "policy.toml", "ledger.db"} <= found
+    assert not {"cache/patients.key", "cache/patients.lock", "daemon.json"} & found
+
+
+# --- a coordinator ----------------------------------------------------------------------------------------------
+
+
+def test_no_key_of_a_task_is_in_a_copy_and_what_it_sealed_is_never_opened_again(tmp_path: Path) -> None:
+    home = tmp_path / "coordinator"
+    with Front(home) as front:
+        task = front.post(AGES)
+        front.fill(task, 3, {"age": 41})
+        key = (home / "keys" / task).read_bytes()
+        copied(home, tmp_path / "copy")
+    found = names(tmp_path / "copy")
+    assert "coordinator.db" in found
+    assert not any(task in name or name.startswith("keys") for name in found)
+    whole = content(tmp_path / "copy")
+    assert task.encode() in whole  # what is looked for would be seen
+    assert key not in whole
+    assert key.hex().encode() not in whole
+    made = brought_back(tmp_path / "copy", tmp_path / "back")
+    assert any("ended as failed" in notice for notice in made.notices)
+    with Front(tmp_path / "back") as back:
+        assert back.task(task)["status"] == "failed"
+        assert back.client.get(f"/api/task/{task}/ask", params={"slot": "s"}).status_code == 410
+        back.closing.step()
+        left = "SELECT count(*) FROM coordinator_contribution WHERE record IS NOT NULL"
+        with closing(sqlite3.connect(tmp_path / "back" / "coordinator.db")) as database:
+            assert database.execute(left).fetchone() == (0,)
+
+
+def test_a_task_that_owners_noise_goes_on_and_counts_nobody_twice(tmp_path: Path) -> None:
+    home = tmp_path / "coordinator"
+    with Front(home) as front:
+        task = front.post(PETS)
+        body = front.submission(task, {"species": 0}, "c" * 32)
+        assert front.submit(task, body).status_code == 202
+        copied(home, tmp_path / "copy")
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    with Front(tmp_path / "back") as back:
+        assert back.submit(task, body).status_code == 409
+        back.fill(task, 11, {"species": 0})
+        back.closing.step()
+        told = back.task(task)
+        assert told["status"] == "done"
+        assert told["result"]["certificate"]["contributors"] == 12
+        assert back.admin_token == (home / "admin.token").read_text().strip()
+
+
+# --- a person ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows.one_each({"age": np.array([37.0])})
+    monkeypatch.setattr(Store, "featurize", lambda self, sql, most_rows=1: rows)
+
+
+def test_bytes_that_had_begun_to_leave_are_sent_again_as_they_were(tmp_path: Path, quick_rows: None) -> None:
+    server = CoordinatorInMemory()
+    with Person(tmp_path / "me", client=server, delay=False) as me:  # type: ignore[arg-type]
+        task = server.post(MEDIAN)
+        me.accept(task)
+
+        def copy_and_go_on(what: str) -> None:
+            if what == "submit" and not (tmp_path / "copy").exists():
+                copied(tmp_path / "me", tmp_path / "copy")
+
+        server.before = copy_and_go_on
+        me._work.turn()
+        assert me.participations()[0]["state"] == "sent"
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    with Person(tmp_path / "back", client=server, delay=False) as back:  # type: ignore[arg-type]
+        assert back._ledger.frozen  # and this part was charged before the copy was made
+        back._work.turn()
+        assert back.participations()[0]["state"] == "sent"
+    assert len(server.bodies) == 2
+    assert server.bodies[0] == server.bodies[1]
+
+
+@pytest.mark.parametrize("moment", ["ask", "reserved"])
+def test_what_a_copy_has_not_computed_yet_is_never_sent_by_it(tmp_path: Path, quick_rows: None, moment: str) -> None:
+    server = CoordinatorInMemory()
+    with Person(tmp_path / "me", client=server, delay=False) as me:  # type: ignore[arg-type]
+        task = server.post(MEDIAN)
+        me.accept(task)
+
+        def copy(what: str) -> None:
+            if what == moment and not (tmp_path / "copy").exists():
+                copied(tmp_path / "me", tmp_path / "copy")
+
+        copy("reserved")
+        server.before = copy
+        me._work.turn()
+    assert len(server.bodies) == 1
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    with Person(tmp_path / "back", client=server, delay=False) as back:  # type: ignore[arg-type]
+        for thaw in (False, True):
+            if thaw:
+                back._ledger.thaw()
+            back._work._not_before.clear()
+            back._work.turn()
+        assert back._book.participations()[0].state is State.FAILED
+    assert len(server.bodies) == 1
+
+
+def test_a_persons_rows_come_back_and_so_does_a_key_from_the_keyring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr(keyring, "set_password", lambda s, n, p: held.__setitem__((s, n), p))
+    monkeypatch.setattr(keyring, "get_password", lambda s, n: held.get((s, n)))
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    home = tmp_path / "me"
+    with Person(home, delay=False) as me:
+        me._store.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
+        me._store.insert("notes", "line", [{"said": "telltale"}])
+        open_ = copied(home, tmp_path / "open")
+        sealed = copied(home, tmp_path / "sealed", SECRET)
+        me._store.insert("notes", "line", [{"said": "later"}])
+    assert keys.kept(home) == "keyring"
+    assert any("keyring" in notice for notice in open_.notices)
+    assert not sealed.notices
+    held.clear()  # another machine
+    brought_back(tmp_path / "sealed", tmp_path / "back", SECRET)
+    with Person(tmp_path / "back", delay=False) as back:
+        assert back._store.newest("notes", "line", 5) == [{"said": "telltale"}]
+    brought_back(tmp_path / "open", tmp_path / "locked")
+    with pytest.raises(Mistake, match="keyring"):
+        Person(tmp_path / "locked", delay=False)
+
+
+# --- the file ---------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_is_its_owners_alone_and_encrypted_where_a_passphrase_is_given(
+    ledger_home: Path, tmp_path: Path
+) -> None:
+    copied(ledger_home, tmp_path / "open")
+    copied(ledger_home, tmp_path / "sealed", SECRET)
+    for file in ("open", "sealed"):
+        assert stat.S_IMODE((tmp_path / file).stat().st_mode) == 0o600
+    assert b"people" in (tmp_path / "open").read_bytes()
+    assert b"people" not in (tmp_path / "sealed").read_bytes()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    brought_back(tmp_path / "sealed", tmp_path / "back", SECRET)
+    assert role_of(tmp_path / "back") is Role.LEDGER
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_what_was_cut_off_or_changed_restores_nothing(ledger_home: Path, tmp_path: Path, sealed: bool) -> None:
+    file, passphrase = tmp_path / "copy", SECRET if sealed else None
+    copied(ledger_home, file, passphrase)
+    whole = file.read_bytes()
+    ends = [len(whole) // 3, len(whole) * 2 // 3, len(whole) - (1 if sealed else 10240)]
+    broken = [whole[:end] for end in ends]
+    middle = whole.find(b"weekly") if not sealed else len(whole) // 2
+    middle = len(whole) // 2 if middle < 0 else middle
+    broken.append(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    for wrong in broken:
+        file.write_bytes(wrong)
+        with pytest.raises(Mistake, match="nothing was restored"):
+            brought_back(file, tmp_path / "back", passphrase)
+        assert not (tmp_path / "back").exists()
+    assert not list(tmp_path.glob(".back*"))
+
+
+def test_another_passphrase_opens_nothing(ledger_home: Path, tmp_path: Path) -> None:
+    copied(ledger_home, tmp_path / "copy", SECRET)
+    for passphrase, said in ((SECRET + "!", "another passphrase"), (None, "opens with a passphrase only")):
+        with pytest.raises(Mistake, match=said):
+            brought_back(tmp_path / "copy", tmp_path / "back", passphrase)
+    with pytest.raises(Mistake, match="at least 8"):
+        copied(ledger_home, tmp_path / "short", "short")
+
+
+def test_chunks_of_a_sealed_file_cannot_change_places_or_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "_CHUNK", 8)
+    file = io.BytesIO()
+    sealing_ = sealing.Sealing(file, SECRET)
+    sealing_.write(bytes(range(30)))
+    sealing_.close()
+    head, body = file.getvalue()[: len(sealing.MAGIC) + 16], file.getvalue()[len(sealing.MAGIC) + 16 :]
+    chunks = [body[place : place + 24] for place in range(0, len(body), 24)]
+    assert len(chunks) == 4
+
+    def read(chosen: list[bytes]) -> bytes:
+        return sealing.Opening(io.BytesIO(head[len(sealing.MAGIC) :] + b"".join(chosen)), SECRET).read(100)
+
+    assert read(chunks) == bytes(range(30))
+    for wrong in (chunks[:3], [chunks[1], chunks[0], *chunks[2:]], [chunks[0], *chunks[2:]], [*chunks, chunks[3]], []):
+        with pytest.raises(Mistake):
+            read(wrong)
+
+
+@pytest.mark.parametrize("name", ["../out", "/out", "a/../../out", "link", "./a", "a//b"])
+def test_a_copy_that_reaches_out_of_its_folder_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "copy"
+    with tarfile.open(file, "w") as made:
+        about = {"role": "ledger", "made_at": 0.0, "version": "1", "format": archive.FORMAT}
+        archive._add(made, "thebes-copy.json", json.dumps(about).encode())
+        told = tarfile.TarInfo(name)
+        if name == "link":
+            told.type, told.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        made.addfile(told, io.BytesIO())
+        archive._add(made, "thebes-digests.json", b"{}")
+    with pytest.raises(Mistake, match="nothing was restored"):
+        brought_back(file, tmp_path / "back")
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ("is not a copy", lambda file: file.write_bytes(b"")),
+        ("nothing was restored", lambda file: file.write_bytes(b"GIF89a" * 1000)),
+        ("cannot be read", lambda file: file.unlink()),
+    ],
+)
+def test_what_is_no_copy_is_said_to_be_none(
+    ledger_home: Path, tmp_path: Path, said: str, change: Callable[[Path], Any]
+) -> None:
+    copied(ledger_home, tmp_path / "copy")
+    change(tmp_path / "copy")
+    with pytest.raises(Mistake, match=said):
+        brought_back(tmp_path / "copy", tmp_path / "back")
+
+
+def test_a_copy_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "stage").mkdir()
+    about = archive.Copied(Role.LEDGER, 0.0, "99.0", archive.FORMAT + 1)
+    archive.write(tmp_path / "stage", tmp_path / "copy", about, None)
+    with pytest.raises(Mistake, match=r"newer version of Thebes \(99\.0\)"):
+        brought_back(tmp_path / "copy", tmp_path / "back")
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def go(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+        return (int(stop.value.code or 0), *capsys.readouterr())
+
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    return go
+
+
+def test_the_two_commands_say_what_they_did_and_what_is_to_be_done(
+    run: Callable[..., tuple[int, str, str]], ledger_home: Path, tmp_path: Path
+) -> None:
+    status, out, err = run("backup", ledger_home, "--to", tmp_path / "copy")
+    assert (status, "1 files of a ledger's home" in out) == (0, True)
+    assert "is not encrypted" in err
+    secret = tmp_path / "passphrase"
+    secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
+    status, out, err = run("backup", ledger_home, "--to", tmp_path / "sealed", "--passphrase-file", secret, "--json")
+    assert (status, err, json.loads(out)["role"]) == (0, "", "ledger")
+    status, out, _ = run("restore", tmp_path / "sealed", "--home", tmp_path / "back", "--passphrase-file", secret)
+    assert status == 0
+    assert "thebes ledger thaw" in out
+    assert stat.S_IMODE((tmp_path / "back").stat().st_mode) == 0o700
+    for arguments, said in (
+        (("backup", ledger_home, "--to", tmp_path / "copy"), "never written over another"),
+        (("backup", ledger_home, "--to", ledger_home / "copy"), "outside the home"),
+        (("backup", tmp_path / "nothing", "--to", tmp_path / "new"), "there is no folder"),
+        (("restore", tmp_path / "copy", "--home", tmp_path / "back"), "is not empty"),
+    ):
+        status, _, err = run(*arguments)
+        assert (status, said in err) == (2, True), err
+
+
+def test_a_ledger_that_came_back_by_other_means_can_be_frozen(
+    run: Callable[..., tuple[int, str, str]], ledger_home: Path
+) -> None:
+    assert run("ledger", "freeze", "--home", ledger_home)[0] == 0
+    assert json.loads(run("ledger", "freeze", "--home", ledger_home, "--json")[1])["was_frozen"] is True
+    with Ledger(f"sqlite:///{ledger_home}/ledger.db", keeper=NoKeeper()) as ledger:
+        assert ledger.frozen
