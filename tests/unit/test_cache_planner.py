@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 import pytest
 
+from thebes.curator.cache import store
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.forecast import forecast
 from thebes.curator.cache.planner import FRESH_SECONDS, Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.cache.released import key_of
-from thebes.curator.cache.store import Store
+from thebes.curator.cache.store import PAID_SECONDS, Store
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import noise_made
@@ -297,6 +299,106 @@ def test_two_who_ask_at_once_pay_once(desk: Desk) -> None:
     assert len(found) == 8
     assert len({one.totals.tobytes() for one in found}) == 1
     assert desk.purses.paid == 1
+
+
+@dataclass
+class Slow(Held):
+    """Rows that take long to read."""
+
+    opened: Event = field(default_factory=Event)
+    read: Event = field(default_factory=Event)
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        self.opened.set()
+        assert self.read.wait(60)
+        return super().totals(plan, blocks)
+
+
+def test_who_is_given_what_was_released_waits_for_nobody(desk: Desk) -> None:
+    desk.ask(COUNT, Wanted(1))
+    rows = Slow()
+    slow = Desk(desk.folder, clock=desk.clock, purses=desk.purses, rows=rows)
+    slow.store, slow.planner = desk.store, desk.planner  # one process
+    with ThreadPoolExecutor(3) as pool:
+        reading = pool.submit(slow.ask, counted("age > 5"), Wanted(1))
+        assert rows.opened.wait(60)
+        try:
+            again = pool.submit(desk.ask, COUNT, Wanted(1)).result(timeout=30)
+            quote = pool.submit(desk.planner.quote, COUNT, Wanted(1), ()).result(timeout=30)
+            same = pool.submit(desk.ask, counted("age > 5"), Wanted(1))
+            assert not same.done(), "what is about to be paid for is waited for, not paid again"
+        finally:
+            rows.read.set()
+        assert (again.source, quote.source) == (Source.CACHE, Source.CACHE)
+        assert (reading.result(60).source, same.result(60).source) == (Source.MECHANISM, Source.CACHE)
+    assert desk.purses.paid == 2
+
+
+# --- what is forgotten ------------------------------------------------------------------------------------
+
+
+def answers(desk: Desk) -> int:
+    return int(desk.store._db.execute("SELECT count(*) FROM answer").fetchone()[0])
+
+
+def test_answers_that_nobody_is_given_any_more_are_forgotten_but_for_the_newest_of_each(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SWEEP", 4)
+    for day in range(9):
+        desk.ask(COUNT, Wanted(1))
+        desk.ask(counted(f"age > {day // 3}"), Wanted(1))
+        desk.clock.now += FRESH_SECONDS + 1
+    assert answers(desk) < 8, "the newest of four questions, and what came since it was looked"
+    for where in range(3):
+        assert desk.store.latest(key_of(counted(f"age > {where}"), SCHEMA)) is not None
+    assert len({key for (key,) in desk.store._db.execute("SELECT key FROM answer")}) == 4
+
+
+def test_what_a_task_paid_for_is_kept_for_long_and_never_drawn_again_after(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SWEEP", 4)
+    first = desk.ask(COUNT, Wanted(1), payer="task 1")
+    desk.clock.now += FRESH_SECONDS + 1
+    desk.ask(COUNT, Wanted(1), payer="task 2")  # a newer one
+
+    def others() -> None:
+        for age in range(4):
+            desk.ask(counted(f"age > {age}"), Wanted(1))
+
+    others()
+    assert desk.ask(COUNT, Wanted(1), payer="task 1").totals == first.totals
+    desk.clock.now += PAID_SECONDS
+    others()
+    paid = desk.purses.paid
+    with pytest.raises(Refusal, match="not kept any more"):
+        desk.ask(COUNT, Wanted(1), payer="task 1")
+    assert desk.purses.paid == paid
+    assert desk.ask(COUNT, Wanted(1), payer="task 2").source is Source.MECHANISM, "the newest there is"
+
+
+def test_answers_about_blocks_are_forgotten_when_these_can_be_asked_no_more(desk: Desk) -> None:
+    for view in (("taxi/1",), ("taxi/1", "taxi/2"), ("taxi/2",)):
+        desk.rows.view = view
+        desk.ask(COUNT, Wanted(1), payer=f"for {len(view)}{view[0]}")
+        desk.ask(counted("age > 5"), Wanted(1))
+    looked: list[View] = []
+
+    def over(view: View) -> bool:
+        looked.append(view)
+        return "taxi/1" in view
+
+    desk.clock.now += PAID_SECONDS + 1
+    desk.planner.ended(frozenset({"taxi/1"}), over)
+    assert sorted(looked) == [("taxi/1",), ("taxi/1", "taxi/2"), ("taxi/2",)]
+    assert answers(desk) == 2
+    assert desk.ask(COUNT, Wanted(1)).source is Source.CACHE
+    desk.rows.view = ("taxi/1",)
+    with pytest.raises(Refusal, match="not kept any more"):
+        desk.ask(COUNT, Wanted(1), payer="for 1taxi/1")
+    desk.planner.ended(frozenset({"taxi/1"}), over)
+    assert len(looked) == 3, "once for the same blocks"
 
 
 def test_exact_totals_are_never_on_disk(desk: Desk) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from queue import Queue
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from fastapi.testclient import TestClient
 
 from thebes.apps import command
 from thebes.apps.pages.site.front import put_on
+from thebes.curator.cache import store
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.cache.purchase import Purchase
@@ -33,16 +36,17 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 from thebes.site import caches
-from thebes.site.algorithm import Office
+from thebes.site.algorithm import Office, serve
 from thebes.site.dataset import Cache, DataSets, read
 from thebes.site.home import Home, written
 from thebes.site.outbox import Outbox
+from thebes.site.planning import Planning
 from thebes.site.policy import Rule
 from thebes.site.rest import guarded, one_time
 from thebes.testing.siting import AGES, ask, site_home
 from thebes.wire import frames
 from thebes.wire.access import Access
-from thebes.wire.link import MOST_BYTES
+from thebes.wire.link import MOST_BYTES, write_envelope
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -90,6 +94,78 @@ def test_the_same_question_in_another_task_costs_nothing_and_makes_no_claim(offi
     assert [claim.key for claim in office.ledger.claims()] == ["task t1"]
     assert (spent(office), held(office)) == (Decimal("0.5"), 0)
     office.ledger.verify()
+
+
+class Fed:
+    """The site's end of a pipe, fed by a test."""
+
+    def __init__(self) -> None:
+        self.heard: Queue[bytes] = Queue()
+        self.said: Queue[dict[str, Any]] = Queue()
+        self._number = 0
+
+    def put(self, message: dict[str, Any]) -> None:
+        self._number += 1
+        self.heard.put(write_envelope({**message, "id": str(self._number)}))
+
+    def receive_bytes(self) -> bytes | None:
+        return self.heard.get() or None
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.said.put(message)
+
+
+def test_who_asks_what_was_released_waits_for_no_rows_that_others_have_read(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.answer(ask(COUNT))
+    opened, read_, real = Event(), Event(), Planning.totals
+
+    def slow(self: Any, plan: Plan, blocks: View | None = None) -> Any:
+        opened.set()
+        assert read_.wait(60)
+        return real(self, plan, blocks)
+
+    monkeypatch.setattr(Planning, "totals", slow)
+    pipe: Any = Fed()
+    with ThreadPoolExecutor(1) as elsewhere:
+        served = elsewhere.submit(serve, office, pipe)
+        other = {**COUNT, "where": "age > 30"}
+        try:
+            pipe.put(ask(other, task="t2"))
+            assert opened.wait(60)
+            pipe.put(ask(other, task="t3"))  # is not answered yet: it waits, and is not paid twice
+            pipe.put(ask(COUNT, task="t4", requestor="bob"))
+            pipe.put({**ask(COUNT, task=""), "kind": "quote"})
+            first, second = (pipe.said.get(timeout=30) for _ in range(2))
+        finally:
+            read_.set()
+            pipe.heard.put(b"")
+        last = [pipe.said.get(timeout=60) for _ in range(2)]
+        served.result(timeout=60)
+    assert (first["id"], first["source"], first["cost"]["epsilon"]) == ("3", "cache", 0.0)
+    assert (second["id"], second["source"], second["cost"]) == ("4", "cache", [0.0, 0.0])
+    assert [(one["id"], one["source"]) for one in last] == [("1", "mechanism"), ("2", "cache")]
+    assert (spent(office), held(office)) == (Decimal(1), 0)
+    assert office.outbox.request("t4").state == "open"  # type: ignore[union-attr]
+    assert office.answer(ask(COUNT, task="t4", requestor="bob"))["payload"] == first["payload"], "kept as it was sent"
+    assert len([e for e in office.audit.latest(99) if e.event == "answer"]) == 5
+    office.ledger.verify()
+
+
+def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: Home) -> None:
+    written(home.policy, RULE)
+    office = Office(home, "north")
+    office.answer(ask(COUNT))
+    assert office.again(ask(COUNT, task="t9")) is not None
+    for refused in (
+        ask(COUNT, task="t2", requestor="eve"),
+        ask({**COUNT, "dataset": "others"}, task="t3"),
+        ask({**COUNT, "sites": ["south"]}, task="t4"),
+        ask(COUNT, task="t1", requestor="bob"),
+    ):
+        assert office.again(refused) is None
+    assert {e.facts["task"] for e in office.audit.latest(99)} == {"t1", "t9"}, "nothing is changed"
 
 
 def test_whoever_has_nothing_left_is_still_told_what_others_were(home: Home) -> None:
@@ -351,6 +427,38 @@ def test_over_blocks_an_answer_is_given_again_until_there_is_another_block(tmp_p
     more = office.answer(ask(QUERY, task="t4"))
     assert (more["source"], more["covers"]["blocks"]) == ("mechanism", 3), "the retired one cannot pay"
     assert office.answer(ask(QUERY, task="t5"))["source"] == "cache"
+    assert office.answer(ask(QUERY, task="t1"))["payload"] == first["payload"]
+    office.ledger.verify()
+
+
+def test_answers_about_blocks_that_are_asked_together_no_more_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from test_site_streams import QUERY, grown, rides
+
+    monkeypatch.setattr(store, "PAID_SECONDS", -1.0)
+    home = Home(tmp_path / "site")
+    grown(home, cache="exact")
+    office = Office(home, "north")
+    dataset = office.datasets.get("taxi")
+    assert dataset is not None
+    stream, planner = office.streams(dataset), office.caches(dataset)
+    assert planner is not None
+
+    def known() -> list[int]:
+        rows = planner.store._db.execute("SELECT blocks FROM place JOIN answer USING (view) ORDER BY number")
+        return [len(json.loads(blocks)) for (blocks,) in rows]
+
+    question = {**QUERY, "epsilon": 0.2}
+    first = office.answer(ask(question))
+    stream.retire(["taxi/2026-01-01"])
+    office.answer(ask({**QUERY, "epsilon": 0.4}, task="t2"))
+    assert known() == [3, 2], "all there are, and all that can pay"
+    stream.ingest(rides(["2026-01-04"] * 10))
+    stream.retire(["taxi/2026-01-02"])
+    office.answer(ask({**QUERY, "epsilon": 0.6}, task="t3"))
+    assert known() == [2, 2], "of the first nobody can be asked again; the other was the newest until now"
+    assert office.answer(ask(question))["payload"] == first["payload"], "but who was answered has the same answer"
     office.ledger.verify()
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 32  #: asks about one data set that wait for their turn
 MOST_BYTES = 2**30  #: that all asks together hold while they wait
+_SHORT = 2**16  #: bytes of an ask that may be about an answer from before; one with a model's weights is longer
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
 _HEAVY = ("opendp.measurements", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
@@ -167,6 +168,7 @@ class Office:
             streams=self.streams,
             grown=tables.grown,
             caches=self.caches,
+            looking=self.caches.looking,
             attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
         )
         self.desk.recover()
@@ -244,9 +246,14 @@ class Office:
             return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT
         return _FRONT
 
+    def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What belongs into the answer to an ask or a quote that reads no rows; None where it must take its turn."""
+        return self.desk.quote(message) if message["kind"] == Word.QUOTE else self.desk.again(message)
+
 
 def serve(office: Office, pipe: BlockingPipe) -> None:
-    """Hear and answer until the pipe ends."""
+    """Hear and answer until the pipe ends. Whoever asks what was released before, or what something would cost, waits
+    beside those for whom rows are read."""
     lanes, turn = Lanes(), threading.Lock()
 
     def say(message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
@@ -260,15 +267,30 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             told = {"kind": "problem", "field": getattr(error, "argument", ""), "reason": str(error)}
         say(message, told)
 
+    def first(message: Mapping[str, Any], lane: str, size: int) -> None:
+        told = office.again(message)
+        if told is None:
+            wait(message, lane, partial(work, message), size)
+        else:
+            say(message, told)
+
+    def wait(message: Mapping[str, Any], lane: str, what: Callable[[], None], size: int) -> None:
+        if lanes.put(lane, what, size, bounded=message["kind"] in _BOUNDED):
+            return
+        ask = message.get("ask")
+        about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
+        busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
+        lanes.put(_FRONT, partial(say, message, busy), 0, bounded=False)
+
     while (body := pipe.receive_bytes()) is not None:
-        message = read_envelope(body)
-        size = len(body)
+        message, size = read_envelope(body), len(body)
         del body
-        if not lanes.put(office.lane(message), lambda m=message: work(m), size, bounded=message["kind"] in _BOUNDED):  # type: ignore[misc]
-            ask = message.get("ask")
-            about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
-            busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
-            lanes.put(_FRONT, lambda m=message, b=busy: say(m, b), 0, bounded=False)  # type: ignore[misc]
+        lane = office.lane(message)
+        if lane and message["kind"] in _BOUNDED and size <= _SHORT:
+            wait(message, f"again {lane}", partial(first, message, lane, size), size)
+        else:
+            wait(message, lane, partial(work, message), size)
+        del message  # a long ask is not held here until the next one comes
 
 
 def warm() -> None:

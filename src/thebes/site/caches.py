@@ -36,11 +36,12 @@ def ended(folder: Path) -> None:
 
 
 class Caches:
-    """Those of one home, each kept open until its declaration changes. `clock` is seconds since 1970."""
+    """Those of one home, each used until its declaration changes. `clock` is seconds since 1970."""
 
     def __init__(self, home: Home, *, clock: Callable[[], float] = time) -> None:
         self._home, self._clock, self._lock = home, clock, threading.Lock()
         self._open: dict[tuple[str, bool], tuple[DataSet, Planner]] = {}
+        self._former: list[Planner] = []
 
     def __call__(self, dataset: DataSet, *, reading: bool = False) -> Planner | None:
         """The planner of a data set; None where nothing is used again. Rows of a user's block may still change after
@@ -51,13 +52,17 @@ class Caches:
             known = self._open.get((dataset.name, reading))
             if known is None or known[0] is not dataset:
                 if known is not None:
-                    known[1].store.close()
+                    self._former.append(known[1])  # somebody may just be answered from it
                 known = self._open[dataset.name, reading] = dataset, self._made(dataset, reading)
             return known[1]
 
     def known(self, dataset: DataSet) -> Planner | None:
         """One to look at, where anything was ever asked: looking makes no file, and waits for no answer."""
         return self(dataset, reading=True) if path_of(self._home, dataset.name).exists() else None
+
+    def looking(self, dataset: DataSet) -> Planner | None:
+        """One that says what an answer would cost, as far as is written: it waits for no answer."""
+        return self.known(dataset) or self(dataset)
 
     def forecast(self, dataset: DataSet) -> Forecast | None:
         """How the declared synopsis, or pmw where none is declared, would have done over the questions so far; None
@@ -79,8 +84,9 @@ class Caches:
 
     def close(self) -> None:
         with self._lock:
-            for _, planner in self._open.values():
+            for planner in (*self._former, *(planner for _, planner in self._open.values())):
                 planner.store.close()
+            self._former.clear()
             self._open.clear()
 
     def _made(self, dataset: DataSet, reading: bool) -> Planner:

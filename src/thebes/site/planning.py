@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from thebes.curator.cache.answered import NOTHING, Amounts, Answered
 from thebes.curator.cache.planner import BOUGHT, Paying, Planner
@@ -18,7 +18,7 @@ from thebes.curator.cache.purchase import Purchase, amounts, loss_of
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.plans import Integers, Plan
-from thebes.curator.streams import Stream
+from thebes.curator.streams import State, Stream
 from thebes.data.table import Table
 from thebes.ledger import Budget, Claim, Ledger
 from thebes.ledger.amounts import Amount
@@ -63,14 +63,17 @@ class Account(Protocol):
         ...
 
 
+Whose = TypeVar("Whose", bound=Account)
+
+
 @dataclass
-class Planning:
+class Planning(Generic[Whose]):
     """One ask. `opened` gives the rows of some blocks (of a set that does not grow, all), `looking` is called once,
     when they are about to be read for it."""
 
     planner: Planner
     dataset: DataSet
-    account: Account
+    account: Whose
     ledger: Ledger
     stream: Stream | None
     opened: Callable[[Sequence[str]], Table]
@@ -89,6 +92,7 @@ class Planning:
             known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self.context, question=question)
             if known is not None:
                 return known
+            self._forget(self.stream)
             if not self.account.blocks():
                 _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
                 price = self._loss([purchase]), budget_of([purchase])
@@ -106,6 +110,22 @@ class Planning:
             context=self.context,
             question=question,
         )
+
+    def again(self, plan: Plan, wanted: Wanted, *, question: str | None) -> Answered | None:
+        """The answer for nobody yet known, if it was released before: it waits for no other's."""
+        if self.stream is not None:
+            self.view = whole(self.stream, self.context)
+        return self.planner.recall(plan, wanted, self.view, context=self.context, question=question)
+
+    def _forget(self, stream: Stream) -> None:
+        """Answers that can be given to nobody again: about blocks whose rows are deleted or, where all share a budget,
+        about blocks that pay no more, except together with all others there are."""
+        there = whole(stream, "")
+        states = {block.name: block.state for block in stream.blocks()}
+        kept = {name for name, state in states.items() if state != State.DROPPED}
+        paying = kept if stream.terms.separate else {name for name in kept if states[name] != State.RETIRED}
+        gone = frozenset(states.keys() - paying)
+        self.planner.ended(gone, lambda view: view != there and not paying.issuperset(view))
 
     # --- rows -----------------------------------------------------------------------------------------------
 

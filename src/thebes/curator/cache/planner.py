@@ -2,7 +2,7 @@
 
 What must stay true: which of the three it is, and what it costs at most, follow from what was released; a charge is
 durable before noise is drawn, and what is released is on disk, with the state that gave it, before it leaves; one
-question at a time is answered about a data set.
+question at a time is answered about a data set, but for what was released before: who asks that waits for nobody.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -100,39 +100,45 @@ class Planner:
         self.schema, self.store, self._rows = schema, store, rows
         self._filter, self._fresh_for, self._synopsis = filter, fresh_for, synopsis
         self._loaded: int | None = None  # the generation of state that the synopsis has
+        self._gone = frozenset[str]()  # blocks that took no more questions when it was last looked
 
     def recall(
         self, plan: Plan, wanted: Wanted, view: View, *, payer: str = "", context: str = "", question: str | None = None
     ) -> Answered | None:
-        """A released answer that is good enough, for nothing; to who has paid for it, as it was."""
-        with self.store.alone():
-            known = self._known(plan, wanted, view, context, payer)
-            if known is not None and known.source is Source.CACHE:
-                self._note(known, plan, wanted, question)
-            return known
+        """A released answer that is good enough, for nothing; to who has paid for it, as it was. What is on disk may
+        leave: nothing has to be waited for."""
+        known = self._known(plan, wanted, view, context, payer)
+        if known is not None and known.source is Source.CACHE:
+            self._note(known, plan, wanted, question)
+        return known
 
     def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> Quote:
         """What an answer would cost now: from public things alone, and nothing is changed."""
+        known = self._known(plan, wanted, view, context, "")
+        if known is not None:
+            return Quote(Source.CACHE, NOTHING, known.made)
         with self.store.alone():
-            known = self._known(plan, wanted, view, context, "")
-            if known is not None:
-                return Quote(Source.CACHE, NOTHING, known.made)
             synopsis = self._covering(plan, context)
             if synopsis is not None and not synopsis.preparation(view):
                 most = synopsis.most(plan, wanted, view)
                 if most is not None and _within(amounts(most), wanted):
                     return Quote(Source.SYNOPSIS, amounts(most), None)
-            _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
-            made = (purchase.epsilon, purchase.delta)
-            return Quote(Source.MECHANISM, made, made)
+        _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
+        made = (purchase.epsilon, purchase.delta)
+        return Quote(Source.MECHANISM, made, made)
 
     def held(self, plan: Plan, view: View, *, context: str = "") -> Amounts | None:
         """To what the noise was calibrated of the best answer to a plan that can be given again; None where there is
         none."""
-        with self.store.alone():
-            kept = self.store.answers(key_of(plan, self.schema), self._place(view, context), since=self._since(view))
-            made = [one.answered.made for one in kept if one.answered.made is not None]
-            return min(made, key=lambda each: self._deviation(plan, each), default=None)
+        kept = self.store.answers(key_of(plan, self.schema), self._place(view, context), since=self._since(view))
+        made = [one.answered.made for one in kept if one.answered.made is not None]
+        return min(made, key=lambda each: self._deviation(plan, each), default=None)
+
+    def ended(self, gone: frozenset[str], over: Callable[[View], bool]) -> None:
+        """Some blocks take no more questions: forget the answers about views that are `over`, once for these blocks."""
+        if gone != self._gone:
+            self.store.ended(over)
+            self._gone = gone
 
     def lacking(self, view: View) -> View:
         """The blocks of a view about which the synopsis must still buy something: these pay for it, and no others."""
@@ -157,8 +163,11 @@ class Planner:
         """The answer. `payer` names for whom it is made: who was answered and asks again under that name gets the same
         answer. `context`: budgets that are separate share no answers. `question`: how it can be asked again, for
         forecasts."""
+        told: dict[str, Any] = {"payer": payer, "context": context, "question": question}
+        if (known := self.recall(plan, wanted, rows.view, **told)) is not None:
+            return known
         with self.store.alone():
-            answered = self.recall(plan, wanted, rows.view, payer=payer, context=context, question=question)
+            answered = self.recall(plan, wanted, rows.view, **told)  # somebody else may just have paid for it
             if answered is not None:
                 return answered
             kept = Kept(key_of(plan, self.schema), self._place(rows.view, context), payer, self.store.clock(), _EMPTY)
@@ -191,6 +200,8 @@ class Planner:
             if own.key != key:
                 raise Refusal("what was paid for this task is used up: it failed, or was answered as declared before")
             return own.answered
+        if payer and self.store.paid(payer):
+            raise Refusal("what was paid for this task is not kept any more; put it up anew")
         kept = self.store.answers(key, self._place(view, context), since=self._since(view))
         found = best(kept, plan, self.schema, wanted)
         return None if found is None else replace(found.answered, source=Source.CACHE, cost=NOTHING)
@@ -232,7 +243,7 @@ class Planner:
             self.store.spoil(replace(kept, key=_SPOILED) if kept.payer and purse.paid else None)
             raise
         answered = replace(made, cost=amounts(purse.paid))
-        self._keep(kept, answered, synopsis)
+        self._keep(kept, answered, synopsis, rows.view)
         purse.settle()
         return answered
 
@@ -270,12 +281,13 @@ class Planner:
         answered = Answered(noise.add(rows.totals(plan), randomness), made, None, Source.MECHANISM, made)
         if synopsis is not None:
             synopsis.heard(plan, answered, rows.view)
-        self._keep(kept, answered, synopsis)
+        self._keep(kept, answered, synopsis, rows.view)
         purse.settle()
         return answered
 
-    def _keep(self, kept: Kept, answered: Answered, synopsis: Synopsis | None) -> None:
-        self.store.keep(replace(kept, answered=answered), {} if synopsis is None else synopsis.changed())
+    def _keep(self, kept: Kept, answered: Answered, synopsis: Synopsis | None, view: View) -> None:
+        pieces = {} if synopsis is None else synopsis.changed()
+        self.store.keep(replace(kept, answered=answered), pieces, blocks=view, fresh_for=self._fresh_for)
         if synopsis is not None:
             self._loaded = self.store.generation
 

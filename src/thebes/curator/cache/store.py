@@ -1,7 +1,8 @@
 """Where a data set's cache lies: HOME/cache/NAME.db, with a lock beside it and a key for what is secret.
 
 What must stay true: an answer and the state that gave it are on disk together before the answer leaves; one at a time
-answers about a data set, also of several processes; exact totals are never here.
+answers about a data set, also of several processes; exact totals are never here. What is forgotten, and when, follows
+from the time and from what was released; what somebody paid for is never drawn again because it was forgotten.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,14 @@ import numpy as np
 
 from thebes.curator.cache.answered import Amounts, Answered, Source
 from thebes.curator.cache.released import Kept
-from thebes.curator.cache.synopsis import Piece
+from thebes.curator.cache.synopsis import Piece, View
 from thebes.database.private import opened
 from thebes.database.whole import whole
 
 MOST_ASKED = 5000  #: latest questions that are remembered, for forecasts
+MOST_ENDED = 5000  #: latest answers that are given to nobody any more and are remembered all the same, for forecasts
+PAID_SECONDS = 30 * 86_400.0  #: for so long who paid for an answer can have it again
+SWEEP = 100  #: answers between two looks for some that are over
 _NONCE, _KEY_BYTES = 12, 32
 _TABLES = """
 CREATE TABLE IF NOT EXISTS answer (
@@ -46,6 +51,8 @@ CREATE TABLE IF NOT EXISTS day (
     day TEXT NOT NULL, source TEXT NOT NULL, count INTEGER NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,
     worth REAL NOT NULL, PRIMARY KEY (day, source));
 CREATE TABLE IF NOT EXISTS buying (what TEXT PRIMARY KEY, token TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS place (view TEXT PRIMARY KEY, blocks TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS spent (payer TEXT PRIMARY KEY);
 """
 _ANSWER = "key, view, payer, at, totals, made_epsilon, made_delta, width, beta, source, epsilon, delta"
 
@@ -70,7 +77,8 @@ class Store:
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time, reading: bool = False) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path, self.clock, self._reading = path, clock, reading
-        self._lock, self._held = threading.RLock(), 0
+        self._lock = threading.RLock()  # for one statement or transaction at a time: what is written can be read
+        self._turn, self._held = threading.RLock(), 0  # for a whole answer
         self._db = opened(path, _TABLES, patience=60)
 
     def close(self) -> None:
@@ -79,8 +87,9 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else answers about this data set meanwhile. A process that is killed lets go of it."""
-        with self._lock:
+        """Nobody else answers about this data set meanwhile, though what is written can be read. A process that is
+        killed lets go of it."""
+        with self._turn:
             if self._held or self._reading:
                 yield
                 return
@@ -116,20 +125,53 @@ class Store:
             row = self._db.execute(f"{sql} ORDER BY number DESC LIMIT 1", (key,)).fetchone()
         return None if row is None else _kept(row)
 
-    def keep(self, kept: Kept | None, pieces: Mapping[str, Piece]) -> None:
-        """Write down an answer that may leave then, together with what changed in the state that gave it."""
+    def paid(self, payer: str) -> bool:
+        """Whether somebody has paid for an answer that is forgotten by now."""
+        with self._lock:
+            return self._db.execute("SELECT 1 FROM spent WHERE payer = ?", (payer,)).fetchone() is not None
+
+    def keep(self, kept: Kept, pieces: Mapping[str, Piece], *, blocks: View = (), fresh_for: float = inf) -> None:
+        """Write down an answer about these blocks that may leave then, together with what changed in the state that
+        gave it. Answers about no blocks are over after `fresh_for` seconds, and are forgotten now and then."""
 
         def work() -> None:
-            if kept is not None:
-                self._insert(kept)
+            number = self._insert(kept)
+            if blocks:
+                self._db.execute("INSERT OR IGNORE INTO place VALUES (?, ?)", (kept.view, json.dumps(blocks)))
             self._write(pieces)
+            if number % SWEEP == 0:
+                self._sweep("view NOT IN (SELECT view FROM place) AND at < ?", kept.at - fresh_for)
 
         with self._lock:
             whole(self._db, work)
 
-    def _insert(self, kept: Kept) -> None:
+    def ended(self, over: Callable[[View], bool]) -> None:
+        """Forget answers about blocks that nobody can be asked about together any more."""
+
+        def work() -> None:
+            places = self._db.execute("SELECT view, blocks FROM place").fetchall()
+            for view in [view for view, blocks in places if over(tuple(json.loads(blocks)))]:
+                self._sweep("view = ?", view)
+                gone = "DELETE FROM place WHERE view = ? AND NOT EXISTS (SELECT 1 FROM answer WHERE view = place.view)"
+                self._db.execute(gone, (view,))
+
+        with self._lock:
+            whole(self._db, work)
+
+    def _sweep(self, which: str, value: object) -> None:
+        """Forget some answers, but for the newest to a question, which forecasts need, and for those that somebody paid
+        for of late. Of all others it stays known that they were paid."""
+        newest = "SELECT max(number) FROM answer WHERE made_epsilon IS NOT NULL GROUP BY key ORDER BY 1 DESC LIMIT ?"
+        gone = f"({which}) AND number NOT IN ({newest}) AND (payer = '' OR at < ?)"
+        values = (value, MOST_ENDED, self.clock() - PAID_SECONDS)
+        payers = f"INSERT OR IGNORE INTO spent SELECT payer FROM answer WHERE payer != '' AND {gone}"  # noqa: S608
+        self._db.execute(payers, values)
+        self._db.execute(f"DELETE FROM answer WHERE {gone}", values)  # noqa: S608
+
+    def _insert(self, kept: Kept) -> int:
         marks = ", ".join("?" * len(_ANSWER.split(",")))
-        self._db.execute(f"INSERT INTO answer ({_ANSWER}) VALUES ({marks})", _row(kept))  # noqa: S608
+        sql = f"INSERT INTO answer ({_ANSWER}) VALUES ({marks})"  # noqa: S608
+        return self._db.execute(sql, _row(kept)).lastrowid or 0
 
     def spoil(self, kept: Kept | None = None) -> None:
         """Lose all that is secret, so that whoever needs it pays anew; and write down that what somebody paid gave no
