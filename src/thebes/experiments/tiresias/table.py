@@ -19,6 +19,8 @@ Printed = Mapping[str, tuple[float, float]]
 #: (table, series, epsilon) -> what we are after
 Goals = Mapping[tuple[str, str, float], float]
 
+_SMALLEST = "smallest epsilon with the print"
+
 SPLIT = (
     "Epsilon is what one person pays in all. The paper's text gives every column of a bounded task the whole, but "
     "its numbers fit one that is split over the columns: the text is wrong, and the experiment was not. Here a bounded "
@@ -72,7 +74,7 @@ def reached(rows: Sequence[Row]) -> tuple[list[Row], str]:
         enough = [one.epsilon for one in like if one.epsilon is not None and one.ours >= row.printed]
         name = f"{row.panel}: {row.series}"
         if enough:
-            least, panel = min(enough), f"smallest epsilon with the print at {row.epsilon:g}"
+            least, panel = min(enough), f"{_SMALLEST} at {row.epsilon:g}"
             found.append(Row(panel=panel, series=name, ours=least, printed=row.epsilon, epsilon=least))
         else:
             most = max(one.ours for one in like)
