@@ -19,12 +19,14 @@ Better = Literal["more", "less", "same"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """Which rows tell the story in short. Words are looked for in a row's panel and series, places are along the axis;
-    what is left empty asks for nothing. `drawn` are words of panels whose picture belongs to the story."""
+    what is left empty asks for nothing. `drawn` are words of panels whose picture belongs to the story; `differs` is
+    the number of the note that says where we differ from the paper, and why."""
 
     panels: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
     at: tuple[float | str, ...] = ()
     drawn: tuple[str, ...] = ()
+    differs: int = 0
 
     def of(self, rows: Sequence[Row]) -> tuple[Row, ...]:
         return tuple(

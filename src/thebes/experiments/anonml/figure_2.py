@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thebes.experiments.anonml import PAPER
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.privacy import randomness
 from thebes.privacy.mechanisms.local.unary import AsymmetricUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoding
@@ -62,4 +62,5 @@ EXPERIMENT = Experiment(
     across="categories",
     find=find,
     better="same",
+    headline=Headline(series=("p of",), at=(2, 16, 128)),
 )

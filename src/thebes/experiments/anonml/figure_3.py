@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thebes.experiments.anonml import PAPER
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.privacy import randomness
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
@@ -73,4 +73,5 @@ EXPERIMENT = Experiment(
     across="epsilon or categories",
     find=find,
     better="less",
+    headline=Headline(panels=("by epsilon",), at=(0.5, 1.0, 2.0, 4.0), drawn=("*",), differs=1),
 )

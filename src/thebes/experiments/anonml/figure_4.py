@@ -10,7 +10,7 @@ import numpy as np
 from thebes.experiments import datasets
 from thebes.experiments.anonml import PAPER, asking
 from thebes.experiments.datasets import People
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 EPSILON = 8.0  #: written in the documents, which add no noise
@@ -102,4 +102,5 @@ EXPERIMENT = Experiment(
     seeds=3,
     quick_seeds=1,
     better="more",
+    headline=Headline(panels=("as they are",), differs=2),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from thebes.experiments import datasets
 from thebes.experiments.anonml import PAPER, asking
 from thebes.experiments.datasets import People
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 #: (subset size, peer partitions) of the two halves of the figure
@@ -68,4 +68,5 @@ EXPERIMENT = Experiment(
     find=find,
     quick_seeds=1,
     better="more",
+    headline=Headline(panels=("a: three", "ours"), at=(0.5, 1.0, 2.0, 4.0, 8.0), drawn=("*ours",), differs=1),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from thebes.experiments import datasets
 from thebes.experiments.anonml import PAPER, asking
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 SIZE = 3
@@ -48,4 +48,5 @@ EXPERIMENT = Experiment(
     find=find,
     quick_seeds=1,
     better="more",
+    headline=Headline(panels=("b:",), differs=2),
 )

@@ -10,7 +10,7 @@ from typing import Any
 from thebes.experiments.draw_discard import PAPER
 from thebes.experiments.draw_discard.alternatives import Batches, DrawAndDiscard, Server
 from thebes.experiments.draw_discard.digits import DOCUMENT, EACH, WEIGHTS, Digits, digits
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.privacy.randomness import Randomness
 
@@ -97,4 +97,5 @@ EXPERIMENT = Experiment(
     seeds=1,
     quick_seeds=1,
     better="more",
+    headline=Headline(panels=("epsilon,",), at=(1, 4, 20), drawn=("epsilon, gradients summed", "batches*"), differs=1),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from thebes.experiments.draw_discard import PAPER
 from thebes.experiments.draw_discard.alternatives import ARCHITECTURES, DrawAndDiscard
 from thebes.experiments.draw_discard.digits import DOCUMENT, EACH, Digits, digits
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 PEOPLE, QUICK_PEOPLE = 6000, 1000
@@ -58,4 +58,5 @@ EXPERIMENT = Experiment(
     seeds=2,
     quick_seeds=1,
     better="more",
+    headline=Headline(at=(1, 7, 20), drawn=("*",)),
 )

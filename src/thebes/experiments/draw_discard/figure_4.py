@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from thebes.experiments.draw_discard import PAPER, figure_3
 from thebes.experiments.draw_discard.alternatives import DrawAndDiscard
 from thebes.experiments.draw_discard.digits import DOCUMENT, digits
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 PEOPLE, QUICK_PEOPLE = 6000, 600
@@ -42,4 +42,5 @@ EXPERIMENT = Experiment(
     seeds=1,
     quick_seeds=1,
     better="more",
+    headline=Headline(panels=("",), drawn=("*",)),
 )

@@ -12,7 +12,7 @@ from thebes.experiments.draw_discard import PAPER
 from thebes.experiments.draw_discard.crowd import Crowd, Trained
 from thebes.experiments.draw_discard.judging import judged
 from thebes.experiments.draw_discard.known_weights import DOCUMENT, FEATURIZER, TRUE, chances, people, unscaled
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 UPDATES, QUICK_UPDATES = 1_000_000, 100_000
@@ -93,4 +93,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     picture="points",
     better={"weights, ": None, "": "more"},
+    headline=Headline(panels=("accuracy", "precision", "recall", "correlation"), drawn=("*falling*", "*epsilon 8")),
 )

@@ -13,7 +13,7 @@ from thebes.experiments.draw_discard import PAPER
 from thebes.experiments.draw_discard.calls import DOCUMENT, FEATURIZER, WEIGHTS, Calls, calls
 from thebes.experiments.draw_discard.crowd import Crowd
 from thebes.experiments.draw_discard.judging import judged
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.tasks import registry
 from thebes.tasks.draw_discard.features import Features, encoded
@@ -107,4 +107,5 @@ EXPERIMENT = Experiment(
     seeds=2,
     quick_seeds=1,
     better="more",
+    headline=Headline(panels=("ROC AUC", "PR AUC")),
 )

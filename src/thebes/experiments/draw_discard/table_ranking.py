@@ -22,7 +22,7 @@ from thebes.experiments.draw_discard.searches import (
     ranked,
     searches,
 )
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 PEOPLE, QUICK_PEOPLE = 8000, 400
@@ -99,4 +99,5 @@ EXPERIMENT = Experiment(
     seeds=1,
     quick_seeds=1,
     better={"by chance": None, "made up": None, "": "more"},
+    headline=Headline(panels=("",)),
 )

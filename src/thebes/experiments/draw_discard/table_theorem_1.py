@@ -9,7 +9,7 @@ import numpy as np
 
 from thebes.experiments.draw_discard import PAPER
 from thebes.experiments.draw_discard.crowd import Crowd
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 
 COLUMNS = tuple(f"x{place}" for place in range(9))
@@ -83,4 +83,5 @@ EXPERIMENT = Experiment(
     quick_seeds=2,
     better={"drawing and discarding": "same"},
     blind=0.5,
+    headline=Headline(series=("drawing",), differs=1),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.leap import PAPER
 from thebes.experiments.outcome import Found
 
@@ -62,4 +62,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better={"accuracy": "more"},
     blind=0.3,
+    headline=Headline(panels=("times", "accuracy"), drawn=("seconds",)),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.leap import PAPER
 from thebes.experiments.outcome import Found
 
@@ -73,4 +73,5 @@ EXPERIMENT = Experiment(
     seeds=1,
     quick_seeds=1,
     better={"accuracy": "more"},
+    headline=Headline(panels=("times", "accuracy"), drawn=("seconds",)),
 )

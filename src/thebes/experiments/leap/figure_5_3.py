@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import thebes
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.leap import PAPER
 from thebes.experiments.outcome import Found, Row
 
@@ -70,4 +70,5 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=1,
     quick_seeds=1,
+    headline=Headline(drawn=("*",), differs=1),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.leap import PAPER
 from thebes.experiments.outcome import Found, Row
 
@@ -107,4 +107,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better="more",
     blind=0.2,
+    headline=Headline(at=(4, 12, 24), drawn=("*",), differs=2),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER, training
 from thebes.experiments.sage.training import LINEAR, LOGISTIC, NETWORK, Task
@@ -68,4 +68,5 @@ EXPERIMENT = Experiment(
     seeds=3,
     quick_seeds=1,
     better={"squared error": "less", "accuracy": "more"},
+    headline=Headline(drawn=("*",)),
 )

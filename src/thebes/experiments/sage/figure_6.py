@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER, training
 from thebes.experiments.sage.table_2 import METHODS, Floats, told
@@ -103,4 +103,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better="less",
     blind=1.0,  # attempts double
+    headline=Headline(series=("no SLA", "Sage"), drawn=("*",), differs=2),
 )

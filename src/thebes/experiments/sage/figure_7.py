@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.validators import Verdict, validate
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER, training
 from thebes.experiments.sage.training import LINEAR, Task
@@ -122,4 +122,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better="less",
     blind=1.0,  # attempts double
+    headline=Headline(drawn=("*",)),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER
 
@@ -56,4 +56,5 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=5,
     better="less",
+    headline=Headline(at=(0.1, 0.4, 0.7), drawn=("*",), differs=3),
 )

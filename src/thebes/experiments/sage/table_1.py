@@ -10,7 +10,7 @@ import numpy as np
 
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.ready import of
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER, clicks, training
 from thebes.experiments.sage.frames import data_of
@@ -109,4 +109,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better={"error": "less", "accuracy": "more"},
     blind=0.3,
+    headline=Headline(panels=("",)),
 )

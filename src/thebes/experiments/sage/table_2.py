@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER
 from thebes.privacy.randomness import Randomness
@@ -204,4 +204,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better={"Sage": "less", "NP": "less"},
     blind=2.0,  # of few trials
+    headline=Headline(at=(0.05,), differs=3),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.sage import PAPER
 from thebes.experiments.sage.figure_8 import LEAST, MOST, NOTES, ROWS
@@ -40,4 +40,5 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=5,
     better={"hours": "less", "share": "more"},
+    headline=Headline(at=(0.1, 0.3, 0.7, 1.0), drawn=("*",)),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.smartcache import PAPER
 
@@ -63,4 +63,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better="less",
     blind=0.3,
+    headline=Headline(series=("synthetic", "smart", "none", "exact", "pmw"), differs=4),
 )

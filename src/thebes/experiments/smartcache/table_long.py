@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.smartcache import PAPER
 
@@ -54,4 +54,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better="less",
     blind=0.3,
+    headline=Headline(drawn=("avocado", "bank"), differs=1),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thebes.experiments import datasets
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.tiresias import PAPER
 from thebes.experiments.tiresias.learning import BAYES, FOREST, LOGISTIC, PERCEPTRON, REGRESSION, SHALLOW, VECTORS
@@ -78,4 +78,6 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=3,
     quick_seeds=1,
+    better={"smallest epsilon": None, "": "more"},
+    headline=Headline(panels=("wine", "cancer"), at=(1.0, 4.0, 8.0, 32.0, 64.0)),
 )

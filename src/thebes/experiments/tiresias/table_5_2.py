@@ -8,7 +8,7 @@ import numpy as np
 
 from thebes.experiments import datasets
 from thebes.experiments.datasets import Dataset
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.tiresias import PAPER
 from thebes.experiments.tiresias.learning import FOREST, LINEAR, PERCEPTRON, REGRESSION, SHALLOW, VECTORS
@@ -87,4 +87,6 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=3,
     quick_seeds=1,
+    better={"smallest epsilon": None, "": "more"},
+    headline=Headline(panels=("diabetes", "housing"), at=(1.0, 4.0, 8.0, 32.0, 64.0), differs=2),
 )

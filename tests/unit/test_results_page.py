@@ -1,0 +1,120 @@
+"""The page of results: what the script writes out of what is kept, and nothing else."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from thebes.experiments.experiment import Experiment, Headline
+from thebes.experiments.outcome import Found, Outcome, Row
+from thebes.experiments.registry import experiments
+from thebes.experiments.results import Results, published
+
+ROOT = Path(__file__).parents[2]
+TOOL: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "results.py"), run_name="results")
+
+
+def test_the_page_and_its_pictures_are_what_the_script_writes() -> None:
+    files = TOOL["page"](Results(published()).kept())
+    held = {"results.md", *(f"results/{path.name}" for path in (published() / "results").glob("*.svg"))}
+    assert set(files) == held, "write them anew: python tools/results.py"
+    for name, text in files.items():
+        assert (published() / name).read_text(encoding="utf-8") == text, f"{name}: python tools/results.py"
+
+
+def test_pictures_stand_alone_and_load_nothing() -> None:
+    for name, text in TOOL["page"](Results(published()).kept()).items():
+        if name.endswith(".svg"):
+            root = ElementTree.fromstring(text)
+            assert root.tag == "{http://www.w3.org/2000/svg}svg"
+            assert not [attribute for each in root.iter() for attribute in each.attrib if "href" in attribute]
+
+
+def test_every_paper_and_every_committed_outcome_is_on_the_page() -> None:
+    page = (published() / "results.md").read_text(encoding="utf-8")
+    for name, outcome in Results(published()).kept().items():
+        assert f'<a id="{name}"></a>' in page
+        assert f"(results/{name}{'.quick' if outcome.quick else ''}.json)" in page
+        assert f"\n## {experiments()[name].paper}\n" in page
+
+
+# --- made-up outcomes -----------------------------------------------------------------------------------------
+
+
+def outcome(rows: list[Row], **more: Any) -> Outcome:
+    told: dict[str, Any] = {"name": "anonml-5", "paper": "Nobody", "place": "figure 1", "shows": "Nothing."}
+    told |= {"measure": "share", "across": "epsilon", "unit": "person", "data": "none", "made_up": False}
+    told |= {"quick": False, "seeds": (0, 1), "seconds": 1.0, "notes": ("We differ | here.", "More <b>.")}
+    return Outcome(**{**told, "rows": tuple(rows), **more})
+
+
+def experiment(headline: Headline | None = None) -> Experiment:
+    def find(quick: bool, seeds: Any) -> Found:
+        raise AssertionError("nobody runs this")
+
+    return Experiment(name="anonml-5", paper="Nobody", place="figure 1", shows="Nothing.", measure="share",
+                      across="epsilon", find=find, headline=headline)  # fmt: skip
+
+
+def curve(*points: tuple[float, float], **more: Any) -> list[Row]:
+    return [Row(series="ours", at=at, ours=ours, epsilon=at, ceiling=0.9, **more) for at, ours in points]
+
+
+def test_a_curve_becomes_a_line_with_a_column_for_each_place() -> None:
+    table = list(TOOL["table"](outcome([]), curve((1.0, 0.6), (4.0, 0.8), spread=0.012)))
+    assert table == [
+        "| epsilon: | 1 | 4 | not private |",
+        "| --- | ---: | ---: | ---: |",
+        "| ours | 0.6 ± 0.01 | 0.8 ± 0.01 | 0.9 |",
+    ]
+
+
+def test_what_is_printed_stands_beside_what_came_out() -> None:
+    rows = [*curve((1.0, 0.6), panel="a"), Row(panel="a", series="other", ours=1234.5, printed=0.5)]
+    table = list(TOOL["table"](outcome([]), rows))
+    assert table[0] == "|  |  | epsilon | printed | ours | not private |"
+    assert table[2:] == ["| a | ours | 1 |  | 0.6 | 0.9 |", "|  | other |  | 0.5 | 1,234 |  |"]
+
+
+def test_the_headline_chooses_or_the_ends_of_curves_are_told() -> None:
+    whole = outcome(curve((1.0, 0.6), (4.0, 0.8)))
+    told = TOOL["headline"]
+    assert [row.at for row in told(experiment(), whole)] == [4.0]
+    assert [row.at for row in told(experiment(Headline(at=(1.0,))), whole)] == [1.0]
+    assert [row.at for row in told(experiment(Headline(at=(2.0,))), whole)] == [4.0]
+    printed = replace(whole, rows=(replace(whole.rows[0], printed=0.5), whole.rows[1]))
+    assert [row.at for row in told(experiment(), printed)] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("ours", "cell"), [(0.5, "(0.5, 0 %)"), (0.7, "(0.7, 50 %)"), (0.8, "0.8, 75 %"), (0.87, "**0.87, 92 %**")]
+)
+def test_the_summary_says_how_much_of_what_there_is_to_learn_was_learned(ours: float, cell: str) -> None:
+    rows = [replace(row, panel="p") for row in curve((1.0, ours))]
+    line = TOOL["Line"](words="w", name="anonml-5", panel="p", series=("ours",), naive=0.5)
+    assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, [line]))[2] == f"| [w](#anonml-5) | {cell} | 0.9 |"
+
+
+def test_errors_count_downwards_and_what_is_not_kept_is_left_out() -> None:
+    rows = [Row(series="epsilon 1", at="rides", ours=0.004, ceiling=0.002, epsilon=1.0)]
+    line = TOOL["Line"](words="w", name="anonml-5", series=("epsilon *",), at="rides", naive=0.01)
+    lines = [line, replace(line, name="gone")]
+    assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, lines))[2:] == [
+        "| [w](#anonml-5) | 0.004, 75 % | 0.002 |"
+    ]
+
+
+def test_a_section_tells_the_run_and_the_sentence_where_we_differ() -> None:
+    told = "\n".join(TOOL["section"]([(experiment(Headline(differs=0)), outcome(curve((1.0, 0.6)), quick=True))]))
+    assert "### Figure 1" in told
+    assert "A quick run" in told
+    assert "Where we differ: We differ | here." in told
+    assert "<li>More &lt;b&gt;.</li>" in told
+    assert "[all 1 rows](results/anonml-5.quick.json)" in told
+    assert "`anonml-5`: 2 seeds, 1.0 s." in told
+    assert "Epsilon is what one person pays in all." in told
