@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-slow test-heavy check bench audit docs clean
+.PHONY: help demo test test-slow test-heavy check bench audit peers docs clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -35,13 +35,16 @@ test-heavy: $(READY)  ## the tests of big optional parts, and those that take ma
 	@$(BIN)/pytest -m heavy
 
 check: $(READY)  ## style, types, and the arrows between the rooms
-	@$(BIN)/ruff check src tests audit bench tools
-	@$(BIN)/ruff format --check src tests audit bench tools
+	@$(BIN)/ruff check src tests audit bench peers tools
+	@$(BIN)/ruff format --check src tests audit bench peers tools
 	@$(BIN)/mypy
 	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
 
 bench: $(READY)  ## measure, as ratios within one run; writes bench/results/
 	@$(BIN)/python -m bench
+
+peers: $(READY)  ## beside other libraries, each in an environment of its own; writes docs/peers.md
+	@$(BIN)/python -m peers
 
 audit: $(READY)  ## what samples say about every claimed epsilon
 	@$(BIN)/python -m audit
@@ -50,5 +53,5 @@ docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove what the other verbs made
-	@rm -rf $(VENV) site build dist .hypothesis .mypy_cache .ruff_cache bench/results
+	@rm -rf $(VENV) .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,41 @@
+"""`make peers`: every peer beside Thebes; tables here, JSON in results.json, the page docs/peers.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from peers import page
+from peers.environments import HERE, NotInstalled
+from peers.results import kept, written_with
+
+NAMES = tuple(sorted(place.parent.name for place in HERE.glob("*/requirements.txt")))
+
+
+def main(arguments: list[str]) -> None:
+    """Run the named peers, or all; what was found of others stays as it was."""
+    reading = argparse.ArgumentParser(prog="python -m peers", description=__doc__)
+    reading.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all without a name")
+    reading.add_argument("--rounds", type=int, default=5, help="how often each side does each work (5)")
+    reading.add_argument("--page", action="store_true", help="write the page from what was kept, and run nothing")
+    asked = reading.parse_args(arguments)
+    if unknown := sorted(set(asked.names) - set(NAMES)):
+        raise SystemExit(f"peers: there is no {unknown[0]!r}; there are {', '.join(NAMES)}")
+    if asked.rounds < 1:
+        raise SystemExit("peers: --rounds must be at least 1")
+    if not asked.page:
+        from peers.running import compared
+
+        for name in asked.names or NAMES:
+            try:
+                found = compared(name, asked.rounds)
+            except NotInstalled as problem:
+                print(f"peers: {name} is left out, it cannot be installed here: {problem}", file=sys.stderr)
+                continue
+            written_with(name, found)
+            print("\n".join(page.of_peer(found)), "\n")
+    page.PAGE.write_text(page.written(kept()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

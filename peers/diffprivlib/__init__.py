@@ -1,0 +1,65 @@
+"""diffprivlib: IBM's private learners in scikit-learn's clothes."""
+
+from typing import Any
+
+from peers.peer import Peer, Work
+
+_EPSILONS = tuple({"epsilon": epsilon} for epsilon in (1, 4, 8, 32))
+_OURS = "epsilon and delta 1e-5 for a replaced row, whatever is replaced in it"
+_BAYES = (
+    "epsilon (delta 0) for a row that is replaced by another one of its class. The number of rows is used as it is, "
+    "and what a row adds to a class's sum is hidden to the width of its bounds: a row that changes its class moves two "
+    "classes and may move each by more, so under our promise its price is more than epsilon"
+)
+_LOGISTIC = (
+    "epsilon (delta 0) for a replaced row, at the exact minimum of the perturbed objective; the solver stops near it. "
+    "Rows are shortened to a norm"
+)
+_FOREST = (
+    "epsilon (delta 0) for a row more or less of one tree's part of the rows, by a smooth sensitivity; the parts are "
+    "rows in a public order, and a replaced row is a row less and a row more"
+)
+
+
+def _work(name: str, tables: str, does: str, promises: str, ours: str, theirs: str = "", **more: Any) -> Work:
+    return Work(
+        name=name,
+        tables=tables,
+        does=does,
+        score="accuracy",
+        measure="accuracy",
+        ours_promises=_OURS,
+        theirs_promises=promises,
+        ours=ours,
+        theirs=theirs or ours,
+        **{"settings": _EPSILONS, **more},
+    )
+
+
+PEER = Peer(
+    title="diffprivlib",
+    about=(
+        "Private learners with scikit-learn's interface, whose noise is drawn in floating point. Its linear regression "
+        "is not compared: where a column's lower bound is 0 one of its coefficients gets no noise at all, because the "
+        "lower bound is read twice, so there is no equal epsilon. For its logistic regression the norm and C are the "
+        "best of some on these very rows; ours has its defaults."
+    ),
+    works=(
+        _work("wine_bayes", "wine", "naive Bayes on wine (178 rows, 3 classes)", _BAYES, "naive_bayes"),
+        _work("cancer_bayes", "cancer", "naive Bayes on breast cancer (569 rows)", _BAYES, "naive_bayes"),
+        _work(
+            "wine_logistic", "wine", "logistic regression on wine", _LOGISTIC, "logistic_regression", "wine_logistic"
+        ),
+        _work("cancer_logistic", "cancer", "logistic regression on breast cancer", _LOGISTIC, "logistic_regression"),
+        _work(
+            "census_logistic",
+            "census_numbers",
+            "logistic regression on Adult (32,561 rows, 7 columns)",
+            _LOGISTIC,
+            "logistic_regression",
+            "census_logistic",
+            settings=({"epsilon": 0.1}, {"epsilon": 1}, {"epsilon": 8}),
+        ),
+        _work("cancer_forest", "cancer", "random forest on breast cancer", _FOREST, "forest"),
+    ),
+)

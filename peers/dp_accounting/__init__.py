@@ -1,0 +1,36 @@
+"""dp-accounting: Google's accountants, which Thebes uses as well."""
+
+from peers.peer import Peer, Work
+
+_SAME = "the same events, in the same relation (one row more or less)"
+
+
+def _work(name: str, does: str, why: str) -> Work:
+    return Work(
+        name=name,
+        does=does,
+        tables="noises",
+        score="itself",
+        measure="epsilon",
+        better="less",
+        spare=1,
+        settings=({"delta": 1e-6},),
+        ours_promises=_SAME,
+        theirs_promises=_SAME,
+        why=why,
+    )
+
+
+PEER = Peer(
+    title="dp-accounting",
+    about=(
+        "What releases cost together. Thebes asks this library for privacy loss distributions, and rounds up; "
+        "Gaussians alone it composes exactly. Theirs is the accountant that its documentation names for such events."
+    ),
+    works=(
+        _work("gaussians", "200 Gaussian releases, each with noise of its own", ""),
+        _work("descent", "10,000 steps of sampled Gaussian noise (rate .01, noise 1.1)", ""),
+        _work("mixed", "200 different Laplace releases and 10 Gaussian ones", ""),
+        _work("laplace_alike", "50 Laplace releases, all with the same noise", ""),
+    ),
+)
