@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thebes.ledger import BudgetExceeded, Ledger
+from thebes.person.book import Book
 from thebes.person.home import Person
 from thebes.person.purse import Purse, consumed, period
 from thebes.person.rules import Rule, read_rules
@@ -285,6 +286,28 @@ def test_a_rules_coin_is_tossed_once_for_each_task(tmp_path: Path, server: Coord
         agreed = [p["task_id"] for p in me.participations()]
         assert 4 <= len(agreed) <= 36  # each outside with probability 1e-8
         assert set(agreed) < set(tasks)
+
+
+@pytest.mark.parametrize("step", ["agree", "move"])
+def test_a_rule_that_was_interrupted_while_it_agreed_agrees_again_and_pays_once(
+    tmp_path: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Killed, or without room on the disk, between two steps of an agreement; also without a restart in between."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    with person(tmp_path, server) as me:
+        me.set_rules([{**ANY, "epsilon_per_week": 1.0}])
+        task = server.post(MEDIAN)
+        with monkeypatch.context() as patched:
+            patched.setattr(Book, step, full)
+            with pytest.raises(OSError, match="no space"):
+                me.apply_rules()
+        assert [p["state"] for p in me.participations()] == ["seen"]
+        me.apply_rules()
+        assert [(p["task_id"], p["state"]) for p in me.participations()] == [(task, "reserved")]
+        assert me.ledger()["trusted"]["overall"]["reserved"]["epsilon"] == 1.0
 
 
 def test_a_rule_never_looks_at_data(tmp_path: Path, server: CoordinatorInMemory, monkeypatch: Any) -> None:

@@ -126,6 +126,8 @@ class Decisions:
         if not rules:
             return
         mine = self._book.participations()
+        # What was begun and not agreed to, because this process was killed or its disk was full, is begun again.
+        mine = [p for p in mine if p.state is not State.SEEN]
         known = {p.task_id for p in mine}
         for offer in self._board.offers():
             if offer.task_id not in known and offer.status in _OPEN:
