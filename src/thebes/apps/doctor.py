@@ -1,4 +1,4 @@
-"""`thebes doctor`: is this installation able to keep its promises?"""
+"""`thebes doctor`: is this installation, or a home, able to keep its promises?"""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-#: whether it is so, what it is about, and what to do or to know where it is not
-Finding = tuple[bool, str, str]
+from thebes.apps.operating.findings import Finding, How, found
+from thebes.apps.output import JSON_HELP, write_json
 
 
 def _findings() -> Iterator[Finding]:
-    yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "needs 3.11 or newer"
-    yield (
+    yield found(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "needs 3.11 or newer")
+    yield found(
         os.urandom(8) != os.urandom(8),
         "the operating system gives entropy",
         "the same bytes twice; no noise can be trusted",
     )
-    yield sqlite3.sqlite_version_info >= (3, 35), f"SQLite {sqlite3.sqlite_version}", "needs 3.35 or newer"
+    yield found(sqlite3.sqlite_version_info >= (3, 35), f"SQLite {sqlite3.sqlite_version}", "needs 3.35 or newer")
     try:
         import numpy as np
 
         from thebes.privacy import randomness
 
         noise = randomness.system().laplace(np.zeros(64, dtype=np.int64), scale=100.0)
-        yield bool(noise.any()), "opendp draws noise", "it draws nothing but zeros; reinstall thebes"
+        yield found(bool(noise.any()), "opendp draws noise", "it draws nothing but zeros; reinstall thebes")
     except ImportError as error:
-        yield False, "opendp draws noise", f"{error.name} is missing; reinstall thebes"
+        yield Finding(How.BROKEN, "opendp draws noise", f"{error.name} is missing; reinstall thebes")
 
 
 def _walls() -> Iterator[Finding]:
@@ -45,10 +47,12 @@ def _walls() -> Iterator[Finding]:
     finally:
         sandbox.close()
     without = "featurizers run behind the other walls alone"
-    yield "system-calls" in granted, "system calls of strangers' work are filtered", without
-    yield "network" in granted, "strangers' work has no network", f"{without}, gradient tasks are refused"
+    yield found("system-calls" in granted, "system calls of strangers' work are filtered", without, How.ABSENT)
+    advice = f"{without}, gradient tasks are refused"
+    yield found("network" in granted, "strangers' work has no network", advice, How.ABSENT)
     apart = "a site's two processes are kept apart by what they are told alone"
-    yield landlock.version() > 0, "the process of a site that talks cannot open the site's files", apart
+    what = "the process of a site that talks cannot open the site's files"
+    yield found(landlock.version() > 0, what, apart, How.ABSENT)
 
 
 def _extras() -> Iterator[Finding]:
@@ -56,27 +60,50 @@ def _extras() -> Iterator[Finding]:
         ("psycopg", "postgres", "ledgers and coordinators on PostgreSQL"),
         ("torch", "torch", "gradient tasks"),
     ):
-        yield importlib.util.find_spec(module) is not None, f"{module}: {use}", f"pip install 'thebes[{extra}]'"
+        there = importlib.util.find_spec(module) is not None
+        yield found(there, f"optional {module}: {use}", f"pip install 'thebes[{extra}]'", How.ABSENT)
 
 
-def doctor() -> None:
-    """Check this installation.
+_Home = Annotated[
+    Path | None, typer.Option("--home", envvar="THEBES_HOME", help="Look at a home as well, of any role.")
+]
+_Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        envvar="THEBES_COORDINATOR",
+        help="Whether it can be reached: its URL, or HOST:PORT as a site dials it; a person's home knows it.",
+    ),
+]
+_Store = Annotated[str | None, typer.Option("--store", help="Whether this database can be used: postgresql://...")]
+_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=JSON_HELP, show_default=False)]
 
-    Example: thebes doctor
+
+def doctor(home: _Home = None, coordinator: _Coordinator = None, store: _Store = None, as_json: _Json = None) -> None:
+    """Check this installation and, with --home, a home: its keys, databases, ledger, permissions, disk, clock and
+    whom it speaks with. Nothing is changed, and no secret shown. Exit status 1: something is broken.
+
+    Example: thebes doctor --home /var/lib/thebes-site --coordinator coordinator.example:8443
     """
-    sound = True
-    for finding in _findings():
-        sound &= finding[0]
-        typer.echo(_line(finding, "BROKEN"))
-    for finding in _walls():
-        typer.echo(_line(finding, "absent"))
-    for good, what, advice in _extras():
-        typer.echo(_line((good, f"optional {what}", advice), "absent"))
+    said = list[Finding]()
+    for finding in _all(home, coordinator, store):
+        said.append(finding)
+        if as_json is None:
+            typer.echo(finding.line)
+    sound = all(finding.how is not How.BROKEN for finding in said)
+    if as_json is not None:
+        write_json(as_json, {"sound": sound, "findings": [finding.as_json() for finding in said]})
     if not sound:
-        typer.echo("thebes: this installation is not sound; see the lines marked BROKEN", err=True)
+        whose = "installation" if home is None else "installation or home"
+        typer.echo(f"thebes: this {whose} is not sound; see the lines marked BROKEN", err=True)
         raise typer.Exit(1)
 
 
-def _line(finding: Finding, otherwise: str) -> str:
-    good, what, advice = finding
-    return f"{'ok':<6} {what}" if good else f"{otherwise} {what} ({advice})"
+def _all(home: Path | None, coordinator: str | None, store: str | None) -> Iterator[Finding]:
+    yield from _findings()
+    yield from _walls()
+    yield from _extras()
+    if home is not None:
+        from thebes.apps.operating.examination import Surroundings, examined
+
+        yield from examined(home, Surroundings(coordinator, store, os.environ.get("THEBES_PASSPHRASE")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
@@ -122,6 +123,15 @@ class CoordinatorClient(Connection):
     def health(self) -> dict[str, Any]:
         """Whether the coordinator is alive."""
         return self._object(self._json("GET", "/api/health"))
+
+    def clock(self) -> float | None:
+        """The coordinator's time in seconds since 1970, which it says in whole seconds; None where it does not."""
+        answer = self._request("GET", "/api/health")
+        self._known(self._object(self._read(answer)), "status")
+        try:
+            return parsedate_to_datetime(answer.headers["date"]).timestamp()
+        except (KeyError, ValueError, TypeError):
+            return None
 
 
 def _ask(body: Mapping[str, Any], url: str) -> Ask | Wait:

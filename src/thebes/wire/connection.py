@@ -214,7 +214,7 @@ class Connection:
                     raise TooLarge(f"{self.url}: the answer is larger than {MOST_BYTES} bytes")
         finally:
             answer.close()
-        kept = {k: v for k, v in answer.headers.items() if k in ("content-type", "location", "retry-after")}
+        kept = {k: v for k, v in answer.headers.items() if k in ("content-type", "date", "location", "retry-after")}
         return httpx.Response(answer.status_code, headers=kept, content=bytes(taken), request=request)
 
     def _refused(self, answer: httpx.Response) -> ThebesError:

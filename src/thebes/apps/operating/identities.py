@@ -1,0 +1,144 @@
+"""Are the keys of a home there, whole, and do they belong together?"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import apsw
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+
+from thebes.apps.operating.findings import Finding, How, found
+from thebes.coordinator.states import Status
+from thebes.data import keys
+from thebes.data.store.vault import connect
+from thebes.privacy.faults import ThebesError
+
+SOON = timedelta(days=7)  #: before a certificate ends
+_SECRET_BYTES = 32
+_PLACES = {"keyring": "in the system's keyring", "file": "in a file", "passphrase": "nowhere: it is a passphrase"}
+_GRACE_SECONDS = 60.0  #: a key is made before its task, and destroyed after it
+
+
+# --- a person ---------------------------------------------------------------------------------------------------
+
+
+def of_a_person(home: Path, passphrase: str | None) -> Iterator[Finding]:
+    """Whether the home's key is there and opens every file of the store."""
+    what = "the store's key opens the store"
+    try:
+        kept = keys.kept(home)
+    except ThebesError as error:
+        yield Finding(How.BROKEN, what, str(error))
+        return
+    databases = sorted((home / "store").glob("*.db"))
+    if kept is None:
+        advice = "there is a store and no key.json: bring both back from a copy; without its key nobody reads a store"
+        yield found(not databases, "a key is made at the first start", advice)
+        return
+    if kept == "passphrase" and passphrase is None:
+        yield Finding(How.ABSENT, what, "not looked at: its passphrase is read from THEBES_PASSPHRASE")
+        return
+    try:
+        key = keys.key_of(home, passphrase=passphrase)
+        for path in databases:
+            with closing(connect(path, key)) as opened:
+                opened.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    except ThebesError as error:
+        yield Finding(How.BROKEN, what, str(error))
+    except apsw.Error as error:
+        yield Finding(How.BROKEN, what, f"{type(error).__name__}; bring back a copy (thebes restore)")
+    else:
+        yield Finding(How.OK, f"{what}; it is kept {_PLACES[kept]}")
+
+
+# --- a coordinator ----------------------------------------------------------------------------------------------
+
+
+def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
+    for name, use in (("log.key", "signs the task list"), ("session.key", "signs who has logged in")):
+        path = home / name
+        whole = not path.exists() or len(path.read_bytes()) == _SECRET_BYTES
+        advice = "it is cut off: stop the coordinator and bring back a copy; a new one makes people refuse the list"
+        yield found(whole, f"{name} {use}", advice)
+    if (home / "coordinator.db").is_file():
+        yield from _task_keys(home, now)
+    authority = home / "ca"
+    if (authority / "authority.pem").exists():
+        certificate, key = authority / "authority.pem", authority / "authority.key"
+        yield from _pair(certificate, key, "the authority's key is that of its certificate", now)
+        try:
+            json.loads((authority / "register.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError):
+            advice = "without ca/register.json no site is let in: bring it back from a copy, or issue new certificates"
+            yield Finding(How.BROKEN, "the register of certificates can be read", advice)
+
+
+def _task_keys(home: Path, now: float) -> Iterator[Finding]:
+    """Whether every task that needs its key has it, and no key outlives its task."""
+    sql = "SELECT id, status, trusted, sites IS NULL FROM coordinator_task"
+    try:
+        with closing(sqlite3.connect(f"{(home / 'coordinator.db').as_uri()}?mode=rw", uri=True, timeout=10)) as opened:
+            tasks = opened.execute(sql).fetchall()
+        there = {path.name: path.stat().st_mtime for path in (home / "keys").glob("[0-9a-f]*")}
+    except (sqlite3.Error, OSError):
+        return  # said before
+    open_ = {task for task, status, trusted, people in tasks if not Status(status).final and (trusted or people)}
+    over = {task for task, status, trusted, _ in tasks if Status(status).final and trusted}
+    missing, left = open_ - set(there), {task for task in over & set(there) if there[task] < now - _GRACE_SECONDS}
+    advice = f"{len(missing)} have none, and never come to an answer: cancel them (thebes task cancel)"
+    yield found(not missing, "every task under way has its key", advice)
+    advice = f"{len(left)} are there still: start the coordinator, which destroys them"
+    yield found(not left, "no key outlives its trusted task", advice)
+
+
+# --- a site -----------------------------------------------------------------------------------------------------
+
+
+def of_a_site(home: Path, now: float) -> Iterator[Finding]:
+    link = home / "link"
+    missing = [name for name in ("ca.pem", "site.pem", "site.key") if not (link / name).is_file()]
+    if missing:
+        advice = f"link/ lacks {', '.join(missing)}; the coordinator's operator makes them: thebes ca issue"
+        yield Finding(How.BROKEN, "the site has a certificate", advice)
+        return
+    yield from _pair(link / "site.pem", link / "site.key", "the site's key is that of its certificate", now)
+    what = "the certificate is of the authority that the site believes"
+    try:
+        shown = x509.load_pem_x509_certificate((link / "site.pem").read_bytes())
+    except ValueError:
+        return  # said before
+    try:
+        shown.verify_directly_issued_by(x509.load_pem_x509_certificate((link / "ca.pem").read_bytes()))
+    except (ValueError, TypeError, InvalidSignature):
+        yield Finding(How.BROKEN, what, "they come from two coordinators; ask for both anew: thebes ca issue")
+    else:
+        yield Finding(How.OK, what)
+
+
+def _pair(certificate: Path, key: Path, what: str, now: float) -> Iterator[Finding]:
+    """Whether a key belongs to a certificate, and for how long that counts."""
+    try:
+        shown = x509.load_pem_x509_certificate(certificate.read_bytes())
+        public = serialization.load_pem_private_key(key.read_bytes(), None).public_key()
+    except (OSError, ValueError, TypeError):
+        yield Finding(How.BROKEN, what, f"{certificate.name} or {key.name} is missing or damaged; bring back a copy")
+        return
+    yield found(shown.public_key() == public, what, "they are of different issues; put both in place again")
+    moment = datetime.fromtimestamp(now, UTC)
+    begins, ends = shown.not_valid_before_utc, shown.not_valid_after_utc
+    what = f"{certificate.name} counts until {ends:%Y-%m-%d}"
+    if moment < begins:
+        yield Finding(How.BROKEN, what, "it does not count yet: this machine's clock is behind; set it")
+    elif moment >= ends:
+        yield Finding(How.BROKEN, what, "it has ended; the coordinator's operator makes a new one: thebes ca issue")
+    else:
+        yield found(moment < ends - SOON, what, "ask for a new one soon: thebes ca issue", How.WARNING)

@@ -1,0 +1,401 @@
+"""`thebes doctor --home`: what is wrong with a home is found and named without a secret; looking changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from thebes.apps import command, doctor
+from thebes.apps.operating import examination
+from thebes.apps.operating.examination import Surroundings, examined
+from thebes.apps.operating.findings import Finding, How
+from thebes.coordinator.authority import Authority
+from thebes.ledger import Ledger, NoKeeper
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake
+from thebes.site.audit import Audit
+from thebes.site.outbox import Outbox
+from thebes.testing.coordinator import AGES, Front, HandClock
+from thebes.testing.siting import site_home
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+DAY = 86400.0
+
+
+def look(home: Path, *, days: float = 0.0, **around: str) -> list[Finding]:
+    return list(examined(home, Surroundings(clock=lambda: NOW.timestamp() + days * DAY, **around)))
+
+
+def trouble(home: Path, *, days: float = 0.0, **around: str) -> dict[str, How]:
+    """What is not as it should be."""
+    found = look(home, days=days, **around)
+    for finding in found:
+        assert finding.how is How.OK or finding.advice, finding
+    return {f.what: f.how for f in found if f.how is not How.OK}
+
+
+def everything(home: Path) -> dict[str, tuple[int, str]]:
+    """Every file with its mode and content, but for what SQLite keeps beside its databases."""
+    return {
+        str(path.relative_to(home)): (path.stat().st_mode, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    home = site_home(tmp_path / "site").folder
+    Outbox(home / "outbox.db").close()
+    Audit(home / "audit.db").close()
+    Authority(tmp_path / "coordinator", HandClock(NOW)).issue("north", home, days=30)
+    return home
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Path:
+    home = tmp_path / "coordinator"
+    with Front(home, clock=HandClock(NOW)) as front:
+        task = front.post(AGES)
+        front.fill(task, 1, {"age": 41})
+        Authority(home, front.clock).init()
+    (home / "coordinator.db").chmod(0o600)  # as a coordinator makes it
+    return home
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Path:
+    with Person(tmp_path / "me", delay=False) as me:
+        me._store.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
+        me._store.insert("notes", "line", [{"said": "telltale"}])
+    return tmp_path / "me"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    home = tmp_path / "own"
+    home.mkdir(mode=0o700)
+    with Ledger(f"sqlite:///{home}/ledger.db", keeper=NoKeeper()) as made:
+        made.open_block("people", epsilon=1)
+    return home
+
+
+@pytest.mark.parametrize("role", ["site", "coordinator", "person", "ledger"])
+def test_a_sound_home_has_nothing_broken_and_is_left_as_it_was(role: str, request: pytest.FixtureRequest) -> None:
+    home: Path = request.getfixturevalue(role)
+    before = everything(home)
+    found = look(home)
+    assert found[0].what.endswith(f"is the home of a {role}")
+    assert {f.what for f in found if f.how is not How.OK} <= {"the coordinator can be reached"}
+    assert everything(home) == before
+
+
+def _write(name: str, text: bytes) -> Callable[[Path], None]:
+    def write(home: Path) -> None:
+        (home / name).write_bytes(text)
+
+    return write
+
+
+def _mode(name: str, mode: int) -> Callable[[Path], None]:
+    return lambda home: (home / name).chmod(mode)
+
+
+def _gone(name: str) -> Callable[[Path], None]:
+    return lambda home: (home / name).unlink()
+
+
+def _sql(name: str, statement: str) -> Callable[[Path], None]:
+    def run(home: Path) -> None:
+        with closing(sqlite3.connect(home / name)) as opened, opened:
+            opened.execute(statement)
+
+    return run
+
+
+def _frozen(home: Path) -> None:
+    with Ledger(f"sqlite:///{home}/ledger.db", keeper=NoKeeper()) as ledger:
+        ledger.freeze()
+
+
+def _overwritten(home: Path) -> None:
+    """The first page is whole, what comes after is not."""
+    with open(home / "ledger.db", "r+b") as file:
+        file.seek(8192)
+        file.write(os.urandom(20000))
+
+
+def _other_certificate(home: Path) -> None:
+    other = home.parent / "other"
+    Authority(home.parent / "coordinator", HandClock(NOW)).issue("north", other)
+    shutil.copy(other / "link" / "site.pem", home / "link" / "site.pem")
+
+
+def _other_authority(home: Path) -> None:
+    other = home.parent / "other"
+    Authority(other, HandClock(NOW)).issue("north", other)
+    shutil.copy(other / "link" / "ca.pem", home / "link" / "ca.pem")
+
+
+def _over(home: Path) -> None:
+    _sql("coordinator.db", "UPDATE coordinator_task SET status = 'done'")(home)
+    for key in (home / "keys").iterdir():
+        os.utime(key, (NOW.timestamp() - 3600,) * 2)
+
+
+def _no_keys(home: Path) -> None:
+    for key in (home / "keys").iterdir():
+        key.unlink()
+
+
+_older = _sql("coordinator.db", "UPDATE coordinator_version SET version_num = '0005'")
+_ANOTHER = b'{"kept": "file", "key": "' + b"00" * 32 + b'"}'
+SAID = [
+    ("site", _mode(".", 0o755), "nobody else can look into the home", How.BROKEN),
+    ("site", _mode("link/site.key", 0o640), "secrets and databases are for their owner only", How.BROKEN),
+    ("person", _mode("person.db", 0o644), "secrets and databases are for their owner only", How.BROKEN),
+    ("ledger", _mode("ledger.db", 0o604), "secrets and databases are for their owner only", How.BROKEN),
+    ("site", lambda home: (home / ".copying-x").mkdir(), "a copy that was begun lies in the home", How.WARNING),
+    ("ledger", _overwritten, "ledger.db is whole", How.BROKEN),
+    ("ledger", _write("ledger.db", b"no database at all" * 100), "ledger.db can be read", How.BROKEN),
+    ("ledger", _sql("ledger.db", "UPDATE ledger_version SET version_num = '9999'"), "has the tables", How.BROKEN),
+    ("ledger", _sql("ledger.db", "UPDATE ledger_version SET version_num = '0000'"), "has the tables", How.WARNING),
+    ("coordinator", _older, "coordinator.db has the tables of this version", How.WARNING),
+    ("ledger", _sql("ledger.db", "UPDATE ledger_block SET epsilon = epsilon + 1"), "balances fit together", How.BROKEN),
+    ("site", _frozen, "the ledger may spend", How.WARNING),
+    ("site", _gone("link/site.key"), "the site has a certificate", How.BROKEN),
+    ("site", _other_certificate, "the site's key is that of its certificate", How.BROKEN),
+    ("site", _other_authority, "is of the authority that the site believes", How.BROKEN),
+    ("site", _write("link/site.pem", b"none"), "the site's key is that of its certificate", How.BROKEN),
+    ("site", _write("policy.toml", b"allow everything"), "policy.toml says who may ask", How.BROKEN),
+    ("site", _write("policy.toml", b""), "policy.toml says who may ask", How.WARNING),
+    ("site", _write("datasets/patients.toml", b"="), "the data set patients is declared", How.BROKEN),
+    ("coordinator", _write("coordinator.toml", b"min_count_floor = 0"), "coordinator.toml can be read", How.BROKEN),
+    ("coordinator", _write("log.key", b"short"), "log.key signs the task list", How.BROKEN),
+    ("coordinator", _no_keys, "every task under way has its key", How.BROKEN),
+    ("coordinator", _over, "no key outlives its trusted task", How.BROKEN),
+    ("coordinator", _gone("ca/authority.key"), "the authority's key is that of its certificate", How.BROKEN),
+    ("coordinator", _write("ca/register.json", b"{"), "the register of certificates can be read", How.BROKEN),
+    ("person", _write("person.toml", b"period_days = 'x'"), "person.toml can be read", How.BROKEN),
+    ("person", _gone("key.json"), "a key is made at the first start", How.BROKEN),
+    ("person", _write("key.json", _ANOTHER), "the store's key opens the store", How.BROKEN),
+    ("person", _write("key.json", b"{"), "the store's key opens the store", How.BROKEN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "spoil", "what", "how"), SAID, ids=lambda value: str(value)[:40])
+def test_what_is_wrong_is_found_and_nothing_else(
+    role: str, spoil: Callable[[Path], None], what: str, how: How, request: pytest.FixtureRequest
+) -> None:
+    home: Path = request.getfixturevalue(role)
+    spoil(home)
+    found = {said: each for said, each in trouble(home).items() if said != "the coordinator can be reached"}
+    assert [each for said, each in found.items() if what in said] == [how]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("days", "how"), [(-1, How.BROKEN), (0, None), (22, None), (24, How.WARNING), (31, How.BROKEN)]
+)
+def test_a_certificate_is_looked_at_by_the_clock_that_is_given(site: Path, days: float, how: How | None) -> None:
+    found = {what: each for what, each in trouble(site, days=days).items() if "site.pem counts until" in what}
+    assert found == ({} if how is None else {"site.pem counts until 2030-01-31": how})
+
+
+@pytest.mark.parametrize(("free", "how"), [(2**31, None), (2**29, How.WARNING), (2**20, How.BROKEN)])
+def test_little_room_is_told(ledger: Path, monkeypatch: pytest.MonkeyPatch, free: int, how: How | None) -> None:
+    usage = type(shutil.disk_usage("/"))(2**40, 0, free)
+    monkeypatch.setattr(examination.shutil, "disk_usage", lambda path: usage)
+    assert list(trouble(ledger).values()) == ([] if how is None else [how])
+
+
+def test_no_finding_shows_a_secret(site: Path, coordinator: Path, person: Path) -> None:
+    secrets = [(coordinator / "admin.token").read_text().strip(), json.loads((person / "key.json").read_text())["key"]]
+    secrets += [line for line in (site / "link" / "site.key").read_text().splitlines() if "-" not in line]
+    said = "\n".join(f.line for home in (site, coordinator, person) for f in look(home))
+    assert len(secrets) > 4
+    assert not [secret for secret in [*secrets, "telltale"] if secret in said]
+
+
+def test_a_folder_that_is_nobodys_home_is_a_mistake(tmp_path: Path) -> None:
+    for where in (tmp_path, tmp_path / "none"):
+        with pytest.raises(Mistake):
+            look(where)
+
+
+# --- reaching ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def answering(ahead: float, said: bytes = b'{"status": "ok"}') -> Iterator[str]:
+    """A coordinator whose clock is wrong by so many seconds."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(time.time() + ahead)
+
+        def log_message(self, *_: object) -> None:
+            return None
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("ahead", "how"), [(0.0, None), (-100.0, How.WARNING), (200.0, How.WARNING), (-5000.0, How.BROKEN)]
+)
+def test_clocks_that_are_far_apart_are_told(ledger: Path, ahead: float, how: How | None) -> None:
+    with answering(ahead) as url:
+        found = {f.what: f for f in examined(ledger, Surroundings(coordinator=url))}
+    assert found[f"the coordinator at {url} answers"].how is How.OK
+    clocks = found["the clocks of this machine and the coordinator agree"]
+    assert clocks.how is (how or How.OK)
+    if how is not None:
+        assert ("behind" if ahead > 0 else "ahead") in clocks.advice
+
+
+def test_what_is_no_coordinator_is_told(ledger: Path) -> None:
+    with answering(0.0, said=b"[]") as url:
+        found = trouble(ledger, coordinator=url)
+    assert found == {f"the coordinator at {url} answers": How.BROKEN}
+    assert trouble(ledger, coordinator=url) == {f"the coordinator at {url} answers": How.BROKEN}  # it is gone
+
+
+@contextmanager
+def port_for_sites(authority: Authority, *, believes: Path) -> Iterator[str]:
+    """A port that shows the coordinator's certificate and believes one authority."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(believes))
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.hub([])
+    context.load_cert_chain(str(authority.folder / "hub.pem"))
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        try:
+            raw, _ = listening.accept()
+            with raw, context.wrap_socket(raw, server_side=True) as opened:
+                opened.sendall(b"\0\0\0\4\0\0\0\0\0")  # what HTTP/2 says first
+                opened.recv(1)
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)  # wakes who waits there
+        listening.close()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("whose", ["ours", "another coordinator", "it does not believe us", "nobody"])
+def test_a_site_shows_its_certificate_and_looks_at_the_other(tmp_path: Path, whose: str) -> None:
+    clock = HandClock(datetime.now(UTC))  # TLS looks at the machine's own clock
+    home = site_home(tmp_path / "site").folder
+    ours, other = Authority(tmp_path / "coordinator", clock), Authority(tmp_path / "other", clock)
+    ours.issue("north", home)
+    other.init()
+    shown = other if whose == "another coordinator" else ours
+    believed = other if whose == "it does not believe us" else ours
+    with port_for_sites(shown, believes=believed.folder / "authority.pem") as address:
+        if whose == "nobody":
+            address = f"127.0.0.1:{_free_port()}"
+        found = list(examined(home, Surroundings(coordinator=address)))
+    reached = [f for f in found if f.what.startswith(f"the coordinator at {address}")]
+    assert [f.how for f in reached] == [How.OK if whose == "ours" else How.BROKEN]
+    said = {
+        "another coordinator": "is it another coordinator",
+        "it does not believe us": "does not take the site's certificate",
+        "nobody": "Connection refused",
+        "ours": "",
+    }
+    assert said[whose] in reached[0].advice
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def test_a_person_behind_a_proxy_is_looked_at_through_it_only(person: Path) -> None:
+    """A connection that went another way would tell the coordinator who asks."""
+    seen: list[str] = []
+    with answering(0.0) as url:
+        port = _free_port()
+        (person / "person.toml").write_text(f'coordinator = "{url}"\nproxy = "socks5h://127.0.0.1:{port}"\n')
+        (person / "person.toml").chmod(0o600)
+        found = trouble(person)
+        seen += [what for what, how in found.items() if how is How.BROKEN]
+    assert seen == [f"the coordinator at {url} answers"]
+
+
+@pytest.mark.postgres
+def test_a_database_elsewhere_is_looked_at_without_showing_its_address(coordinator: Path, tmp_path: Path) -> None:
+    from thebes.coordinator.database import Database
+    from thebes.testing.postgres import new_database
+
+    url = new_database()
+    Database(url).close()
+    around = Surroundings(store=url)
+    found = {f.what: f.how for f in examined(coordinator, around)}
+    for what in ("the database can be reached", "the database has the tables of this version"):
+        assert found[what] is How.OK
+    assert found["the clocks of this machine and the database agree"] is How.OK
+    nowhere = "postgresql://telltale:hushhush@127.0.0.1:1/nothing"
+    lines = [f.line for f in examined(coordinator, Surroundings(store=nowhere))]
+    assert any(line.startswith("BROKEN the database can be reached") for line in lines)
+    assert not [line for line in lines if "hushhush" in line or "telltale" in line]
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------
+
+
+def test_the_command_tells_of_a_home_in_words_and_as_json(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["thebes", "doctor", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+        return int(stop.value.code or 0)
+
+    monkeypatch.setattr(doctor, "_walls", lambda: iter(()))
+    assert run("--home", ledger) == 0
+    assert "ok     ledger.db is whole" in capsys.readouterr().out
+    ledger.chmod(0o755)
+    assert run("--home", ledger, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["sound"] is False
+    broken = [finding for finding in told["findings"] if finding["how"] == "broken"]
+    assert [finding["advice"] for finding in broken] == [f"run: chmod 700 {ledger}"]
+    assert run("--home", ledger / "none") == 2
