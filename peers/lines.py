@@ -1,4 +1,4 @@
-"""How many lines a user must write: those of a function's body that hold code, and those of further files."""
+"""How many lines a user must write: those of a function's body that hold code, or those of whole files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def of_function(source: str, name: str) -> int:
 
 
 def of_file(path: Path) -> int:
-    """Of a Python file as of a function; of any other those that are neither empty nor begin with #."""
+    """Of a Python file as of a function; of any other those that are neither empty nor begin with # or [."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+        return sum(1 for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#[")
     tree = ast.parse(text)
     told = tree.body[0] if ast.get_docstring(tree) is not None else None
     skipped = range(told.lineno, (told.end_lineno or told.lineno) + 1) if told is not None else range(0)

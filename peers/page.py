@@ -22,7 +22,7 @@ or where `PEERS_HOME` says). It is not part of the tests.
 - **Times** is our time for one call over theirs, in the middle of the rounds, with the least and the most of a round.
   Below 1 we are faster. What a process loads first is not in it, but told beside it.
 - **Lines** are those with code that a user writes: the body of the function in `peers/NAME/ours.py` and `theirs.py`,
-  and further files where a work needs some, all formatted in the same way.
+  or the files and commands of a deployment, all formatted in the same way.
 - Equal epsilon is not always an equal promise. Who promises what stands under each work.
 """
 

@@ -31,7 +31,7 @@ class Work:
     spare: int = 0
     ours_promises: str
     theirs_promises: str
-    #: what else a user must write, beside the function: paths below the peer's folder
+    #: what a user must write where that is not the function: paths below the peer's folder
     our_files: tuple[str, ...] = ()
     their_files: tuple[str, ...] = ()
     ours: str = ""

@@ -75,10 +75,10 @@ def _work(name: str, work: Work, python: Path, rounds: int) -> dict[str, Any]:
 
 def written(name: str, side: str, work: Work) -> int:
     """Lines a user must write."""
-    folder = HERE / name
-    counted = lines.of_function((folder / f"{side}.py").read_text(encoding="utf-8"), work.function(side))
-    files = work.our_files if side == "ours" else work.their_files
-    return counted + sum(lines.of_file(folder / file) for file in files)
+    folder, files = HERE / name, work.our_files if side == "ours" else work.their_files
+    if files:
+        return sum(lines.of_file(folder / file) for file in files)
+    return lines.of_function((folder / f"{side}.py").read_text(encoding="utf-8"), work.function(side))
 
 
 def _done(name: str, side: str, work: Work, handed: Sequence[tables.Table], python: Path) -> dict[str, Any]:

@@ -56,6 +56,14 @@ def census_numbers(_turn: int) -> list[Table]:
     ]
 
 
+def census_scaled(turn: int) -> list[Table]:
+    """The same, brought to -1 to 1 by the public bounds."""
+    table = census_numbers(turn)[0]
+    middle, half = (table["high"] + table["low"]) / 2, (table["high"] - table["low"]) / 2
+    scaled = {key: np.clip((table[key] - middle) / half, -1, 1) for key in ("rows", "unseen")}
+    return [{**scaled, "labels": table["labels"], "answer": table["answer"]}]
+
+
 def census_occupations(_turn: int) -> list[Table]:
     people = _census()
     names = people.bounds["occupation"]["values"]
