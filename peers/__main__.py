@@ -8,6 +8,7 @@ import sys
 from peers import page
 from peers.environments import HERE, NotInstalled
 from peers.results import kept, written_with
+from peers.running import compared, worded
 
 NAMES = tuple(sorted(place.parent.name for place in HERE.glob("*/requirements.txt")))
 
@@ -24,8 +25,6 @@ def main(arguments: list[str]) -> None:
     if asked.rounds < 1:
         raise SystemExit("peers: --rounds must be at least 1")
     if not asked.page:
-        from peers.running import compared
-
         for name in asked.names or NAMES:
             try:
                 found = compared(name, asked.rounds)
@@ -33,8 +32,8 @@ def main(arguments: list[str]) -> None:
                 print(f"peers: {name} is left out, it cannot be installed here: {problem}", file=sys.stderr)
                 continue
             written_with(name, found)
-            print("\n".join(page.of_peer(found)), "\n")
-    page.PAGE.write_text(page.written(kept()), encoding="utf-8")
+            print("\n".join(page.of_peer(worded(name, found))), "\n")
+    page.PAGE.write_text(page.written({name: worded(name, found) for name, found in kept().items()}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,6 @@ def compared(name: str, rounds: int) -> dict[str, Any]:
         except tables.Absent as absent:
             left_out.append({"work": work.name, "because": str(absent)})
     return {
-        "title": peer.title,
-        "about": peer.about,
         "versions": pinned(name),
         "rounds": rounds,
         "works": found,
@@ -65,12 +63,27 @@ def _work(name: str, work: Work, python: Path, rounds: int) -> dict[str, Any]:
         ratio = {"median": median(ratios), "least": min(ratios), "most": max(ratios)}
         results.append({"setting": dict(setting), **sides, "time_ratio": ratio})
     return {
-        **{key: getattr(work, key) for key in ("name", "does", "measure", "better", "why")},
-        **{key: getattr(work, key) for key in ("ours_promises", "theirs_promises")},
-        "lines": {side: written(name, side, work) for side in told},
+        "name": work.name,
         "first_seconds": {side: median(first[side]) for side in told},
         "results": results,
     }
+
+
+def worded(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """What was found, with the words of today and the lines of today: neither asks for another run."""
+    peer: Peer = import_module(f"peers.{name}").PEER
+    works = {work.name: work for work in peer.works}
+    told = ("does", "measure", "better", "why", "ours_promises", "theirs_promises")
+    done = [
+        {
+            **one,
+            **{key: getattr(works[one["name"]], key) for key in told},
+            "lines": {side: written(name, side, works[one["name"]]) for side in ("ours", "theirs")},
+        }
+        for one in found["works"]
+        if one["name"] in works
+    ]
+    return {**found, "title": peer.title, "about": peer.about, "works": done}
 
 
 def written(name: str, side: str, work: Work) -> int:

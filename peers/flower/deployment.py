@@ -45,13 +45,15 @@ def deployed(side: str, rows: Mapping[str, Path], folder: Path) -> Iterator[dict
             own = {"site": site, "home": str(folder / site), "own_port": str(_free_port()), "rows": str(rows[site])}
             _all(side, "site", {**names, **own}, folder, running)
         for turn in range(_TURNS):
+            if any(process.poll() is not None for process in running):
+                raise RuntimeError((folder / "log").read_text(encoding="utf-8")[-2000:])
             try:
                 asked(side, names, rounds=1)
                 break
             except subprocess.CalledProcessError:
                 if turn == _TURNS - 1:
                     raise
-                time.sleep(2.0)  # a site may still be on its way
+                time.sleep(2.0)  # a site may still be on its way, and Thebes refuses what names it
         yield names
     finally:
         for process in reversed(running):
