@@ -38,7 +38,7 @@ _LOOK_SECONDS, _DONE_SECONDS, _ANSWER_SECONDS = 0.002, 300.0, 60.0
 @dataclass(frozen=True, slots=True)
 class Timed:
     """Seconds of one task: until it was up, until the last person had a receipt, until whoever asked had the answer;
-    and of what a contribution takes (fetching what is asked, and sending), over that of as many empty requests."""
+    and what a contribution takes (fetching what is asked, and sending) beside two empty requests."""
 
     publishing: float
     contributions: float
@@ -95,7 +95,7 @@ class Coordinator:
         if told["status"] != "done" or told["result"]["certificate"]["contributors"] != len(people):
             raise Fault(f"a task of an experiment ended as {told['status']}")
         empty = (before + crowd.look_in()) / 2  # on both sides, since a machine has other work too
-        return Timed(up - began, heard - up, end - heard, (heard - up) / len(people) / (2 * empty), told["result"])
+        return Timed(up - began, heard - up, end - heard, (heard - up) / len(people) / empty, told["result"])
 
     @staticmethod
     def _told(answer: httpx.Response) -> Any:
@@ -115,7 +115,8 @@ class Crowd:
         self._owner = registry.owner(checked)
 
     def look_in(self, times: int = 200) -> float:
-        """Seconds of one empty request, of as many people at once, each over a connection of their own."""
+        """Seconds for which somebody occupies the coordinator who asks nothing of it, twice over one connection; as
+        many at once as answer a task."""
         began = time.perf_counter()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for each in [pool.submit(self._empty) for _ in range(times)]:
@@ -131,7 +132,8 @@ class Crowd:
     def _empty(self) -> None:
         connection = http.client.HTTPConnection(self._address, timeout=_ANSWER_SECONDS)
         try:
-            _said(connection, "GET", "/api/health", 200)
+            for _ in range(2):
+                _said(connection, "GET", "/api/health", 200)
         finally:
             connection.close()
 

@@ -39,7 +39,7 @@ TASKS: dict[str, dict[str, Any]] = {
     },
 }
 PHASES = {"whole": "whole", "putting it up": "publishing", "contributions": "contributions", "the answer": "answer"}
-SECONDS, RATIO = "seconds", "a contribution, times two empty requests"
+SECONDS, RATIO = "seconds", "a contribution, times two empty requests of a person"
 NOTES = (
     "The paper has ten machines with ten clients each, and says that 100 take about one second, mostly on the network; "
     "its curves have no numbers. Here one machine's cores carry the coordinator and everybody who answers, over its "
