@@ -186,8 +186,12 @@ def test_a_site_that_is_away_is_not_waited_for_and_one_that_just_left_is(tmp_pat
             world.links.forget("west")  # away for longer than any patience
             linked["south"].leave()
             task = await world.post(CENSUS)
-            await asyncio.sleep(0.2)
-            told = (await world.reception.progress(task))["sites"]
+            async with asyncio.timeout(10):
+                while (
+                    not (told := (await world.reception.progress(task))["sites"] or {}).get("answered")
+                    or not (told["missing"])
+                ):
+                    await asyncio.sleep(0.01)
             assert (told["answered"], told["missing"]) == (["north"], {"west": "is not linked"})
             Near(world.links, "south", counting(10, 20, 30))
             done = await world.over(task)
@@ -337,6 +341,28 @@ def test_a_killed_coordinator_goes_on_from_the_last_phase(tmp_path: Path, noise:
         second.closing.step()
         assert (await second.over(task))["status"] == "done"
         await second.close()
+
+    run(scenario())
+
+
+def test_sites_are_waited_for_however_often_a_coordinator_dies_before_they_are_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first = await Gathering(tmp_path / "home").open()
+        await first.near(north=counting(1, 2, 3), south=Steward(never))
+        task = await first.post(CENSUS)
+        await first.close(politely=False)
+
+        second = await Gathering(tmp_path / "home").open()
+        await until(lambda: not any(site.linked for site in second.federation.store.sites()))
+        await second.close(politely=False)
+
+        third = await Gathering(tmp_path / "home").open()
+        await asyncio.sleep(0.3)  # longer than it takes to give up a site that nobody waits for
+        for name in ("north", "south"):
+            Near(third.links, name, counting(1, 2, 3))
+        done = await third.over(task)
+        assert (done["status"], done["result"]["value"]) == ("done", 12)
+        await third.close()
 
     run(scenario())
 

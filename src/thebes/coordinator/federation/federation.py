@@ -182,8 +182,9 @@ class Federation:
 
     async def _sit_down(self) -> None:
         with suppress(StoreUnavailable):
-            known = await self._beside(self.store.sites)
-            self.links.expect(site.name for site in known if site.linked)
+            known, now = await self._beside(self.store.sites), self._now()
+            # Of several processes that died one after the other only the first had them linked.
+            self.links.expect({site.name: 0.0 if site.linked else now - site.seen for site in known})
         self._seated = True
         if self._hub is not None:
             self._hub.open = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 from thebes.coordinator.federation.conversation import Conversation
 
@@ -20,10 +20,11 @@ class Links:
         self._waiting: dict[str, asyncio.Event] = {}
         self.changed: Callable[[str], None] = lambda _: None
 
-    def expect(self, sites: Iterable[str]) -> None:
-        """These were linked until just now: a process that began anew waits for them as for any that was cut off."""
-        for site in sites:
-            self._left.setdefault(site, self._seconds())
+    def expect(self, sites: Mapping[str, float]) -> None:
+        """These were linked until so many seconds ago: a process that began anew waits for them as for any that was
+        cut off then."""
+        for site, ago in sites.items():
+            self._left.setdefault(site, self._seconds() - max(0.0, ago))
 
     def put(self, conversation: Conversation) -> None:
         """Speak with the site here from now on."""
