@@ -228,6 +228,8 @@ def test_a_declaration_is_read_as_it_was_written(tmp_path: Path) -> None:
         ('fresh_for = "soon"', "cache.fresh_for"),
         ("fresh_for = 3", "cache.fresh_for"),
         ("visits = 3", "cache.visits"),
+        ("own_share = 1.5", "cache.own_share"),
+        ('own_share = "all"', "cache.own_share"),
         ('kind = "pmw"\nbins = {height = 3}', "cache"),
     ],
 )
@@ -375,6 +377,48 @@ def test_two_events_that_cost_the_same_are_both_charged(office: Office) -> None:
 
 
 @pytest.mark.usefixtures("guessing")
+@pytest.mark.parametrize(("share", "bought"), [("0.0249", False), ("0.025", True)])
+def test_what_a_data_set_buys_for_itself_is_no_more_than_its_steward_allows(
+    tmp_path: Path, guessing: None, share: str, bought: bool
+) -> None:
+    home = site_home(tmp_path / "site")
+    path = home.datasets / "patients.toml"
+    path.write_text(path.read_text() + f'\n[cache]\nkind = "pmw"\nown_share = {share}\n')
+    office = Office(home, "north")
+    answer = office.answer(ask({**COUNT, "epsilon": 1.0}))
+    own = [claim for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)]
+    assert (answer["source"], len(own)) == (("synopsis", 1) if bought else ("mechanism", 0))
+    (told,) = office.answer({"kind": "datasets"})["body"]
+    needs = {} if bought else {"needs": 0.025}
+    expected = {"share": float(share), "spent": 0.025 if bought else 0.0, "short": not bought, **needs}
+    assert told["cache"]["own"] == expected
+    assert read(path, "patients").as_toml().count("own_share") == 1
+    said = "so that is not bought" if not bought else "has cost 2.50% of the budget, and may cost 2.50% (own_share)."
+    assert said in savings(office)
+
+
+def test_all_that_a_data_set_bought_for_itself_counts_and_a_crash_does_not_count_twice(
+    tmp_path: Path, guessing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = site_home(tmp_path / "site")
+    path = home.datasets / "patients.toml"
+    path.write_text(path.read_text() + '\n[cache]\nkind = "pmw"\nown_share = 0.03\n')
+    office = Office(home, "north")
+    with monkeypatch.context() as patch:
+        patch.setattr(Checked, "changed", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            office.answer(ask({**COUNT, "epsilon": 1.0}))
+    office = Office(home, "north")
+    assert office.answer(ask({**COUNT, "epsilon": 1.0}))["source"] == "synopsis", "under the charge of before"
+    planner = office.caches(office.datasets.get("patients"))  # type: ignore[arg-type]
+    assert planner is not None
+    planner.store._db.execute("DELETE FROM piece")  # what was bought is lost
+    again = office.answer(ask({**COUNT, "epsilon": 1.0, "where": "age > 50"}, task="t2"))
+    assert again["source"] == "mechanism", "a second one would be .05"
+    own = [claim for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)]
+    assert len(own) == 1
+
+
 def test_a_synopsis_that_the_rule_does_not_allow_leaves_the_answer_to_the_mechanism(home: Home) -> None:
     written(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.25"))
     office = Office(home, "north")
@@ -640,6 +684,19 @@ class _Linked:
         return json.loads(json.dumps(self._office.answer({"kind": kind, **more})["body"]))
 
 
+def browser(office: Office) -> TestClient:
+    access = Access(lambda: "the-token")
+    api: Any = guarded(_Linked(office), access, port=8765, confined=True, pages=put_on)  # type: ignore[arg-type]
+    client = TestClient(api, base_url="http://127.0.0.1:8765", follow_redirects=False)
+    client.get(one_time(8765, access).removeprefix("http://127.0.0.1:8765"))
+    return client
+
+
+def savings(office: Office) -> str:
+    page: str = browser(office).get("/savings").text
+    return page
+
+
 def test_looking_waits_for_no_answer(office: Office) -> None:
     office.answer(ask(COUNT))
     planner = office.caches(office.datasets.get("patients"))  # type: ignore[arg-type]
@@ -653,10 +710,7 @@ def test_looking_waits_for_no_answer(office: Office) -> None:
 def test_the_page_of_savings_shows_what_was_saved_and_what_is_free_now(office: Office) -> None:
     for number, where in enumerate(["age > 30", "age > 40", "age > 30", "age > 30"]):
         office.answer(ask({**COUNT, "where": where}, task=f"t{number}"))
-    access = Access(lambda: "the-token")
-    api: Any = guarded(_Linked(office), access, port=8765, confined=True, pages=put_on)  # type: ignore[arg-type]
-    client = TestClient(api, base_url="http://127.0.0.1:8765", follow_redirects=False)
-    client.get(one_time(8765, access).removeprefix("http://127.0.0.1:8765"))
+    client = browser(office)
     page = client.get("/savings").text
     if folder := os.environ.get("THEBES_SCREENSHOTS"):
         Path(folder, "savings.html").write_text(page)

@@ -11,8 +11,9 @@ import typer
 
 from thebes.apps import output
 from thebes.apps.dataset_query import query
-from thebes.apps.dataset_savings import forecast_of, foreseen, tell_savings
+from thebes.apps.dataset_savings import forecast_of, tell_savings
 from thebes.apps.helping import Commands
+from thebes.apps.savings_said import foreseen
 from thebes.apps.synthesizing import synthesize
 from thebes.privacy.faults import Mistake
 
@@ -370,12 +371,12 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     with _ledger(place) as ledger:
         opened: list[Any] = []
-        caches = Caches(place)
 
         def streams(one: DataSet) -> Any:
             opened.append(stream_of(place, one, ledger))
             return opened[-1]
 
+        caches = Caches(place, streams=streams)
         try:
             return {"name": name, **showing.shown(dataset, ledger, streams, caches.known)}
         finally:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from thebes.apps.savings_said import own_purchases
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def tell_savings(cache: dict[str, Any]) -> None:
     if cache["kind"] == "none":
         typer.echo("Answers are not used again.")
         return
+    if "own" in cache:
+        typer.echo(own_purchases(cache["own"]))
     if not cache["answers"]:
         typer.echo(f"Answers are used again ({cache['kind']}); nothing was asked so far.")
         return
@@ -43,18 +46,3 @@ def tell_savings(cache: dict[str, Any]) -> None:
         delta = f", delta {one['delta']:g}" if one["delta"] else ""
         within = f" within {one['within']:g}" if "within" in one else ""
         typer.echo(f"  {one['question']}{within}: now epsilon {one['epsilon']:.4g}{delta}, from the {one['source']}")
-
-
-def foreseen(forecast: dict[str, Any] | None) -> str:
-    """A forecast in one sentence."""
-    if forecast is None:
-        return "When a synopsis would start to pay cannot be told from what was asked so far."
-    said = (
-        f"Over the last {forecast['questions']} questions a synopsis would have answered {forecast['hits']} and cost "
-        f"{forecast['measure']} {forecast['synopsis']:.4g}, where exact reuse costs {forecast['exact']:.4g}: "
-    )
-    if forecast["pays_from"] is None:
-        return said + "it would not pay."
-    if forecast["seen"]:
-        return said + f"it pays from question {forecast['pays_from']} on."
-    return said + f"if it goes on like this, it would pay from about {forecast['pays_from']} questions on."

@@ -33,6 +33,7 @@ _SUFFIX = ".toml"
 GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, in blocks
 _PARTS = ("schema", "source", "budget", "public", "blocks", "cache")
 SCHEDULES = ("even", "dpf", "dpack", "fcfs")  #: whose turn it is among pipelines that wait, see `curator.waiting`
+OWN_SHARE = 0.1  #: of every block's budget, for what a synopsis is made of, unless the owner says otherwise
 _SHARES = ("size_share", "retire_below")
 _BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", "schedule")
 
@@ -87,14 +88,17 @@ class Blocks:
 @dataclass(frozen=True, slots=True)
 class Cache:
     """How released answers are used again. `fresh_for` is for how many seconds one is given again where the set does
-    not grow: a time that everybody may know, never that the rows changed. `more` is for the kinds with a synopsis."""
+    not grow: a time that everybody may know, never that the rows changed. `own_share` is how much of every block's
+    budget may buy what a synopsis is made of, whoever asks. `more` is for the kinds with a synopsis."""
 
     kind: str = DEFAULT
     fresh_for: float = FRESH_SECONDS
     more: Mapping[str, Any] = field(default_factory=dict)
+    own_share: float = OWN_SHARE
 
     def as_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "fresh_for": _span(self.fresh_for), **self.more}
+        own = {} if self.own_share == OWN_SHARE else {"own_share": self.own_share}
+        return {"kind": self.kind, "fresh_for": _span(self.fresh_for), **own, **self.more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +236,17 @@ def cache_of(told: object, schema: Schema, budget: Budget, blocks: Blocks | None
     """How answers are used again, as it was declared, or a Mistake that names the parameter at fault."""
     if not isinstance(told, Mapping):
         raise Mistake("cache", "must be a table")
-    more = {name: _floats(value) for name, value in told.items() if name not in ("kind", "fresh_for")}
+    more = {name: _floats(value) for name, value in told.items() if name not in ("kind", "fresh_for", "own_share")}
+    own = _floats(told.get("own_share", OWN_SHARE))
+    if isinstance(own, bool) or not isinstance(own, (int, float)) or not 0 <= own <= 1:
+        raise Mistake("cache.own_share", "must be a number from 0 to 1")
     kind = checked(told.get("kind", DEFAULT))
     if synopsis_of(kind, schema, more, filter=budget.filter, delta=budget.delta) is not None and blocks is not None:
         if blocks.more.get("separate_by"):
             raise Mistake("cache.kind", "must be none or exact where budgets are separate: a synopsis would join them")
         if blocks.by.kind == USER:
             raise Mistake("cache.kind", "must be none or exact over blocks of users, whose rows may still change")
-    return Cache(kind, _seconds(told["fresh_for"]) if "fresh_for" in told else FRESH_SECONDS, more)
+    return Cache(kind, _seconds(told["fresh_for"]) if "fresh_for" in told else FRESH_SECONDS, more, float(own))
 
 
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -24,16 +24,16 @@ from thebes.ledger import Budget, Claim, Ledger
 from thebes.ledger.amounts import Amount
 from thebes.ledger.asked import text_of
 from thebes.ledger.states import ClaimState
+from thebes.privacy.faults import Refusal
 from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.randomness import Randomness
 from thebes.site.dataset import DataSet
 from thebes.site.outbox import Request
 from thebes.site.policy import Rule
 from thebes.site.pricing import Cost
+from thebes.site.purchases import SPENDER, shares
 from thebes.site.purse import Purse
 from thebes.tasks.sites import SiteDocument
-
-SPENDER = "thebes"  #: who buys what a synopsis is made of, in the ledger
 
 
 def whole(stream: Stream, context: str) -> View:
@@ -155,10 +155,13 @@ class Planning(Generic[Whose]):
 
     def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
         """What a synopsis is made of is the data set's own purchase, whoever asked first; of a set that grows, of the
-        blocks that it is about."""
+        blocks that it is about. A Refusal where it is more than the data set may spend on itself."""
         key, purpose, loss = f"{BOUGHT}{name}", "what a synopsis is made of", self._loss(purchases)
+        lacking = self.planner.lacking(self.view) if self.stream is not None else (self.dataset.name,)
+        taken = shares(self.ledger, map(self.ledger.block, lacking), more=loss, without=key)
+        if max(taken.values(), default=0.0) > self.dataset.cache.own_share:
+            raise Refusal("what a synopsis is made of costs more than this data set may spend on itself")
         if self.stream is not None:
-            lacking = self.planner.lacking(self.view)
             claim = self.stream.reserve(lacking, loss=loss, purpose=purpose, spender=SPENDER, key=key)
         else:
             self.table()

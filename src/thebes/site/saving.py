@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from thebes.curator.cache.planner import Planner
+from thebes.curator.cache.purchase import loss_of
+from thebes.curator.cache.synopses import SYNOPSES
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.questions import Question, question_of
+from thebes.ledger import Block, Ledger
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.dataset import DataSet
+from thebes.site.purchases import shares
 
 MOST_NEXT = 8  #: latest different questions whose price is told
 
 
-def saved(dataset: DataSet, planner: Planner | None, view: View | None = ()) -> dict[str, Any]:
+def saved(
+    dataset: DataSet,
+    planner: Planner | None,
+    view: View | None = (),
+    *,
+    ledger: Ledger | None = None,
+    blocks: Sequence[Block] = (),
+) -> dict[str, Any]:
     """How often an answer came from where, what all of them cost, what they would have cost from a mechanism each, day
-    by day, and what the latest questions would cost now."""
+    by day, what the latest questions would cost now, and what a synopsis has bought in these blocks of the ledger."""
     days = [] if planner is None else planner.store.days()
     sources: dict[str, int] = {}
     by_day: dict[str, dict[str, Any]] = {}
@@ -29,6 +41,7 @@ def saved(dataset: DataSet, planner: Planner | None, view: View | None = ()) -> 
         one["epsilon"] += day.epsilon
         one["worth"] += day.worth
     answers, cost, worth = (sum(one[name] for one in by_day.values()) for name in ("answers", "epsilon", "worth"))
+    synoptic = dataset.cache.kind in SYNOPSES
     return {
         **dataset.cache.as_json(),
         "answers": answers,
@@ -38,7 +51,24 @@ def saved(dataset: DataSet, planner: Planner | None, view: View | None = ()) -> 
         "worth": worth,
         "days": list(by_day.values()),
         "next": [] if planner is None or view is None else _next(planner, view),
+        **({"own": _own(dataset, ledger, blocks, planner, view)} if ledger is not None and synoptic else {}),
     }
+
+
+def _own(
+    dataset: DataSet, ledger: Ledger, blocks: Sequence[Block], planner: Planner | None, view: View | None
+) -> dict[str, Any]:
+    """Which share of a block's budget its synopsis has cost, in the block where that is most, and may cost; `short`
+    where what is lacking would be more than that: it is not bought then."""
+    allowed, taken = dataset.cache.own_share, max(shares(ledger, blocks).values(), default=0.0)
+    due = () if planner is None or view is None else planner.due(view)
+    if not due:
+        return {"share": allowed, "spent": taken, "short": False}
+    lacking = set(planner.lacking(view) if view and planner is not None else (block.name for block in blocks))
+    more = loss_of(due, dataset.budget.filter)
+    after = shares(ledger, [block for block in blocks if block.name in lacking], more=more)
+    needs = max(after.values(), default=0.0)
+    return {"share": allowed, "spent": taken, "needs": needs, "short": needs > allowed}
 
 
 def _next(planner: Planner, view: View) -> list[dict[str, Any]]:

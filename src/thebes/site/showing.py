@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from thebes.curator.cache.planner import Planner
+from thebes.curator.cache.synopses import SYNOPSES
 from thebes.curator.cache.synopsis import View
 from thebes.curator.streams import Stream, StreamBlock
-from thebes.ledger import Head, Ledger, Tampered
+from thebes.ledger import Block, Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
@@ -79,11 +80,13 @@ def shown(
     """One data set with its block, or with all its blocks where it grows and `streams` opens it, and what its cache has
     saved."""
     trouble, blocks = None, []
+    paying: list[Block] = []  # in the ledger
     growing: dict[str, Any] = {}
     view: View | None = None  #: about which questions are asked; nobody's where budgets are separate
     try:
         if dataset.blocks is None:
-            blocks, view = [standing(block_of(books, dataset))], ()
+            paying, view = [block_of(books, dataset)], ()
+            blocks = [standing(paying[0])]
         elif streams is not None:
             stream = streams(dataset)
             blocks = [block_of_stream(block, dataset) for block in stream.blocks()]
@@ -91,6 +94,7 @@ def shown(
             if (widths := stream.count_widths()) is not None:
                 growing["counts"] = {"users": widths[0], "rows": widths[1], "periods": stream.terms.periods}
             view = None if stream.terms.separate else whole(stream, "")
+            paying = books.blocks(f"{dataset.name}/") if dataset.cache.kind in SYNOPSES else []
     except (Refusal, Mistake) as refused:
         trouble = str(refused)
     return {
@@ -99,7 +103,7 @@ def shown(
         "public": dataset.schema.public,
         "source": str(dataset.source.get("kind", "?")),
         "blocks": blocks,
-        "cache": saved(dataset, caches(dataset), view),
+        "cache": saved(dataset, caches(dataset), view, ledger=books, blocks=paying),
         "trouble": trouble,
     }
 

@@ -140,6 +140,12 @@ class Planner:
             self.store.ended(over)
             self._gone = gone
 
+    def due(self, view: View) -> Sequence[Purchase]:
+        """What the synopsis must still buy before it can answer over a view."""
+        with self.store.alone():
+            synopsis = self._current()
+            return () if synopsis is None else synopsis.preparation(view)
+
     def lacking(self, view: View) -> View:
         """The blocks of a view about which the synopsis must still buy something: these pay for it, and no others."""
         return tuple(block for block in view if self._synopsis is not None and self._synopsis.preparation((block,)))
@@ -207,8 +213,14 @@ class Planner:
         return None if found is None else replace(found.answered, source=Source.CACHE, cost=NOTHING)
 
     def _covering(self, plan: Plan, context: str) -> Synopsis | None:
-        """The synopsis, as it was last written, where it may answer such plans."""
+        """The synopsis where it may answer such plans."""
         if self._synopsis is None or context or not self._synopsis.covers(plan):
+            return None
+        return self._current()
+
+    def _current(self) -> Synopsis | None:
+        """The synopsis as it was last written."""
+        if self._synopsis is None:
             return None
         if self._loaded != (written := self.store.generation):
             self._synopsis.restore(self.store.pieces())

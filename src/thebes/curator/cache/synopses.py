@@ -11,13 +11,13 @@ from decimal import Decimal
 from importlib import import_module
 from typing import Any
 
-from thebes.curator.cache.synopsis import Synopsis
+from thebes.curator.cache.synopsis import Sizes, Synopsis
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
 KINDS = ("none", "exact", "smart", "pmw")
 DEFAULT = "exact"
-_MADE = ("smart", "pmw")  #: kinds that answer from a synopsis
+SYNOPSES = ("smart", "pmw")  #: kinds that answer from a synopsis
 
 
 def checked(kind: object) -> str:
@@ -28,13 +28,19 @@ def checked(kind: object) -> str:
 
 
 def synopsis_of(
-    kind: str, schema: Schema, parameters: Mapping[str, Any], *, filter: str, delta: Decimal = Decimal(0)
+    kind: str,
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    *,
+    filter: str,
+    delta: Decimal = Decimal(0),
+    sizes: Sizes | None = None,
 ) -> Synopsis | None:
     """A new synopsis with nothing in it; None for kinds that have none. `filter` and `delta` are those of the budget
-    that pays."""
-    if kind not in _MADE:
+    that pays; `sizes` tells how many rows blocks have, where that was bought for other purposes."""
+    if kind not in SYNOPSES:
         if parameters:
             raise Mistake(f"cache.{next(iter(parameters))[:40]}", f"means nothing to the kind {kind}")
         return None
     made: Callable[..., Synopsis] = import_module(f"thebes.curator.cache.{kind}").synopsis
-    return made(schema, parameters, filter=filter, delta=delta)
+    return made(schema, parameters, filter=filter, delta=delta, sizes=sizes)

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from thebes.apps.pages.charts import Point, curves
 from thebes.apps.pages.site.lodge import Lodge
+from thebes.apps.savings_said import own_purchases
 
 MOST_DAYS = 14  #: with questions that are drawn; what was before them is in the first
 PAID, ALONE = "what they cost", "each by itself"
@@ -23,7 +24,8 @@ def routes(lodge: Lodge) -> APIRouter:
     @made.get("/savings")
     async def savings(request: Request) -> Response:
         found = [each for each in await lodge.told("datasets") if "cache" in each]
-        return lodge.page(request, "savings.html", title="Savings", datasets=found, drawn=drawn)
+        told = {"datasets": found, "drawn": drawn, "own_purchases": own_purchases}
+        return lodge.page(request, "savings.html", title="Savings", **told)
 
     return made
 

@@ -1,0 +1,28 @@
+"""What is said of a cache in words, the same on a terminal and on a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def own_purchases(own: dict[str, Any]) -> str:
+    """What a synopsis has cost by itself, and may."""
+    said = f"What its synopsis is made of has cost {own['spent']:.2%} of the budget, and may cost {own['share']:.2%}"
+    if own["short"]:
+        return f"{said} (own_share): with what is lacking it would be {own['needs']:.2%}, so that is not bought."
+    return f"{said} (own_share)."
+
+
+def foreseen(forecast: dict[str, Any] | None) -> str:
+    """A forecast in one sentence."""
+    if forecast is None:
+        return "When a synopsis would start to pay cannot be told from what was asked so far."
+    said = (
+        f"Over the last {forecast['questions']} questions a synopsis would have answered {forecast['hits']} and cost "
+        f"{forecast['measure']} {forecast['synopsis']:.4g}, where exact reuse costs {forecast['exact']:.4g}: "
+    )
+    if forecast["pays_from"] is None:
+        return said + "it would not pay."
+    if forecast["seen"]:
+        return said + f"it pays from question {forecast['pays_from']} on."
+    return said + f"if it goes on like this, it would pay from about {forecast['pays_from']} questions on."
