@@ -57,7 +57,7 @@ def of_peer(found: Mapping[str, Any]) -> list[str]:
             told.append(f"- The first call of a process, which loads everything: {said}.")
         ours, theirs = work["ours_promises"], work["theirs_promises"]
         told.append(f"- Protected: {ours}." if ours == theirs else f"- Protected by ours: {ours}; by theirs: {theirs}.")
-        told += [f"- {work['why']}"] if work["why"] else []
+        told += [f"- Why: {work['why']}."] if work["why"] else []
         told.append("")
     told += [f"Left out: {one['work']} ({one['because']})." for one in found["left_out"]]
     return told[:-1] if told[-1] == "" else told

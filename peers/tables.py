@@ -76,6 +76,11 @@ def census_ages(_turn: int) -> list[Table]:
     return [{"given": ages, "answer_mean": np.array(ages.mean()), "answer_ages": ages}]
 
 
+def census_years(_turn: int) -> list[Table]:
+    ages, names = _census().train["age"].astype(np.int64), np.arange(17, 91)
+    return [{"given": ages, "names": names, "answer": np.array([np.sum(ages == name) for name in names])}]
+
+
 def noises(_turn: int) -> list[Table]:
     """For works without rows: how much noise. What warms up must not be what is measured, or memory would answer."""
     return [{"noise": np.array(1.01)}, {"noise": np.array(1.0)}]

@@ -34,9 +34,38 @@ PEER = Peer(
             "mean_distance",
             "rows that a count is off",
             does="how many people have each of 15 occupations",
+            why=(
+                "The noise is the same. Text goes into OpenDP one word after another; what is told it in numbers is "
+                "counted in no time, as the next work shows"
+            ),
         ),
-        _work("mean_age", "census_ages", "off_the_mean", "years off", does="the mean age"),
-        _work("median_age", "census_ages", "off_the_median", "years off", does="the median age"),
+        _work(
+            "ages",
+            "census_years",
+            "mean_distance",
+            "rows that a count is off",
+            does="how many people are of each age from 17 to 90",
+            why="A query of ours does much that is no noise: it reads, plans, prices and certifies",
+        ),
+        _work(
+            "mean_age",
+            "census_ages",
+            "off_the_mean",
+            "years off",
+            does="the mean age",
+            why=(
+                "Ours adds up how far ages lie from the middle of their bounds, which halves what one person can move. "
+                "Whoever knows that writes it for OpenDP in another line"
+            ),
+        ),
+        _work(
+            "median_age",
+            "census_ages",
+            "off_the_median",
+            "years off",
+            does="the median age",
+            why="Both choose among 1,024 places of the same range",
+        ),
         _work(
             "counts_by_accuracy",
             "census_occupations",
@@ -45,6 +74,10 @@ PEER = Peer(
             does="what 15 counts cost that all lie within alpha, but for odds of beta",
             settings=({"alpha": 20, "beta": 0.05}, {"alpha": 100, "beta": 0.001}),
             calls=5,
+            why=(
+                "Ours works out the odds that all 15 noises are small at once; theirs are those of one, and dividing "
+                "beta by 15 is its user's way"
+            ),
         ),
     ),
 )

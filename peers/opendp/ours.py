@@ -13,6 +13,15 @@ def counts(given: Any, epsilon: float) -> Any:
     return list(release.value.values())
 
 
+def ages(given: Any, epsilon: float) -> Any:
+    import thebes
+
+    schema = {"unit": "person", "columns": {"age": {"type": "integer", "values": given.names.tolist()}}}
+    question = {"type": "query", "dataset": "census", "statistic": "count", "by": "age", "epsilon": epsilon}
+    release = thebes.simulate(question, {"office": {"age": given.given}}, schema=schema)
+    return list(release.value.values())
+
+
 def mean_age(given: Any, epsilon: float) -> Any:
     import thebes
 

@@ -17,6 +17,19 @@ def counts(given: Any, epsilon: float) -> Any:
     return context.query().count_by_categories(given.names.tolist(), null_category=False).laplace().release()
 
 
+def ages(given: Any, epsilon: float) -> Any:
+    import numpy as np
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()
+    counted = space >> dp.t.then_count_by_categories(given.names.tolist(), null_category=False)
+    measured = counted >> dp.m.then_laplace(1 / epsilon)
+    if measured.map(1) > epsilon:
+        raise ValueError("too little noise")
+    return measured(given.given.astype(np.int32))
+
+
 def mean_age(given: Any, epsilon: float) -> Any:
     import opendp.prelude as dp
 

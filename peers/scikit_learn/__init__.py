@@ -4,7 +4,7 @@ from peers.peer import Peer, Work
 
 _EPSILONS = tuple({"epsilon": epsilon} for epsilon in (1, 4, 8, 32))
 _OURS = "epsilon and delta 1e-5 for a replaced row"
-_WHY = "Protection costs accuracy where rows are few: noise is as large for 140 rows as for 30,000."
+_WHY = "Protection costs accuracy where rows are few: noise is as large for 140 rows as for 30,000"
 
 
 def _work(name: str, tables: str, score: str = "accuracy", measure: str = "accuracy", **more: str) -> Work:
