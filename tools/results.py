@@ -16,14 +16,13 @@ from itertools import groupby
 from pathlib import Path
 
 from thebes.apps.pages.experiments import pictures
-from thebes.experiments.experiment import Experiment, Headline
+from thebes.experiments.experiment import Experiment, Headline, ends
 from thebes.experiments.outcome import Outcome, Row
 from thebes.experiments.registry import experiments
 from thebes.experiments.results import Results, published
 
 Kept = Mapping[str, Outcome]
 
-MOST = 16  #: rows of a table for which no headline was chosen
 EPSILONS = (0.05, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  #: that the summary has a column for
 NEARLY, PARTLY = 0.9, 0.6  #: of what there is to learn
 
@@ -174,7 +173,7 @@ def _cells(kept: Kept, line: Line) -> dict[float, tuple[float, float]]:
         found = one(kept[name], panel, series, None) if name in kept else None
         best = None if found is None else found.ours
     cells: dict[float, tuple[float, float]] = {}
-    for row in rows if line.name != "leap-5-4" else last(rows):  # a curve over rounds: where it ends
+    for row in rows if line.name != "leap-5-4" else ends(rows):  # a curve over rounds: where it ends
         ceiling = best if line.best is not None else row.ceiling
         if not any(fnmatch(row.series, word) for word in line.series) or (line.at is not None and row.at != line.at):
             continue
@@ -185,8 +184,9 @@ def _cells(kept: Kept, line: Line) -> dict[float, tuple[float, float]]:
 
 def _told(ours: float, best: float, naive: float) -> str:
     share = (ours - naive) / (best - naive) if best != naive else 0.0
-    told = f"{figure(ours)}, {percent(max(0.0, share))}"
-    return f"**{told}**" if share >= NEARLY else told if share >= PARTLY else f"({told})"
+    told = percent(max(0.0, share))
+    told = f"**{told}**" if share >= NEARLY else told if share >= PARTLY else f"({told})"
+    return f"{figure(ours)}<br>{told}"
 
 
 def questions(kept: Kept) -> Iterator[str]:
@@ -210,13 +210,13 @@ def questions(kept: Kept) -> Iterator[str]:
     for way, words in ways.items():
         cells = []
         for paid, _ in costs.values():
-            less = "" if way == "none" else f", {percent(paid[way] / paid['none'] - 1)}"
+            less = "" if way == "none" else f"<br>{percent(paid[way] / paid['none'] - 1)}"
             cells.append(f"{figure(paid[way])}{less}")
         yield _row([words, *cells])
 
 
 def _costs(outcome: Outcome) -> tuple[dict[str, float], float]:
-    paid = [row for row in last(outcome.rows) if row.panel == next(r.panel for r in outcome.rows)]
+    paid = [row for row in ends(outcome.rows) if row.panel == next(r.panel for r in outcome.rows)]
     return {row.series: row.ours for row in paid}, float(max(row.at for row in paid if isinstance(row.at, float | int)))
 
 
@@ -279,7 +279,7 @@ def failures(kept: Kept) -> Iterator[str]:
 
 def one(outcome: Outcome, panel: str, series: str, at: float | str | None) -> Row | None:
     rows = [row for row in outcome.rows if (row.panel, row.series) == (panel, series)]
-    rows = last(rows) if at is None else [row for row in rows if row.at == at]
+    rows = ends(rows) if at is None else [row for row in rows if row.at == at]
     return rows[0] if rows else None
 
 
@@ -308,17 +308,9 @@ def section(alike: Sequence[tuple[Experiment, Outcome]]) -> Iterator[str]:
             yield f"**{outcome.place[0].upper()}{outcome.place[1:]}**\n"
         for number, (panel, _) in enumerate(drawn(experiment, outcome), 1):
             yield f"![{_plain(f'{outcome.measure}, {panel}' if panel else outcome.measure)}]({file(outcome, number)})\n"
-        yield from table(outcome, headline(experiment, outcome))
+        yield from table(outcome, experiment.told(outcome))
         yield "\n" + run_of(outcome) + "\n"
     yield from differences(told, 0 if first.headline is None else first.headline.differs)
-
-
-def headline(experiment: Experiment, outcome: Outcome) -> Sequence[Row]:
-    """The rows the experiment chose; else those with a printed value; else where every curve ends."""
-    asked = experiment.headline
-    chosen = asked.of(outcome.rows) if asked is not None and (asked.panels or asked.series or asked.at) else ()
-    printed = [row for row in outcome.rows if row.printed is not None]
-    return chosen or printed[:MOST] or last(outcome.rows)[:MOST]
 
 
 def drawn(experiment: Experiment, outcome: Outcome) -> list[tuple[str, str]]:
@@ -419,20 +411,6 @@ def differences(outcome: Outcome, first: int) -> Iterator[str]:
 # --- pieces ---------------------------------------------------------------------------------------------------
 
 
-def last(rows: Sequence[Row]) -> list[Row]:
-    """Where every curve ends; rows with a name for a place are kept."""
-    ends: dict[tuple[str, str, str | None], Row] = {}
-    for row in rows:
-        key = row.panel, row.series, row.at if isinstance(row.at, str) else None
-        if key not in ends or _along(row) > _along(ends[key]):
-            ends[key] = row
-    return list(ends.values())
-
-
-def _along(row: Row) -> float:
-    return row.at if isinstance(row.at, float | int) else 0.0
-
-
 def standing(picture: str) -> str:
     """A picture that stands alone, with its colours in it."""
     opened = str(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
@@ -450,7 +428,7 @@ def figure(number: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.0f} %".replace("-", "−")
+    return f"{100 * share:.0f}\u00a0%".replace("-", "−")
 
 
 def _row(cells: Sequence[str]) -> str:

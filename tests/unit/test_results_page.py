@@ -83,16 +83,21 @@ def test_what_is_printed_stands_beside_what_came_out() -> None:
 
 def test_the_headline_chooses_or_the_ends_of_curves_are_told() -> None:
     whole = outcome(curve((1.0, 0.6), (4.0, 0.8)))
-    told = TOOL["headline"]
-    assert [row.at for row in told(experiment(), whole)] == [4.0]
-    assert [row.at for row in told(experiment(Headline(at=(1.0,))), whole)] == [1.0]
-    assert [row.at for row in told(experiment(Headline(at=(2.0,))), whole)] == [4.0]
+    assert [row.at for row in experiment().told(whole)] == [4.0]
+    assert [row.at for row in experiment(Headline(at=(1.0,))).told(whole)] == [1.0]
+    assert [row.at for row in experiment(Headline(at=(2.0,))).told(whole)] == [4.0]
     printed = replace(whole, rows=(replace(whole.rows[0], printed=0.5), whole.rows[1]))
-    assert [row.at for row in told(experiment(), printed)] == [1.0]
+    assert [row.at for row in experiment().told(printed)] == [1.0]
 
 
 @pytest.mark.parametrize(
-    ("ours", "cell"), [(0.5, "(0.5, 0 %)"), (0.7, "(0.7, 50 %)"), (0.8, "0.8, 75 %"), (0.87, "**0.87, 92 %**")]
+    ("ours", "cell"),
+    [
+        (0.5, "0.5<br>(0\u00a0%)"),
+        (0.7, "0.7<br>(50\u00a0%)"),
+        (0.8, "0.8<br>75\u00a0%"),
+        (0.87, "0.87<br>**92\u00a0%**"),
+    ],
 )
 def test_the_summary_says_how_much_of_what_there_is_to_learn_was_learned(ours: float, cell: str) -> None:
     rows = [replace(row, panel="p") for row in curve((1.0, ours))]
@@ -105,7 +110,7 @@ def test_errors_count_downwards_and_what_is_not_kept_is_left_out() -> None:
     line = TOOL["Line"](words="w", name="anonml-5", series=("epsilon *",), at="rides", naive=0.01)
     lines = [line, replace(line, name="gone")]
     assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, lines))[2:] == [
-        "| [w](#anonml-5) | 0.004, 75 % | 0.002 |"
+        "| [w](#anonml-5) | 0.004<br>75\u00a0% | 0.002 |"
     ]
 
 

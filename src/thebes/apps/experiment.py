@@ -122,6 +122,34 @@ def check(
         raise typer.Exit(1)
 
 
+@app.command("fetch")
+def fetch_(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Which data sets (default: all).")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", envvar="THEBES_DATA", help="Where data lie that experiments read.")
+    ] = None,
+    json: str | None = output.json_option(),
+) -> None:
+    """Fetch published data from public repositories into the folder that experiments read.
+
+    Only files whose SHA-256 is the published one are kept. Example: thebes experiment fetch adult --data data
+    """
+    from thebes.experiments.datasets import data_folder
+    from thebes.experiments.fetching import fetch, files_of
+
+    folder, told = data or data_folder(), []
+    for one in files_of(names or []):
+        with _working(one.name):
+            came = fetch(one, folder)
+        told.append({"file": one.name, "fetched": came, "licence": one.place.licence})
+        if json is None:
+            typer.echo(f"{folder / one.name} {'fetched' if came else 'is there'}. Licence: {one.place.licence}.")
+    if json is not None:
+        output.write_json(json, told)
+
+
 @app.command("report")
 def report(
     home: _Home = HOME,

@@ -14,6 +14,7 @@ from thebes.privacy.faults import Mistake
 Finding = Callable[[bool, Sequence[int]], Found]
 #: which way a measure is better; `same`: neither, it is known beforehand
 Better = Literal["more", "less", "same"]
+MOST_TOLD = 16  #: rows in short, where no headline chooses them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,20 @@ class Headline:
             and (not self.series or any(word in row.series for word in self.series))
             and (not self.at or row.at in self.at)
         )
+
+
+def ends(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Where every curve ends; rows with a name for a place are kept."""
+    found: dict[tuple[str, str, str | None], Row] = {}
+    for row in rows:
+        key = row.panel, row.series, row.at if isinstance(row.at, str) else None
+        if key not in found or _along(row) > _along(found[key]):
+            found[key] = row
+    return tuple(found.values())
+
+
+def _along(row: Row) -> float:
+    return row.at if isinstance(row.at, float | int) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +86,13 @@ class Experiment:
             return self.better
         where = f"{row.panel}: {row.series}"
         return next((way for word, way in self.better.items() if word in where), None)
+
+    def told(self, outcome: Outcome) -> tuple[Row, ...]:
+        """The rows that its headline chooses; else some with a printed value; else where every curve ends."""
+        asked = self.headline
+        chosen = asked.of(outcome.rows) if asked is not None and (asked.panels or asked.series or asked.at) else ()
+        printed = tuple(row for row in outcome.rows if row.printed is not None)
+        return chosen or printed[:MOST_TOLD] or ends(outcome.rows)[:MOST_TOLD]
 
     def run(self, *, quick: bool = False, seeds: Sequence[int] | None = None) -> Outcome:
         """Run it, once for each seed. Seeds make every draw repeatable, which protects nobody and need not: nobody's
