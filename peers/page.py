@@ -20,7 +20,8 @@ or where `PEERS_HOME` says). It is not part of the tests.
 - **Figures** are means over the rounds, with the standard deviation between rounds. In each round every row of a small
   table is unseen once (five folds, other folds in every round); of Adult the published test part is.
 - **Times** is our time for one call over theirs, in the middle of the rounds, with the least and the most of a round.
-  Below 1 we are faster. What a process loads first is not in it, but told beside it.
+  Below 1 we are faster. What a process loads first is not in it, but told beside it. Other
+  work of the machine makes times longer, and ratios wide.
 - **Lines** are those with code that a user writes: the body of the function in `peers/NAME/ours.py` and `theirs.py`,
   or the files and commands of a deployment, all formatted in the same way.
 - Equal epsilon is not always an equal promise. Who promises what stands under each work.
@@ -42,7 +43,8 @@ def of_peer(found: Mapping[str, Any]) -> list[str]:
     ours = f" beside Thebes {made['thebes']}" if made else ""
     told = [f"## {found['title']}", "", found["about"], ""]
     day = f" on {found['day']}, {found['cores']} cores" if "day" in found else ""
-    told += [f"{versions}{ours}; {_counted(found['rounds'], 'round')}{day}.", ""]
+    busy = f", of which {found['load']:.0f} processes wanted one at a time" if found.get("load", 0) > 2 else ""
+    told += [f"{versions}{ours}; {_counted(found['rounds'], 'round')}{day}{busy}.", ""]
     for work in found["works"]:
         told += [f"### {found['title']}: {work['does']}", ""]
         told += [
@@ -83,7 +85,8 @@ def _apart(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 def _score(one: Mapping[str, float], other: Mapping[str, float]) -> str:
     """Two digits of the spread; without one three digits, or as many more as tell the two apart."""
     if one["spread"]:
-        return f"{_to(one['score'], one['spread'])} ± {_to(one['spread'], one['spread'])}"
+        size = max(one["spread"], abs(one["score"]) / 100)  # four digits are enough for whoever reads
+        return f"{_to(one['score'], size)} ± {_to(one['spread'], size)}"
     digits = next((d for d in (3, 5, 7) if f"{one['score']:.{d}g}" != f"{other['score']:.{d}g}"), 7)
     return f"{one['score']:.{digits}g}"
 

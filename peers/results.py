@@ -30,6 +30,9 @@ def written_with(name: str, found: dict[str, Any], path: Path = KEPT) -> None:
 
     made_by = {"thebes": thebes.__version__, "python": platform.python_version(), "numpy": np.__version__}
     day = datetime.now(UTC).date().isoformat()
-    everything = {**kept(path), name: {"day": day, "cores": os.cpu_count(), "made_by": made_by, **found}}
+    everything = {
+        **kept(path),
+        name: {"day": day, "cores": os.cpu_count(), "load": os.getloadavg()[2], "made_by": made_by, **found},
+    }
     text = json.dumps(dict(sorted(everything.items())), indent=1, default=float)
     path.write_text(text + "\n", encoding="utf-8")

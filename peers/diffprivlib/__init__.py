@@ -16,8 +16,8 @@ _LOGISTIC = (
     "Rows are shortened to a norm"
 )
 _FOREST = (
-    "epsilon (delta 0) for a row more or less of one tree's part of the rows, by a smooth sensitivity; the parts are "
-    "rows in a public order, and a replaced row is a row less and a row more"
+    "epsilon (delta 0) for a row more or less: a row is in one leaf of one tree, whose label is chosen in private. A "
+    "replaced row is one less and one more, so under our promise its price is twice epsilon"
 )
 
 
