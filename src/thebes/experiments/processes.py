@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
+
 from thebes.privacy.faults import Fault
 
 _STOP_SECONDS = 15.0
@@ -67,6 +69,18 @@ class Processes:
             if process.stdout is not None:
                 process.stdout.close()
         self._running.clear()
+
+
+def client(url: str, bearer: Path, seconds: float = 60.0) -> httpx.Client:
+    """Speaks to one of them as who holds the token in that file. Kept connections are given up before the server does,
+    which might close one just when it is used again."""
+    return httpx.Client(
+        base_url=url,
+        headers={"Authorization": f"Bearer {bearer.read_text(encoding='utf-8').strip()}"},
+        timeout=seconds,
+        limits=httpx.Limits(keepalive_expiry=2.0),
+        trust_env=False,
+    )
 
 
 def ready(process: subprocess.Popen[str], what: str) -> dict[str, Any]:

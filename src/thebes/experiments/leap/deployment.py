@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 import pandas as pd
 
-from thebes.experiments.processes import Processes, run_all
+from thebes.experiments.processes import Processes, client, run_all
 from thebes.privacy.faults import Fault
 
 DATASET = "records"
@@ -79,10 +79,7 @@ class Deployment:
     def _open(self) -> None:
         home = self._folder / "coordinator"
         facts = self._processes.start("coordinator", "--home", str(home), "--port", "0", "--site-port", "0")
-        token = (home / "admin.token").read_text(encoding="utf-8").strip()
-        self._web = httpx.Client(
-            base_url=facts["url"], headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False
-        )
+        self._web = client(facts["url"], home / "admin.token")
         schema = self._folder / "schema.json"
         schema.write_text(json.dumps(self._schema), encoding="utf-8")
         for name, table in self._rows.items():

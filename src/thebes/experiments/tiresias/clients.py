@@ -1,6 +1,7 @@
 """A coordinator as a process of its own, and people who answer its tasks over HTTP, each over a connection of theirs.
 
-What a person sends comes from the owner's half that real people run; their homes (store, ledger, book) are not there.
+Most have no homes (store, ledger, book): what they send comes from the owner's half that real people run. A few are
+whole, processes of their own by the command that people type.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import http.client
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +22,7 @@ import httpx
 import numpy as np
 
 from thebes.data.rows import Rows
-from thebes.experiments.processes import Processes
+from thebes.experiments.processes import Processes, client, ready
 from thebes.privacy.faults import Fault
 from thebes.privacy.randomness import system
 from thebes.simulation.featurizing import featurize
@@ -43,8 +44,8 @@ class Timed:
     publishing: float
     contributions: float
     answer: float
-    beside_empty: float
     release: Mapping[str, Any]
+    beside_empty: float | None = None
 
     @property
     def whole(self) -> float:
@@ -61,11 +62,8 @@ class Coordinator:
     def __enter__(self) -> Self:
         try:
             url = str(self._processes.start("coordinator", "--home", str(self._home), "--port", "0")["url"])
-            token = (self._home / "admin.token").read_text(encoding="utf-8").strip()
-            self._address = urlsplit(url).netloc
-            self._web = httpx.Client(
-                base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=_ANSWER_SECONDS, trust_env=False
-            )
+            self.url, self._address = url, urlsplit(url).netloc
+            self._web = client(url, self._home / "admin.token")
         except BaseException:
             self._processes.close()
             raise
@@ -82,20 +80,28 @@ class Coordinator:
         asked = {**document, "min_count": len(people)}
         crowd = Crowd(asked, people, self._address)
         before = crowd.look_in()
+        timed = self._timed(asked, crowd.answer)
+        empty = (before + crowd.look_in()) / 2  # on both sides, since a machine has other work too
+        return replace(timed, beside_empty=timed.contributions / len(people) / empty)
+
+    def ask_homes(self, document: Mapping[str, Any], homes: Homes) -> Timed:
+        """The same of people with homes; their contributions are counted until all have agreed."""
+        return self._timed({**document, "min_count": len(homes)}, homes.agree)
+
+    def _timed(self, asked: Mapping[str, Any], answer: Callable[[str], None]) -> Timed:
         began = time.perf_counter()
         task = self._told(self._web.post("/api/task", json=asked))["task_id"]
         up = time.perf_counter()
-        crowd.answer(str(task))
+        answer(str(task))
         heard = time.perf_counter()
         while (told := self._told(self._web.get(f"/api/task/{task}")))["status"] in ("open", "running"):
             if time.perf_counter() - heard > _DONE_SECONDS:
                 raise Fault("a task of an experiment did not end")
             time.sleep(_LOOK_SECONDS)
         end = time.perf_counter()
-        if told["status"] != "done" or told["result"]["certificate"]["contributors"] != len(people):
+        if told["status"] != "done" or told["result"]["certificate"]["contributors"] != asked["min_count"]:
             raise Fault(f"a task of an experiment ended as {told['status']}")
-        empty = (before + crowd.look_in()) / 2  # on both sides, since a machine has other work too
-        return Timed(up - began, heard - up, end - heard, (heard - up) / len(people) / empty, told["result"])
+        return Timed(up - began, heard - up, end - heard, told["result"])
 
     @staticmethod
     def _told(answer: httpx.Response) -> Any:
@@ -151,6 +157,45 @@ class Crowd:
             _said(connection, "POST", f"/api/task/{task}/submit", 202, json.dumps(body))
         finally:
             connection.close()
+
+
+class Homes:
+    """So many people as processes, whose stores hold what somebody is made up of. Use in a `with` block."""
+
+    def __init__(self, folder: Path, people: int, coordinator: str) -> None:
+        self._homes = [folder / f"person-{number}" for number in range(people)]
+        self._processes, self._coordinator = Processes(folder), coordinator
+        self._people: list[httpx.Client] = []
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+    def __enter__(self) -> Self:
+        try:
+            begun = [self._processes.begin("person", "--home", str(home), *self._asked()) for home in self._homes]
+            for home, process in zip(self._homes, begun, strict=True):
+                self._people.append(client(str(ready(process, "person")["address"]), home / "token"))
+        except BaseException:
+            self._processes.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for person in self._people:
+            person.close()
+        self._processes.close()
+
+    def agree(self, task: str) -> None:
+        """Everybody says yes; their homes do the rest."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for answer in pool.map(lambda person: person.post(f"/api/tasks/{task}/accept"), self._people):
+                if answer.is_error:
+                    raise Fault(f"a person of an experiment cannot agree: {answer.text[:300]}")
+
+    def _asked(self) -> tuple[str, ...]:
+        return ("--coordinator", self._coordinator, "--port", "0", "--example", "--no-delay")
 
 
 def _said(connection: http.client.HTTPConnection, method: str, path: str, wanted: int, body: str | None = None) -> Any:

@@ -7,13 +7,17 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.tiresias import PAPER
 
+if TYPE_CHECKING:
+    from thebes.experiments.tiresias.clients import Coordinator
+
 PEOPLE, QUICK_PEOPLE = (20, 50, 100, 1_000, 10_000), (20, 200)
+HOMES = 12  #: people who are whole
 EPSILON, DELTA = 1.0, 1e-5
 TASKS: dict[str, dict[str, Any]] = {
     "median": {
@@ -45,8 +49,9 @@ NOTES = (
     "its curves have no numbers. Here one machine's cores carry the coordinator and everybody who answers, over its "
     "loopback: no distance is in it, and what grows with the people is what one machine does for all of them.",
     "The coordinator is the command that people start, with its database on disk. A person fetches what is asked and "
-    "sends what the owner's half of the task makes of their row, over a connection of their own, 16 at a time; the "
-    "homes of these people, with store, ledger and book, are left out.",
+    "sends what the owner's half of the task makes of their row, over a connection of their own, 16 at a time; these "
+    f"people have no homes. In a whole run {HOMES} have, with store, ledger and book, and are processes of their own, "
+    "which all wait for the same cores.",
     "The answer is the time from the last receipt until whoever asked has it. Not private stands for the same task, "
     "with the same noise, simulated in one process.",
     "Every task here is for everybody: it ends when all have answered. The least number of people that a coordinator "
@@ -74,9 +79,27 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
                     taken = [getattr(run, phase) for run in runs]
                     ceiling = once if phase == "whole" else None
                     rows.append(Row.over(taken, panel=f"{name}, {SECONDS}", series=series, ceiling=ceiling, **where))
-                rows.append(Row.over([run.beside_empty for run in runs], panel=RATIO, series=name, **where))
+                beside = [run.beside_empty for run in runs if run.beside_empty is not None]
+                rows.append(Row.over(beside, panel=RATIO, series=name, **where))
+        if not quick:
+            rows += _whole(Path(folder), there, len(seeds))
     rows.sort(key=lambda row: row.panel == RATIO)
     return Found(rows=rows, data="made-up people, as a client fills its store with them to try things", notes=NOTES)
+
+
+def _whole(folder: Path, there: Coordinator, times: int) -> list[Row]:
+    """The same questions to people with homes, so many times."""
+    from thebes.experiments.tiresias.clients import Homes
+
+    rows = []
+    with Homes(folder, HOMES, there.url) as homes:
+        for name, document in TASKS.items():
+            there.ask_homes(document, homes)
+            taken = [there.ask_homes(document, homes).whole for _ in range(times)]
+            rows.append(
+                Row.over(taken, panel=f"{name}, {SECONDS}", series="with homes", at=float(HOMES), epsilon=EPSILON)
+            )
+    return rows
 
 
 def _simulated(document: dict[str, Any], people: Any) -> float:
