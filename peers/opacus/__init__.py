@@ -8,8 +8,9 @@ _OURS = (
     "on whole numbers, and sums are divided by a private number of people"
 )
 _ENGINE = (
-    "epsilon and delta 1e-6 for a row more or less. Samples and noise come from torch's own generator, which is none for "
-    "secrets, noise in floating point, and the size of a batch follows from the number of rows, which is taken to be public"
+    "epsilon and delta 1e-6 for a row more or less. Samples and noise come from torch's own generator, which is none "
+    "for secrets, noise in floating point, and the size of a batch follows from the number of rows, which is taken to "
+    "be public"
 )
 
 
