@@ -6,8 +6,6 @@ A picture is a row of 192 numbers: as many columns as a site's engine holds in t
 
 from __future__ import annotations
 
-import io
-import tarfile
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.experiments import datasets
+from thebes.experiments import cifar
 
 SIDE = 8
 PIXELS = tuple(f"p{place}" for place in range(3 * SIDE * SIDE))
-KINDS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+KINDS = cifar.KINDS
 GROUPS = 4
 WEIGHTS = 5714  #: of the network
 EACH = 533  #: pictures of a site, as in the paper
@@ -55,36 +53,12 @@ class Pictures:
 
 def pictures() -> Pictures:
     """Real ones where they and Pillow, which reads them, are there; else made-up ones, which say so."""
-    held = datasets.opened("cifar10/cifar10_jpeg.tar.xz")
-    try:
-        import PIL  # noqa: F401
-    except ImportError:
-        held = None
-    if held is None:
+    found = cifar.pictures(SIDE, {"train": _TRAIN // len(KINDS), "test": _TEST // len(KINDS)})
+    if found is None:
         return Pictures(_invented(_TRAIN, 1), _invented(_TEST, 2), made_up=True)
-    found = _read(held)
+    train, test = (_table(dots.reshape(len(dots), -1) / 255.0, kinds) for dots, kinds in found.values())
     order = np.random.default_rng(0).permutation(_TRAIN)  # a split, not noise
-    return Pictures(found["train"].iloc[order].reset_index(drop=True), found["test"], made_up=False)
-
-
-def _read(held: io.BytesIO) -> dict[str, pd.DataFrame]:
-    """The first pictures of every kind."""
-    from PIL import Image
-
-    most = {"train": _TRAIN // len(KINDS), "test": _TEST // len(KINDS)}
-    dots: dict[str, list[NDArray[np.uint8]]] = {"train": [], "test": []}
-    kinds: dict[str, list[int]] = {"train": [], "test": []}
-    with tarfile.open(fileobj=held, mode="r:xz") as files:
-        for entry in files:
-            part, kind, name = [*entry.name.split("/"), "", ""][:3]
-            if part not in most or kind not in KINDS or not name[:4].isdigit() or int(name[:4]) >= most[part]:
-                continue
-            content = files.extractfile(entry)
-            assert content is not None  # noqa: S101
-            small = Image.open(content).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)
-            dots[part].append(np.asarray(small).transpose(2, 0, 1).reshape(-1))
-            kinds[part].append(KINDS.index(kind))
-    return {part: _table(np.stack(dots[part]) / 255.0, np.array(kinds[part])) for part in most}
+    return Pictures(train.iloc[order].reset_index(drop=True), test, made_up=False)
 
 
 def _invented(count: int, seed: int) -> pd.DataFrame:
