@@ -161,6 +161,10 @@ def test_an_experiment_is_listed_run_kept_and_reported(thebes: Any) -> None:
     page = Path(out.strip()).read_text(encoding="utf-8")
     assert "p of (p, q)" in page
     assert "A quick run" in page
+    assert "2 seeds" in page
+    assert "Thebes" in page.partition("seeds, ")[2][:40]
+    assert "Where we differ: Printed is the paper" in page
+    assert "All 28 rows" in page
     status, out, _ = thebes("experiment", "run", "anonml-2", "--quick", "--home", "elsewhere")
     assert "0.6225" in out
     assert "Epsilon is what one person pays in all." in out

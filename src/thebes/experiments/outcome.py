@@ -112,19 +112,20 @@ class Outcome:
     picture: Picture = "curves"
     made: Made | None = None
 
-    def table(self) -> dict[str, list[str]]:
-        """For the eyes: a column for everything that at least one row has."""
+    def table(self, rows: Sequence[Row] | None = None) -> dict[str, list[str]]:
+        """For the eyes, of all rows or of some: a column for everything that at least one of them has."""
+        told = self.rows if rows is None else rows
         every = {
-            "panel": [row.panel for row in self.rows],
-            "series": [row.series for row in self.rows],
-            self.across: [row.at if isinstance(row.at, str) else _figure(row.at) for row in self.rows],
-            "printed": [_figure(row.printed) for row in self.rows],
-            "ours": [_figure(row.ours) for row in self.rows],
-            "spread": [_figure(row.spread) for row in self.rows],
-            "not private": [_figure(row.ceiling) for row in self.rows],
+            "panel": [row.panel for row in told],
+            "series": [row.series for row in told],
+            self.across: [row.at if isinstance(row.at, str) else _figure(row.at) for row in told],
+            "printed": [_figure(row.printed) for row in told],
+            "ours": [_figure(row.ours) for row in told],
+            "spread": [_figure(row.spread, 2) for row in told],
+            "not private": [_figure(row.ceiling) for row in told],
         }
         if self.across != "epsilon":
-            every["epsilon"] = [_figure(row.epsilon) for row in self.rows]
+            every["epsilon"] = [_figure(row.epsilon) for row in told]
         return {name: cells for name, cells in every.items() if any(cells)}
 
     def as_json(self) -> dict[str, Any]:
@@ -142,5 +143,5 @@ class Outcome:
             raise Mistake("results", "hold what no experiment of this version wrote: run it again") from None
 
 
-def _figure(number: float | None) -> str:
-    return "" if number is None else f"{number:.4g}"
+def _figure(number: float | None, digits: int = 4) -> str:
+    return "" if number is None else f"{number:.{digits}g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from markupsafe import Markup
 from thebes import __version__
 from thebes.apps.pages import charts, drawing
 from thebes.experiments.outcome import Outcome, Row
+from thebes.experiments.registry import experiments
 
 _HERE = Path(__file__).parent
 MOST_CURVES = 8  #: in one picture; the rest is in the table
@@ -26,8 +28,20 @@ def page(outcomes: Sequence[Outcome]) -> str:
         lstrip_blocks=True,
     )
     style = Markup((_HERE / "static" / "thebes.css").read_text(encoding="utf-8"))  # noqa: S704, our own file
-    told = [{"outcome": outcome, "pictures": pictures(outcome), "columns": outcome.table()} for outcome in outcomes]
+    told = [_told(outcome) for outcome in outcomes]
     return templates.get_template("experiments.html").render(told=told, style=style, version=__version__)
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """What the page says of one: the rows in short, and the sentence where we differ before the other notes."""
+    known = experiments().get(outcome.name)
+    rows = outcome.rows if known is None else known.told(outcome)
+    first = 0 if known is None or known.headline is None else known.headline.differs
+    notes = list(outcome.notes)
+    differs = notes.pop(min(first, len(notes) - 1)) if notes else ""
+    every = outcome.table() if len(rows) < len(outcome.rows) else None
+    shown = {"pictures": pictures(outcome), "columns": outcome.table(rows), "every": every}
+    return {"outcome": outcome, "differs": differs, "notes": notes, **shown}
 
 
 def pictures(outcome: Outcome) -> list[tuple[str, Markup]]:
