@@ -24,16 +24,31 @@ or where `PEERS_HOME` says). It is not part of the tests.
   work of the machine makes times longer, and ratios wide.
 - **Lines** are those with code that a user writes: the body of the function in `peers/NAME/ours.py` and `theirs.py`,
   or the files and commands of a deployment, all formatted in the same way.
+- **Bold** is what is better by more than twice both spreads, and by a thousandth.
 - Equal epsilon is not always an equal promise. Who promises what stands under each work.
 """
 
 
 def written(everything: Mapping[str, Any]) -> str:
     """The whole page."""
-    parts = [_HEAD]
+    parts = [_HEAD, "\n".join(_glance(everything)) + "\n"]
     for found in everything.values():
         parts.append("\n".join(of_peer(found)) + "\n")
     return "\n".join(parts)
+
+
+def _glance(everything: Mapping[str, Any]) -> list[str]:
+    """A line for each work, at one of its settings."""
+    told = ["## At a glance", "", "| work | at | measure | ours | theirs | times | lines: ours, theirs |"]
+    told.append("|---|---|---|---|---|---|---|")
+    for found in everything.values():
+        for work in found["works"]:
+            result = work["results"][len(work["results"]) // 2]
+            setting, ours, theirs, _, _, times = _cells(work, result, found["rounds"])
+            lines = f"{work['lines']['ours']}, {work['lines']['theirs']}"
+            named = f"{found['title']}: {work['does']}"
+            told.append(f"| {named} | {setting} | {work['measure']} | {ours} | {theirs} | {times} | {lines} |")
+    return told
 
 
 def of_peer(found: Mapping[str, Any]) -> list[str]:
@@ -51,7 +66,7 @@ def of_peer(found: Mapping[str, Any]) -> list[str]:
             f"| | ours: {work['measure']} | theirs | our time for a call | theirs | times |",
             "|---|---|---|---|---|---|",
         ]
-        told += [_row(work, result) for result in work["results"]]
+        told += [f"| {' | '.join(_cells(work, result, found['rounds']))} |" for result in work["results"]]
         lines, first = work["lines"], work["first_seconds"]
         told += ["", f"- Lines: ours {lines['ours']}, theirs {lines['theirs']}."]
         if first["ours"] > 0:
@@ -65,16 +80,15 @@ def of_peer(found: Mapping[str, Any]) -> list[str]:
     return told[:-1] if told[-1] == "" else told
 
 
-def _row(work: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def _cells(work: Mapping[str, Any], result: Mapping[str, Any], rounds: int) -> list[str]:
     ours, theirs, ratio = result["ours"], result["theirs"], result["time_ratio"]
     setting = ", ".join(f"{name} {value:g}" for name, value in result["setting"].items())
     scores = [_score(ours, theirs), _score(theirs, ours)]
     better = 0 if (ours["score"] >= theirs["score"]) == (work["better"] == "more") else 1
-    if work["better"] != "neither" and _apart(ours, theirs):
+    if work["better"] != "neither" and rounds > 1 and _apart(ours, theirs):
         scores[better] = f"**{scores[better]}**"
     times = f"{_short(ratio['median'])} ({_short(ratio['least'])} to {_short(ratio['most'])})"
-    cells = [setting, *scores, _time(ours["seconds"]), _time(theirs["seconds"]), times]
-    return f"| {' | '.join(cells)} |"
+    return [setting, *scores, _time(ours["seconds"]), _time(theirs["seconds"]), times]
 
 
 def _apart(one: Mapping[str, float], other: Mapping[str, float]) -> bool:

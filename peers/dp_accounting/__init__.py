@@ -3,6 +3,11 @@
 from peers.peer import Peer, Work
 
 _SAME = "the same events, in the same relation (one row more or less)"
+_EXACT = (
+    "Gaussians add up exactly, and need no distribution for that. Whoever knows it adds ratios up by hand and asks "
+    "theirs for one Gaussian"
+)
+_ROUNDED = "Both fold distributions with the same code; ours adds what the rounding of floats may have lost"
 
 
 def _work(name: str, does: str, why: str) -> Work:
@@ -25,12 +30,12 @@ PEER = Peer(
     title="dp-accounting",
     about=(
         "What releases cost together. Thebes asks this library for privacy loss distributions, and rounds up; "
-        "Gaussians alone it composes exactly. Theirs is the accountant that its documentation names for such events."
+        "Gaussians alone it composes exactly. Theirs is its closest accountant, that of distributions."
     ),
     works=(
-        _work("gaussians", "200 Gaussian releases, each with noise of its own", ""),
-        _work("descent", "10,000 steps of sampled Gaussian noise (rate .01, noise 1.1)", ""),
-        _work("mixed", "200 different Laplace releases and 10 Gaussian ones", ""),
-        _work("laplace_alike", "50 Laplace releases, all with the same noise", ""),
+        _work("gaussians", "200 Gaussian releases, each with noise of its own", _EXACT),
+        _work("descent", "10,000 steps of sampled Gaussian noise (rate .01, noise 1.1)", _ROUNDED),
+        _work("mixed", "200 different Laplace releases and 10 Gaussian ones", _ROUNDED),
+        _work("laplace_alike", "50 Laplace releases, all with the same noise", _ROUNDED),
     ),
 )
