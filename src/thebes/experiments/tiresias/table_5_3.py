@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.tiresias import PAPER
 from thebes.experiments.tiresias.merging import ALL_ROUNDS, ROUNDS, WAYS, Chance, together
@@ -113,4 +113,5 @@ EXPERIMENT = Experiment(
     seeds=10,
     quick_seeds=2,
     better={"all rounds": None, "": "more"},
+    headline=Headline(panels=(OTHERS, ACCURACY), drawn=(OTHERS, BY_FEW)),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from thebes.experiments.experiment import Experiment
+from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.tiresias import PAPER
 from thebes.experiments.tiresias.pictures import KEPT, PUBLIC, Pictures, pictures
@@ -97,4 +97,5 @@ EXPERIMENT = Experiment(
     seeds=2,
     quick_seeds=1,
     better={"all rounds": None, "": "more"},
+    headline=Headline(drawn=("*",)),
 )
