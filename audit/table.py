@@ -16,6 +16,7 @@ from audit import (
     learning,
     local,
     made_up,
+    people,
     query,
     sites,
     synthesis,
@@ -28,9 +29,9 @@ from thebes.testing.audit import LEVEL, Case, Finding, examine
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
     counted = (central, local, learning, ensemble, draw_discard, sites, query, validating)
-    honest = (*counted, growing, synthesis, guessing, made_up)
+    honest = (*counted, people, growing, synthesis, guessing, made_up)
     made = [case for room in honest for case in room.cases()]
-    failing = (ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing, made_up)
+    failing = (people, ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing, made_up)
     return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 

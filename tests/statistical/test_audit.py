@@ -19,8 +19,11 @@ from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.testing.audit import (
     Audited,
     Enumerated,
+    Finding,
     audit,
+    certified,
     certified_epsilon,
+    exact_advantage,
     exact_epsilon,
     fineness,
     repeatedly,
@@ -76,6 +79,32 @@ def _laplace(total, scale, seed):
 def test_the_bound_on_an_honest_mechanism_comes_close_and_stays_below():
     found = certified_epsilon(_laplace(0, 1.0, 1), _laplace(1, 1.0, 2), delta=0.0, draws=100_000, level=1e-9)
     assert 0.9 < found <= 1.0
+
+
+def test_what_an_attack_gains_comes_close_to_what_can_be_gained_and_stays_below():
+    """Of continuous Laplace noise on neighbours nobody gains more than 1 - e^(-1/2); seeded."""
+    _, gained = certified(_laplace(0, 1000.0, 5), _laplace(1000, 1000.0, 6), delta=0.0, draws=100_000, level=1e-9)
+    assert 0.36 < gained <= 1 - math.exp(-0.5)
+
+
+def test_the_gain_of_exact_odds_is_their_distance():
+    told = {"yes": Fraction(3, 4), "no": Fraction(1, 4)}
+    assert exact_advantage(told, {"yes": Fraction(1, 4), "no": Fraction(3, 4)}) == 0.5
+    assert exact_advantage(told, told) == 0
+    assert exact_advantage(told, {"maybe": Fraction(1)}) == 1
+
+
+def test_a_gain_beyond_what_a_claim_leaves_is_caught_by_itself():
+    """Randomised response of epsilon 1 reaches the most that epsilon 1 leaves to anybody, and any more is too much."""
+
+    def finding(gained, positive_control=False):
+        return Finding("one coin", ADD, 1.0, 0.0, 0.5, False, positive_control, gained)
+
+    honest = math.tanh(0.5)
+    assert finding(honest).most_advantage == pytest.approx(honest)
+    assert finding(honest).good
+    assert not finding(honest + 1e-3).good
+    assert finding(honest + 1e-3, positive_control=True).verdict == "caught"
 
 
 def test_noise_thirty_percent_too_small_is_caught():

@@ -1,8 +1,9 @@
 """Attacks on promises: a certified lower bound on the epsilon that a mechanism really has, from its outputs alone.
 
 An event is chosen on one half of the draws and counted on the other, so the bound holds at the stated confidence
-whatever the choice was; a bound above the claim proves the claim wrong, one below proves nothing. All cases of a
-table share one error probability (Bonferroni).
+whatever the choice was; a bound above the claim proves the claim wrong, one below proves nothing. Beside it stands
+what the attacker gains: by how much more often the event happens where the person is there than where they are not,
+which a promise bounds too. All bounds of a table share one error probability (Bonferroni).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thebes.privacy import exact
+from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 
@@ -24,6 +26,8 @@ Floats = NDArray[np.float64]
 #: `n` outputs, independent of each other: one number each, or one row of numbers each
 Draw = Callable[[int], ArrayLike]
 Number = int | float | Fraction
+#: what counts of an event: hits on the likelier side, hits on the other, draws of each
+Score = Callable[[NDArray[np.int64], NDArray[np.int64], int], Floats]
 
 #: The probability that any bound of a whole table is wrong.
 LEVEL = 1e-9
@@ -76,11 +80,18 @@ class Finding:
     lower_bound: float
     exact: bool
     positive_control: bool
+    advantage: float = 0.0  #: hits less false alarms of the best guess about the person, at least
+
+    @property
+    def most_advantage(self) -> float:
+        """What the claim leaves to any attacker."""
+        return meaning(self.epsilon, self.delta).advantage
 
     @property
     def exceeded(self) -> bool:
         """Whether the claim is proved wrong. Exact figures are floats: their last bits do not count."""
-        return self.lower_bound > self.epsilon * (1 + 1e-9)
+        beyond = self.advantage > self.most_advantage * (1 + 1e-9)
+        return beyond or self.lower_bound > self.epsilon * (1 + 1e-9)
 
     @property
     def good(self) -> bool:
@@ -106,12 +117,18 @@ def examine(case: Case, *, level: float, effort: float = 1.0) -> Finding:
     """Attack one case; `effort` multiplies its number of draws."""
     if isinstance(case, Enumerated):
         found = exact_epsilon(case.pmf_a, case.pmf_b, delta=case.delta)
+        gained = exact_advantage(case.pmf_a, case.pmf_b)
     else:
         draws = max(FEWEST, round(case.draws * effort))
-        found = certified_epsilon(case.draw_a, case.draw_b, delta=case.delta, draws=draws, level=level)
-    return Finding(
-        case.name, case.adjacency, case.epsilon, case.delta, found, isinstance(case, Enumerated), case.positive_control
-    )
+        found, gained = certified(case.draw_a, case.draw_b, delta=case.delta, draws=draws, level=level)
+    exactly = isinstance(case, Enumerated)
+    return Finding(case.name, case.adjacency, case.epsilon, case.delta, found, exactly, case.positive_control, gained)
+
+
+def exact_advantage(pmf_a: Mapping[Hashable, Number], pmf_b: Mapping[Hashable, Number]) -> float:
+    """By how much the best event is likelier on one side than on the other: their distance in total variation."""
+    outcomes = pmf_a.keys() | pmf_b.keys()
+    return float(sum(max(Fraction(0), Fraction(pmf_a.get(o, 0)) - Fraction(pmf_b.get(o, 0))) for o in outcomes))
 
 
 def exact_epsilon(pmf_a: Mapping[Hashable, Number], pmf_b: Mapping[Hashable, Number], *, delta: float) -> float:
@@ -144,17 +161,32 @@ def _one_way(there: Mapping[Hashable, Number], here: Mapping[Hashable, Number], 
 
 
 def certified_epsilon(draw_a: Draw, draw_b: Draw, *, delta: float, draws: int, level: float) -> float:
-    """An epsilon that the mechanism provably exceeds, except with probability `level`; 0 where nothing is proved.
+    """An epsilon that the mechanism provably exceeds, except with probability `level`; 0 where nothing is proved."""
+    return certified(draw_a, draw_b, delta=delta, draws=draws, level=2 * level)[0]
 
-    Clopper-Pearson bounds on the two probabilities of one event, each at level / 2.
+
+def certified(draw_a: Draw, draw_b: Draw, *, delta: float, draws: int, level: float) -> tuple[float, float]:
+    """An epsilon that the mechanism provably exceeds, and an advantage that an attacker provably has; 0 where nothing
+    is proved. Both hold except with probability `level`.
+
+    Clopper-Pearson bounds on the two probabilities of one event each, each at level / 4.
     """
     exact.delta(delta)
     if not 0 < level < 1:
         raise Mistake("level", "must lie between 0 and 1")
-    attack = _best_attack(_rows(draw_a(draws), draws), _rows(draw_b(draws), draws), delta, level)
-    hits_a, hits_b = attack.hits(_rows(draw_a(draws), draws)), attack.hits(_rows(draw_b(draws), draws))
-    more, fewer = (hits_b, hits_a) if attack.turned else (hits_a, hits_b)
-    return float(_bound(np.array([more]), np.array([fewer]), draws, delta, level)[0])
+    seen_a, seen_b = _rows(draw_a(draws), draws), _rows(draw_b(draws), draws)
+    scores: list[Score] = [
+        lambda more, fewer, n: _bound(more, fewer, n, delta, level / 2),
+        lambda more, fewer, n: _gain(more, fewer, n, level / 2),
+    ]
+    attacks = [_best_attack(seen_a, seen_b, score) for score in scores]
+    fresh_a, fresh_b = _rows(draw_a(draws), draws), _rows(draw_b(draws), draws)
+    found = []
+    for attack, score in zip(attacks, scores, strict=True):
+        hits = attack.hits(fresh_a), attack.hits(fresh_b)
+        more, fewer = hits[::-1] if attack.turned else hits
+        found.append(float(score(np.array([more]), np.array([fewer]), draws)[0]))
+    return found[0], found[1]
 
 
 def _rows(outputs: ArrayLike, draws: int) -> Floats:
@@ -165,14 +197,25 @@ def _rows(outputs: ArrayLike, draws: int) -> Floats:
     return array
 
 
-def _bound(more: NDArray[np.int64], fewer: NDArray[np.int64], draws: int, delta: float, level: float) -> Floats:
+def _ends(more: NDArray[np.int64], fewer: NDArray[np.int64], draws: int, level: float) -> tuple[Floats, Floats]:
+    """The least that the likelier side's probability may be, and the most that the other's may be."""
     from scipy.stats import beta
 
     low = np.where(more > 0, beta.ppf(level / 2, np.maximum(more, 1), draws - more + 1), 0.0)
     high = np.where(fewer < draws, beta.ppf(1 - level / 2, fewer + 1, np.maximum(draws - fewer, 1)), 1.0)
+    return low, high
+
+
+def _bound(more: NDArray[np.int64], fewer: NDArray[np.int64], draws: int, delta: float, level: float) -> Floats:
+    low, high = _ends(more, fewer, draws, level)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log(np.maximum(low - delta, 0.0) / high)
     return np.asarray(np.maximum(np.nan_to_num(found, nan=0.0, neginf=0.0), 0.0), dtype=np.float64)
+
+
+def _gain(more: NDArray[np.int64], fewer: NDArray[np.int64], draws: int, level: float) -> Floats:
+    low, high = _ends(more, fewer, draws, level)
+    return np.asarray(np.maximum(low - high, 0.0), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +232,13 @@ class _Attack:
         return int(np.isin(_bin(self.feature(rows), self.edges), list(self.bins)).sum())
 
 
-def _best_attack(rows_a: Floats, rows_b: Floats, delta: float, level: float) -> _Attack:
+def _best_attack(rows_a: Floats, rows_b: Floats, score: Score) -> _Attack:
     # Features and the order of their bins are learned from one half, the event is picked by what it does on the other.
     half = len(rows_a) // 2
     attacks = [
         attack
         for feature in _features(rows_a[:half], rows_b[:half])
-        for attack in _attacks(feature, rows_a, rows_b, half, delta, level)
+        for attack in _attacks(feature, rows_a, rows_b, half, score)
     ]
     return max(attacks, key=lambda attack: attack.promise)
 
@@ -234,7 +277,7 @@ def fineness(values: Floats) -> Floats:
 
 
 def _attacks(
-    feature: Callable[[Floats], Floats], rows_a: Floats, rows_b: Floats, half: int, delta: float, level: float
+    feature: Callable[[Floats], Floats], rows_a: Floats, rows_b: Floats, half: int, score: Score
 ) -> Sequence[_Attack]:
     learn_a, learn_b = feature(rows_a[:half]), feature(rows_b[:half])
     edges = _edges(np.concatenate([learn_a, learn_b]))
@@ -250,7 +293,7 @@ def _attacks(
         ratio = (learned_b + 0.5) / (learned_a + 0.5) if turned else (learned_a + 0.5) / (learned_b + 0.5)
         # Neyman and Pearson: unions of the bins with the best odds; and everything above or below one cut.
         for order in (np.argsort(-ratio, kind="stable"), upward, upward[::-1]):
-            bounds = _bound(np.cumsum(more[order]), np.cumsum(fewer[order]), len(rows_a) - half, delta, level)
+            bounds = score(np.cumsum(more[order]), np.cumsum(fewer[order]), len(rows_a) - half)
             best = int(bounds.argmax())
             found.append(_Attack(feature, edges, frozenset(order[: best + 1].tolist()), turned, float(bounds[best])))
     return found

@@ -1,0 +1,155 @@
+"""Tasks that people answer, through both halves of their kinds: all that is told of one person's row, where everybody
+else's is known. Who trusts a server is attacked by a reader of its release, who trusts nobody by the server itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.randomness import bulk
+from thebes.tasks import registry
+from thebes.tasks.release import Release
+from thebes.tasks.shape import Ask, Setting
+from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.testing.kinds import Purse
+
+REPLACE = Adjacency.REPLACE_ONE
+FAST = bulk()
+_DRAWS, _FITS = 1500, 400
+_NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+_RANGE = {"type": "range", "low": 0.0, "high": 1.0, "default": 0.0}
+_SET = {"type": "set", "values": ["a", "b", "c"], "default": "a"}
+_LABEL = {"type": "set", "values": [0, 1], "default": 0}
+_MIXED: dict[str, Any] = {"x": _RANGE, "g": _SET}
+_PAIR: dict[str, Any] = {"x": _RANGE, "y": _LABEL}
+_POINT: dict[str, Any] = {"x": _RANGE, "y": _RANGE}
+
+#: four whose rows the attacker knows, about whom the fifth tips every scale; and the two rows that the fifth may have
+OTHERS: list[dict[str, Any]] = [
+    {"x": 0.0, "g": "a", "y": 0},
+    {"x": 0.0, "g": "b", "y": 0},
+    {"x": 1.0, "g": "a", "y": 1},
+    {"x": 1.0, "g": "c", "y": 1},
+]
+HERE: dict[str, Any] = {"x": 0.0, "g": "a", "y": 0}
+THERE: dict[str, Any] = {"x": 1.0, "g": "c", "y": 1}
+
+Look = Callable[[Release], list[float]]
+
+
+def cases() -> list[Case]:
+    """Every kind whose halves run without a network of neurons: those have their reports attacked in `local`."""
+    told: list[tuple[str, dict[str, Any], dict[str, Any], Look, float]] = [
+        ("basic, mean", {"aggregator": "mean", "featurizer": "SELECT x FROM p.t"}, {"x": _RANGE}, _value, 0.0),
+        ("basic, median", {"aggregator": "median", "featurizer": "SELECT x FROM p.t"}, {"x": _RANGE}, _value, 0.0),
+        ("basic, histogram", {"aggregator": "histogram", "featurizer": "SELECT g FROM p.t"}, {"g": _SET}, _counts, 0.0),
+        (
+            "basic, mean with delta",
+            {"aggregator": "mean", "featurizer": "SELECT x FROM p.t", "delta": 1e-2},
+            {"x": _RANGE},
+            _value,
+            1e-2,
+        ),
+        (
+            "integrated, naive Bayes",
+            {"type": "integrated", "model": "GaussianNB", "inputs": ["x"], "output": "y",
+             "featurizer": "SELECT x, y FROM p.t"},
+            _PAIR,
+            _bayes,
+            0.0,
+        ),
+        (
+            "integrated, linear regression",
+            {"type": "integrated", "model": "LinearRegression", "inputs": ["x"], "output": "y", "delta": 1e-2,
+             "featurizer": "SELECT x, y FROM p.t"},
+            _POINT,
+            _line,
+            1e-2,
+        ),
+    ]  # fmt: skip
+    made: list[Case] = []
+    for name, fields, bounds, look, delta in told:
+        document = _document({"type": "basic", **fields}, bounds)
+        draws = [repeatedly(lambda d=document, row=row, see=look: see(_released(d, row))) for row in (HERE, THERE)]
+        made.append(
+            Audited(
+                name, 1.0, delta, REPLACE, draws[0], draws[1], draws=_DRAWS if fields.get("type") is None else _FITS
+            )
+        )
+    for mechanism in ("split", "privunit"):
+        document = _document({"type": "bounded", "mechanism": mechanism, "featurizer": "SELECT x, g FROM p.t"}, _MIXED)
+        draws = [_sent(document, row) for row in (HERE, THERE)]
+        made.append(Audited(f"bounded, {mechanism}", 1.0, 0.0, REPLACE, draws[0], draws[1], draws=60_000))
+    return made
+
+
+def broken() -> list[Case]:
+    """Every column of a row with the whole epsilon, as the thesis has it."""
+    document = _document({"type": "bounded", "epsilon": 2.0, "featurizer": "SELECT x, g FROM p.t"}, _MIXED)
+    draws = [_sent(document, row) for row in (HERE, THERE)]
+    name = "bounded, the whole epsilon for each of two columns"
+    return [Audited(name, 1.0, 0.0, REPLACE, draws[0], draws[1], positive_control=True, draws=60_000)]
+
+
+def _document(fields: dict[str, Any], bounds: dict[str, Any]) -> Any:
+    return registry.check({"epsilon": 1.0, "min_count": 5, "bounds": bounds, **fields})
+
+
+def _rows(document: Any, people: list[dict[str, Any]]) -> Rows:
+    return Rows.one_each({name: np.array([person[name] for person in people]) for name in document.bounds})
+
+
+def _released(document: Any, own: dict[str, Any]) -> Release:
+    """What everybody is told of the four and the fifth."""
+    everybody = [*OTHERS, own]
+    aggregator: Any = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=FAST, simulated=True))
+    aggregator.expect(len(everybody))
+    ask = aggregator.ask("somebody")
+    assert isinstance(ask, Ask)
+    owner = registry.owner(document, simulated=True)
+    aggregator.accept(owner.contribute(document, ask, _rows(document, everybody), Purse(), randomness=FAST))
+    aggregator.advance(_NOON)
+    release: Release = aggregator.release()
+    return release
+
+
+def _sent(document: Any, own: dict[str, Any]) -> Draw:
+    """What one person sends, again and again."""
+    owner, ask = registry.owner(document), Ask("any", "phase-0", 0, {})
+
+    def draw(n: int) -> NDArray[np.float64]:
+        given = owner.contribute(document, ask, _rows(document, [own] * n), Purse(), randomness=FAST)
+        return np.column_stack([_numbers(np.asarray(field)).reshape(n, -1) for field in given.fields.values()])
+
+    return draw
+
+
+def _numbers(field: NDArray[Any]) -> NDArray[np.float64]:
+    if field.dtype.kind in "OUS":
+        return np.array([_SET["values"].index(value) for value in field.tolist()], dtype=np.float64)
+    return field.astype(np.float64)
+
+
+def _value(release: Release) -> list[float]:
+    return [float(release.value)]
+
+
+def _counts(release: Release) -> list[float]:
+    return [float(release.value[value]) for value in _SET["values"]]
+
+
+def _bayes(release: Any) -> list[float]:
+    model = release.model
+    parts = (model.means_, model.variances_, model.class_prior_)
+    return [float(number) for part in parts for number in np.ravel(np.asarray(part, dtype=np.float64))]
+
+
+def _line(release: Any) -> list[float]:
+    return [float(number) for number in np.ravel(release.model.weights_)]
