@@ -144,7 +144,7 @@ def summary(kept: Kept) -> Iterator[str]:
     yield SHORT
     yield "### Nobody is trusted: noise is added before anything leaves a person\n"
     yield from matrix(kept, NOBODY)
-    yield "\n### A site, or whoever keeps the table, is trusted with its rows\n"
+    yield "\n### Somebody is trusted with rows: a site, or whoever collects them\n"
     yield from matrix(kept, SOMEBODY)
     yield from questions(kept)
     yield from failures(kept)
@@ -158,7 +158,8 @@ def matrix(kept: Kept, lines: Sequence[Line]) -> Iterator[str]:
     yield _row(["---", *("---:" for _ in across), "---:"])
     for line, cells in found.items():
         best = next(iter(cells.values()))[1]
-        row = [f"[{line.words}](#{line.name})"]
+        quick = " (quick run)" if kept[line.name].quick else ""
+        row = [f"[{line.words}](#{line.name}){quick}"]
         yield _row([*row, *(_told(*cells[e], line.naive) if e in cells else "" for e in across), figure(best)])
 
 
@@ -204,7 +205,8 @@ def questions(kept: Kept) -> Iterator[str]:
         return
     asked = {at for _, at in costs.values()}
     yield f"\n### What {_listed(sorted(f'{at:,.0f}' for at in asked))} questions to one table cost\n"
-    yield "Epsilon of one row, and how much less than without any memory; each answer within 5 % of the rows.\n"
+    quick = " A quick run." if any(kept[name].quick for name in costs) else ""
+    yield f"Epsilon of one row, and how much less than without memory; each answer within 5 % of the rows.{quick}\n"
     yield _row(["", *(f"[{names[name]}](#{name})" for name in costs)])
     yield _row(["---", *("---:" for _ in costs)])
     for way, words in ways.items():
@@ -225,7 +227,7 @@ FAILURES: tuple[tuple[str, str, dict[str, tuple[str, str, float | str | None]]],
     (
         "**A vote cut at one half never finds a rare answer.** At epsilon {a.epsilon:g} the paper's ensemble, to the "
         "letter, tells students who withdraw from others with an AUC of {a.ours:.2f} ({a.ceiling:.2f} without any "
-        "noise; .5 is a coin): hardly anybody gets the rare label. Log-odds over the same reports reach {b.ours:.2f}.",
+        "noise; .5 is a coin): hardly anybody gets the rare label. Log-odds on the same protocol reach {b.ours:.2f}.",
         "anonml-5",
         {"a": ("oulad, a: three features", "vote, cut at one half", 4.0),
          "b": ("oulad, ours", "log-odds, joints by rule", 4.0)},
@@ -271,7 +273,8 @@ def failures(kept: Kept) -> Iterator[str]:
             rows = {key: one(kept[name], *place) for key, place in places.items()}
             percents = {f"{key}_percent": f"{100 * row.ours:.3g} %" for key, row in rows.items() if row is not None}
             if None not in rows.values():
-                told.append(f"- {words.format(**rows, **percents)} [More](#{name})")
+                quick = " (a quick run)" if kept[name].quick else ""
+                told.append(f"- {words.format(**rows, **percents)} [More](#{name}){quick}")
     if told:
         yield "\n## What does not, and why\n"
         yield from told

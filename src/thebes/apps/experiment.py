@@ -212,7 +212,7 @@ def _tell(found: Sequence[Any]) -> None:
 
     table = Table("compared", "rows", "of single seeds", "notices from", "fell")
     for one in found:
-        cells = (str(one.rows), str(one.blind), f"{one.notices:.1%}", str(len(one.fell)))
+        cells = (str(one.rows), str(one.blind), f"{100 * one.notices:.1f} %", str(len(one.fell)))
         table.add_row(one.name, *(cells if not one.why_not else ("", "", "", f"not compared: {one.why_not}")))
     _print(table)
     fell = [fall for one in found for fall in one.fell]
