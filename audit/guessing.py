@@ -55,7 +55,7 @@ def broken() -> list[Case]:
 
 
 def _draws(told: Callable[[Pmw, _Rows], list[float]]) -> tuple[Pmw, Draw, Draw]:
-    pmw = Pmw(SCHEMA, Parameters(columns=("g",), visits=0, trust=0.0, penalty=100), sizes=lambda view: GUESSED)
+    pmw = Pmw(SCHEMA, Parameters(columns=("g",), visits=0, trust=0.0, penalty=100), sizes=lambda view: {"": GUESSED})
     tables = [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
     one, other = (repeatedly(partial(told, pmw, _Rows(table))) for table in tables)
     return pmw, one, other

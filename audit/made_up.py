@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,28 +15,31 @@ from numpy.typing import NDArray
 from audit.query import ADD, ALIKE, FAST, OTHERS, ROWS, SCHEMA, Known
 from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
 from thebes.curator.cache.smart.directions import BITS, Noised, Taught
-from thebes.curator.cache.smart.marginals import bought, priced
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.smart.rows import MadeUp
 from thebes.curator.cache.smart.steering import Steered
+from thebes.curator.cache.synopsis import View
+from thebes.curator.cache.synthesis.domain import Domain
+from thebes.curator.cache.synthesis.groundwork import Groundwork
+from thebes.curator.plans import Integers, Plan
 from thebes.data.table import Sums, Term
 from thebes.learning.features import Features, Range
 from thebes.learning.slopes import LinearSlopes
-from thebes.privacy.mechanisms.additive import Additive, Laplace
+from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.stability import Sensitivity
 from thebes.testing.audit import Audited, Case, Draw, repeatedly
 
 EPSILON = Decimal(1)
 PARAMETERS = Parameters(epsilon=EPSILON, parts=2, rows=16)
 CUTS = PARAMETERS.cuts(SCHEMA)
-NOISE, _ = priced(CUTS, SCHEMA, PARAMETERS)
 BETA = 0.4
 
 
 def cases() -> list[Case]:
     """What is told of the rows in each of the three ways."""
     return [
-        Audited("marginals of made-up rows", float(EPSILON), 0.0, ADD, *_marginals(NOISE), draws=1500),
+        Audited("marginals of made-up rows", float(EPSILON), 0.0, ADD, *_marginals("independent"), draws=1500),
+        Audited("made-up rows with pairs", float(EPSILON), 0.0, ADD, *_marginals("mst"), draws=300),
         Audited("a guess checked with a noisy threshold", float(EPSILON), 0.0, ADD, *_thresholds(ROWS), draws=3000),
         Audited("a guessed direction, checked until it fails", float(EPSILON), 0.0, ADD, *_directions(), draws=800),
     ]
@@ -54,12 +58,34 @@ def _tables() -> list[Known]:
     return [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
 
 
-def _marginals(noise: Additive) -> tuple[Draw, Draw]:
-    """How many rows there are in the cells of somebody's, over all columns."""
+class _Rows:
+    """The rows of a data set that does not grow."""
+
+    def __init__(self, table: Known) -> None:
+        self.view: View = ()
+        self._table = table
+
+    def table(self, blocks: View | None = None) -> Any:
+        return self._table
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        raise NotImplementedError
+
+
+def _groundwork(source: str) -> Groundwork:
+    return Groundwork(Domain(SCHEMA, CUTS), source=source, epsilon=EPSILON, delta=Decimal(0))
+
+
+def _marginals(source: str) -> tuple[Draw, Draw]:
+    """How many rows there are in the cells of somebody's, over all histograms."""
+
+    made = _groundwork(source)
 
     def told(table: Known) -> float:
-        found = bought(CUTS, table, noise, FAST).counts
-        return float(sum(counts[place] for counts, place in zip(found, _PLACES, strict=True)))
+        made.restore({})
+        made.buy(_Rows(table), lambda purchase: None, FAST)
+        found = made.histograms("")
+        return float(sum(each.counts[tuple(_PLACES[place] for place in each.places)] for each in found))
 
     return _both(told)
 
@@ -92,8 +118,9 @@ def _directions() -> tuple[Draw, Draw]:
     far as it can."""
     features = Features([Range("x", 0, 10)])
     taught = Taught(SCHEMA, features, "y", LinearSlopes(features.width))
-    marginals = bought(CUTS, Known(pd.concat([OTHERS, ALIKE], ignore_index=True)), NOISE, FAST)
-    steered = Steered(Noised(taught, 1, 1e-6, 10), MadeUp.of(CUTS, marginals, PARAMETERS, 1), seed=1)
+    made = _groundwork("independent")
+    made.buy(_Rows(Known(pd.concat([OTHERS, ALIKE], ignore_index=True))), lambda purchase: None, FAST)
+    steered = Steered(Noised(taught, 1, 1e-6, 10), MadeUp.of(CUTS, made.tree(()), ROWS, PARAMETERS, 1), seed=1)
     guess, away = np.array([1.0, 0.0]), np.array([-ROWS * 2**BITS, 0])
     sought = Sought(steered.reach, 0, BETA, 0)
 

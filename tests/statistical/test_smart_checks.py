@@ -8,10 +8,14 @@ import pytest
 from scipy.stats import binomtest
 
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck, ThresholdCheck, _part
-from thebes.curator.cache.smart.marginals import bought, priced
 from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.synopsis import View
+from thebes.curator.cache.synthesis.domain import Domain
+from thebes.curator.cache.synthesis.groundwork import Groundwork
+from thebes.curator.plans import Integers, Plan
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import schema_of
+from thebes.data.table import Table
 from thebes.privacy.mechanisms.sparse_vector import difference_tail
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.testing.statistics import assert_rate, assert_scale, laplace_cdf
@@ -29,14 +33,26 @@ SCHEMA = schema_of(
 )
 
 
+class Nobody:
+    view: View = ()
+
+    def table(self, blocks: View | None = None) -> Table:
+        return frame_table(SCHEMA, pd.DataFrame({"who": [1], "sex": ["f"], "age": [5]}).iloc[:0])
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        raise AssertionError("nothing is asked")
+
+
 def test_marginals_have_the_noise_of_all_columns_together():
     parameters = Parameters(epsilon="0.5", bins={"age": 100})
-    cuts = parameters.cuts(SCHEMA)
-    noise, purchase = priced(cuts, SCHEMA, parameters)
-    assert purchase.epsilon == parameters.epsilon
-    nobody = frame_table(SCHEMA, pd.DataFrame({"who": [1], "sex": ["f"], "age": [5]}).iloc[:0])
-    chance = seeded_for_simulation(1)
-    drawn = np.concatenate([np.concatenate(bought(cuts, nobody, noise, chance).counts) for _ in range(40)])
+    chance, found = seeded_for_simulation(1), []
+    for _ in range(40):
+        domain = Domain(SCHEMA, parameters.cuts(SCHEMA))
+        made = Groundwork(domain, source="independent", epsilon=parameters.epsilon, delta=parameters.delta)
+        assert made.purchase.epsilon == parameters.epsilon
+        made.buy(Nobody(), lambda purchase: None, chance)
+        found += [each.counts for each in made.histograms("")]
+    drawn = np.concatenate(found)
     blurred = drawn + np.random.default_rng(1).uniform(-0.5, 0.5, drawn.size)
     assert_scale(blurred, laplace_cdf, 2 * 3 / 0.5)  # two columns, three rows of one person
 

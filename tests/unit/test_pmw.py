@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -19,6 +19,7 @@ from thebes.curator.cache.pmw.ranges import nodes_of
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Piece, Synopsis, View
+from thebes.curator.cache.synthesis.recipe import SpanningTree
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.plans import Integers, Plan
 from thebes.curator.questions import Question
@@ -234,7 +235,7 @@ def test_who_may_have_several_rows_is_hidden_with_all_of_them() -> None:
         costs = []
         for rows in (1, 3):
             schema = schema_of({**body, "max_rows_per_unit": rows})
-            pmw = Pmw(schema, Parameters.of(EAGER), sizes=lambda view: 1000.0)
+            pmw = Pmw(schema, Parameters.of(EAGER), sizes=lambda view: {"": 1000.0})
             most = pmw.most(question.plan(schema, epsilon=1), Wanted(1000, 0, width * rows, 1e-3), ())
             assert most is not None
             costs.append([float(purchase.epsilon) for purchase in most])
@@ -299,17 +300,22 @@ class Replayed(Randomness):
 
     simulated = True
 
-    def __init__(self, source: Randomness, said: list[Integers] | None = None) -> None:
+    def __init__(self, source: Randomness, said: list[Any] | None = None) -> None:
         self._source, self.replays = source, said is not None
         self.said = said if said is not None else []
         self._next = 0
 
     def words(self, count: int) -> Words:
-        return self._source.words(count)
+        found: Words = self._told(lambda: self._source.words(count))
+        return found
 
     def laplace(self, values: Integers, *, scale: float) -> Integers:
+        found: Integers = self._told(lambda: self._source.laplace(values, scale=scale))
+        return found
+
+    def _told(self, drawn: Callable[[], Any]) -> Any:
         if not self.replays:
-            self.said.append(self._source.laplace(values, scale=scale))
+            self.said.append(drawn())
             return self.said[-1]
         self._next += 1
         return self.said[self._next - 1]
@@ -318,9 +324,9 @@ class Replayed(Randomness):
         raise AssertionError("no Gaussian noise was asked for")
 
 
-def _course(rows: Held, source: Randomness) -> list[Any]:
+def _course(rows: Held, source: Randomness, more: dict[str, Any] | None = None) -> list[Any]:
     """All that the public can see of a long course of questions."""
-    pmw = Pmw(SCHEMA, Parameters.of({**WHOLE, "visits": 2, "trust": 0.0, "penalty": 1}))
+    pmw = Pmw(SCHEMA, Parameters.of({**WHOLE, "visits": 2, "trust": 0.0, "penalty": 1, **(more or {})}))
     seen: list[Any] = []
     for plan in [*questions(), *questions(), *questions()[::-1]]:
         for purchase in pmw.preparation(()):
@@ -344,6 +350,72 @@ def test_the_same_releases_over_other_rows_give_the_same_public_state() -> None:
     assert len({len(turn[1]) for turn in first if isinstance(turn, tuple)}) == 3  # paid nothing, once and twice
     again = _course(Held.of(people(50, seed=9)), Replayed(seeded_for_simulation(3), told.said))
     assert again == first
+
+
+def test_the_same_releases_over_other_rows_give_the_same_public_state_where_a_guess_begins_with_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    more = {"source": "mst", "epsilon": 0.5, "risk": 0.3}
+    monkeypatch.setattr(SpanningTree, "_chosen", lambda *_: [(0, 1), (1, 2)])  # which pairs were chosen is released too
+    told = Replayed(seeded_for_simulation(3))
+    first = _course(Held.of(people()), told, more)
+    bought = [place for place, turn in enumerate(first) if not isinstance(turn, tuple)]
+    assert len(bought) == 2  # once: paid, and as it was said before
+    assert bought[0] > 3
+    sources = [turn[3] for turn in first if isinstance(turn, tuple)]
+    assert sources.count(Source.SYNOPSIS) > 10
+    again = _course(Held.of(people(50, seed=9)), Replayed(seeded_for_simulation(3), told.said), more)
+    assert again == first
+
+
+def test_a_guess_that_begins_with_pairs_knows_them_and_buys_no_size() -> None:
+    rows, paid = Held.of(people()), Paid()
+    pmw = Pmw(SCHEMA, Parameters.of({**WHOLE, "source": "mst", "epsilon": 2, "trust": 0.0, "risk": 10}))
+    assert pmw.most(counted("sex = 'f'"), WIDE, ()) is None
+    assert not pmw.preparation(())  # nothing was asked yet that it could save
+    mechanism(pmw, counted("sex = 'f'"), Wanted(1), rows, seeded_for_simulation(1))
+    (due,) = pmw.preparation(())
+    pmw.prepare(rows, paid, seeded_for_simulation(1))
+    assert paid.purchases == [due]
+    assert not pmw.preparation(())
+    assert 3900 < pmw._rows(()) < 4100
+    joint = counted("sex = 'f' AND job IN ('a', 'b')")
+    course = pmw._course(joint, Wanted(1000, 0, 1e6, 0.1), ())
+    assert course is not None
+    assert (
+        abs(course.guess[0] - rows.totals(joint)[0]) < 150
+    )  # a quarter of all rows are, nothing known says half of it
+
+
+def test_what_a_guess_begins_with_is_the_same_in_every_view_of_columns() -> None:
+    rows, pmw = (
+        Held.of(people()),
+        Pmw(
+            SCHEMA,
+            Parameters.of(
+                {**WHOLE, "views": [["sex", "job"], ["age", "job"]], "source": "mst", "epsilon": 5, "trust": 0.0}
+            ),
+        ),
+    )
+    pmw.prepare(rows, Paid(), seeded_for_simulation(1))
+    jobs = [pmw._peek((n, ())).shares.sum(axis=1 - cells.columns.index("job")) for n, cells in enumerate(pmw.domains)]
+    assert np.allclose(jobs[0], jobs[1], atol=0.02)
+
+
+def test_what_a_stream_has_bought_is_not_bought_again() -> None:
+    rows, names = days(2)
+    known: dict[str, float] = {}
+    pmw = Pmw(SCHEMA, Parameters.of(EAGER), sizes=lambda view: {each: known[each] for each in view if each in known})
+    plan = counted("sex = 'f'")
+    assert not pmw.preparation(names)
+    assert pmw.most(plan, WIDE, names) is None  # nobody knows yet how many rows there are
+    mechanism(pmw, plan, WIDE, rows.seeing(names), seeded_for_simulation(1))
+    known |= {names[0]: 1490.0}
+    assert not pmw.preparation(names)
+    assert pmw._rows(names) == 2980
+    assert pmw.most(plan, WIDE, names) is not None
+    known |= {names[1]: 1530.0}
+    assert pmw._rows(names) == 3020
 
 
 def test_what_is_heard_brings_the_guess_nearer() -> None:
@@ -475,6 +547,39 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path, {**EAGER, "penalty": 1}, Held.of(people()))
 
 
+@pytest.mark.parametrize("payment", [0, 1])
+def test_what_a_guess_begins_with_is_paid_once_whoever_dies_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, payment: int
+) -> None:
+    desk = Desk(tmp_path, {**EAGER, "source": "mst", "epsilon": 0.25, "risk": 1}, Held.of(people()))
+    far, names = Wanted(1), list[str]()
+    desk.ask(counted("age < 10"), far)
+    assert desk.purses.paid == 1
+    buying = Store.buying
+
+    def noted(store: Store, what: str) -> str:
+        names.append(buying(store, what))
+        return names[-1]
+
+    monkeypatch.setattr(Store, "buying", noted)
+    desk.purses.dies = payment
+    with pytest.raises(KeyboardInterrupt):
+        desk.ask(counted("age < 20"), far)
+    desk.purses.dies = -1
+    known = [name for name in desk.store.pieces() if name.startswith("groundwork")]
+    assert len(known) == payment  # the second payment is for the answer
+    desk.restart()
+    desk.ask(counted("age < 20"), far)
+    desk.ask(counted("age < 30"), far)
+    assert len(set(names)) == 1  # the ledger finds the same purchase again
+    assert len(names) == 2 - payment
+    assert [name for name in desk.store.pieces() if name.startswith("groundwork")] == ["groundwork "]
+    desk.restart()
+    before = desk.purses.paid
+    answered = desk.ask(counted("age < 40"), far)
+    assert desk.purses.paid - before == float(answered.cost[0])
+
+
 def test_every_answer_costs_what_was_paid_for_it(desk: Desk) -> None:
     told, kinds = 0.01, set()  # how many rows there are is the data set's own purchase
     for plan in questions():
@@ -593,7 +698,7 @@ def test_each_block_pays_for_its_size_at_most_once() -> None:
     assert pmw.preparation(names[3:])
     assert 2500 < pmw._rows(names[:2]) < 3500
     assert pmw._rows(names) == pytest.approx(2 * pmw._rows(names[:2]))
-    told = Pmw(SCHEMA, Parameters.of(EAGER), sizes=lambda view: 1500.0 * len(view))
+    told = Pmw(SCHEMA, Parameters.of(EAGER), sizes=lambda view: dict.fromkeys(view, 1500.0))
     assert not told.preparation(names)
     assert told._rows(names[:3]) == 4500
 

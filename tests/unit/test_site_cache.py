@@ -475,6 +475,23 @@ def test_over_blocks_an_answer_is_given_again_until_there_is_another_block(tmp_p
     office.ledger.verify()
 
 
+def test_over_blocks_a_guess_takes_the_sizes_that_are_bought_anyway(tmp_path: Path) -> None:
+    from test_site_streams import QUERY, grown
+
+    home = Home(tmp_path / "site")
+    grown(home, cache="pmw")
+    office = Office(home, "north")
+    office.answer(ask(QUERY))
+    dataset = office.datasets.get("taxi")
+    assert dataset is not None
+    bought = {block.name: block.size for block in office.streams(dataset).blocks()}
+    planner = office.caches.looking(dataset)
+    assert planner is not None
+    assert planner.store.pieces()["state"].public["sizes"] == bought
+    assert sorted(claim.purpose for claim in office.ledger.claims() if claim.spender == "thebes") == ["sizes of blocks"]
+    office.ledger.verify()
+
+
 def test_answers_about_blocks_that_are_asked_together_no_more_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

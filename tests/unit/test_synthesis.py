@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -11,11 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.aim import Adaptive, MissingExtra
 from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.domain import Domain, Measured
+from thebes.curator.cache.synthesis.groundwork import Groundwork, added
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
 from thebes.curator.cache.synthesis.tree import Tree, nearest
+from thebes.curator.plans import Plan
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import schema_of
 from thebes.privacy.accounting import concentrated, pure
@@ -259,3 +265,100 @@ def test_aim_is_closer_than_a_tree_where_columns_go_in_a_ring() -> None:
     truth = {p: domain().counts(frame_table(SCHEMA, people()), p) / 4000 for p in combinations(range(4), 2)}
     rows = found.distribution.rows(4000, seeded_for_simulation(1))
     assert max(np.abs(shares_of(rows[:, list(p)], t.shape) - t).sum() / 2 for p, t in truth.items()) < 0.06
+
+
+# --- what a synopsis begins with ------------------------------------------------------------------------------
+
+
+def test_shares_of_some_columns_are_what_the_whole_says_of_them() -> None:
+    draw = np.random.default_rng(4)
+    shape = (2, 3, 4, 2, 3)
+    tables = {
+        (0, 1): draw.dirichlet(np.ones(6)),
+        (1, 2): draw.dirichlet(np.ones(12)),
+        (1, 3): draw.dirichlet(np.ones(6)),
+    }
+    noisy = [Measured((place,), 1e4 * np.full(shape[place], 1 / shape[place]), 30.0) for place in range(5)]
+    noisy += [Measured(at, 1e4 * table.reshape([shape[place] for place in at]), 30.0) for at, table in tables.items()]
+    tree = Tree.fit(shape, noisy)
+    whole = tree.dense().reshape(shape)
+    assert whole.sum() == pytest.approx(1)
+    for places in [(0, 2), (2, 0), (3,), (0, 2, 3), (4, 1), (2, 4, 0), (0, 1, 2, 3, 4)]:
+        others = tuple(set(range(5)) - set(places))
+        expected = whole.sum(axis=others).transpose(np.argsort(np.argsort(places)))
+        assert tree.dense(places).reshape([shape[place] for place in places]) == pytest.approx(expected)
+
+
+def test_histograms_of_several_blocks_are_as_those_of_one_with_all_rows() -> None:
+    few, many = np.array([[10.0, 20.0], [30.0, 40.0]]), np.array([[100.0, 50.0], [0.0, 150.0]])
+    first = [Measured((0,), few.sum(axis=1), 3.0), Measured((1,), few.sum(axis=0), 3.0), Measured((0, 1), few, 3.0)]
+    second = [Measured((0,), many.sum(axis=1), 4.0), Measured((1,), many.sum(axis=0), 4.0)]
+    assert added(2, [first]) == first
+    row, _, pair = added(2, [first, second])
+    assert row.counts.tolist() == [180.0, 220.0]
+    assert row.deviation == pytest.approx(5.0)
+    assert pair.counts.tolist() == (4 * few).tolist()  # of a hundred rows, for four hundred
+    assert pair.deviation == pytest.approx(12.0)
+    ring = [[*second, Measured((2,), np.ones(2), 1.0), Measured(at, many, 4.0)] for at in [(0, 1), (1, 2), (0, 2)]]
+    ring[2][-1] = Measured((0, 2), many, 1.0)
+    assert [each.places for each in added(3, ring)][3:] != [(0, 1), (0, 2), (1, 2)]  # what hangs together is no ring
+    assert len(added(3, ring)) == 5
+
+
+@dataclass
+class Blocks:
+    """Rows of blocks by name."""
+
+    frames: dict[str, pd.DataFrame]
+    view: View = ()
+
+    def table(self, blocks: View | None = None) -> Any:
+        chosen = [self.frames[name] for name in (blocks or self.view or ("",))]
+        return frame_table(SCHEMA, pd.concat(chosen, ignore_index=True))
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Any:
+        raise AssertionError("nothing is asked")
+
+
+@pytest.mark.parametrize(("source", "delta"), [("independent", "0"), ("mst", "0"), ("mst", "1e-6")])
+def test_groundwork_is_bought_once_for_each_block_and_found_again(source: str, delta: str) -> None:
+    def made() -> Groundwork:
+        return Groundwork(domain(), source=source, epsilon=Decimal(2), delta=Decimal(delta))
+
+    frames = {"mon": people(1000), "tue": people(3000, seed=1)}
+    paid: list[Purchase] = []
+    bought, chance = made(), seeded_for_simulation(1)
+    bought.buy(Blocks(frames, ("mon",)), paid.append, chance)
+    bought.buy(Blocks(frames, ("mon", "tue")), paid.append, chance)
+    bought.buy(Blocks(frames, ("tue",)), paid.append, chance)
+    assert paid == [bought.purchase] * 2
+    assert (paid[0].epsilon, paid[0].delta) == (Decimal(2), Decimal(delta))
+    assert bought.size(("mon", "tue")) == pytest.approx(4000, rel=0.05)
+    kept, other = bought.changed(), made()
+    assert not bought.changed()
+    other.restore(kept)
+    assert not other.lacking(("mon", "tue"))
+    both = [each.tree(("mon", "tue")).dense() for each in (bought, other)]
+    assert np.array_equal(both[0], both[1])
+    truth = bought.domain.counts(Blocks(frames, ("mon", "tue")).table(), (1, 3)) / 4000
+    off = np.abs(other.tree(("mon", "tue")).dense((1, 3)).reshape(truth.shape) - truth).sum() / 2
+    assert off < 0.06 if source == "mst" else off > 0.15
+    finer = Groundwork(Domain.of(SCHEMA, None, {"age": 4}), source=source, epsilon=Decimal(2), delta=Decimal(delta))
+    finer.restore(kept)
+    assert finer.lacking(("mon",)) == ("mon",)
+
+
+def test_groundwork_that_cannot_be_paid_reads_and_keeps_nothing() -> None:
+    def refused(purchase: Purchase) -> None:
+        raise Mistake("epsilon", "is too much")
+
+    bought = Groundwork(domain(), source="mst", epsilon=Decimal(1), delta=Decimal(0))
+    with pytest.raises(Mistake):
+        bought.buy(Blocks({}), refused, system())  # which has no rows to be read
+    assert bought.lacking(())
+    with pytest.raises(Fault, match="less than it costs"):
+        Purchase(bought.recipe.event, Decimal("0.9"))
+    gaussian = SpanningTree(domain(), Allowance(1, 1e-6)).event
+    assert Purchase(gaussian, Decimal(1), Decimal("1e-6")).epsilon == 1
+    with pytest.raises(Fault, match="less than it costs"):
+        Purchase(gaussian, Decimal("0.9"), Decimal("1e-6"))

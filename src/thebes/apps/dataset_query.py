@@ -136,12 +136,12 @@ def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSe
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     ledger = stack.enter_context(Ledger(place.ledger))
-    caches = Caches(place)
-    stack.callback(caches.close)
     stream = None
     if dataset.blocks is not None:
         stream = stream_of(place, dataset, ledger)
         stack.callback(stream.close)
+    caches = Caches(place, streams=None if stream is None else lambda _: stream)
+    stack.callback(caches.close)
 
     def opened(blocks: Sequence[str]) -> Table:
         table = (

@@ -125,6 +125,10 @@ class Stream:
             raise Mistake("blocks", f"{self._name(unsized)} has no size yet; seal it first")
         return max(1.0, float(sum(kept.size or 0 for kept in found)))
 
+    def sizes(self, names: Iterable[str]) -> dict[str, float]:
+        """About how many rows each of these blocks has, as far as that was bought."""
+        return {self._name(kept): float(kept.size) for kept in self._known(names) if kept.size is not None}
+
     def rows(self, names: Iterable[str], *, memory: str | None = None) -> GrownTable:
         """Exactly the rows of these blocks."""
         found = self._known(names)

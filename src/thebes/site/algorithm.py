@@ -155,7 +155,7 @@ class Office:
             self.ledger, self.outbox, deciding=partial(deciding, home.folder), attempts=self.pipelines.amounts
         )
         self.streams = Streams(home, self.ledger)
-        self.caches = Caches(home)
+        self.caches = Caches(home, streams=self.streams)
         tables = Tables(home, self.streams)
         self.desk = Desk(
             name=name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import time
 
@@ -12,7 +12,8 @@ from thebes.curator.cache.forecast import Forecast, forecast
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopses import DEFAULT, synopsis_of
-from thebes.curator.cache.synopsis import Synopsis
+from thebes.curator.cache.synopsis import Sizes, Synopsis, View
+from thebes.curator.streams import Stream
 from thebes.data.growing.blocking import USER
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import DataSet
@@ -36,10 +37,13 @@ def ended(folder: Path) -> None:
 
 
 class Caches:
-    """Those of one home, each used until its declaration changes. `clock` is seconds since 1970."""
+    """Those of one home, each used until its declaration changes. `streams` knows what was bought of blocks of
+    data sets that grow; `clock` is seconds since 1970."""
 
-    def __init__(self, home: Home, *, clock: Callable[[], float] = time) -> None:
-        self._home, self._clock, self._lock = home, clock, threading.Lock()
+    def __init__(
+        self, home: Home, *, streams: Callable[[DataSet], Stream] | None = None, clock: Callable[[], float] = time
+    ) -> None:
+        self._home, self._streams, self._clock, self._lock = home, streams, clock, threading.Lock()
         self._open: dict[tuple[str, bool], tuple[DataSet, Planner]] = {}
         self._former: list[Planner] = []
 
@@ -89,6 +93,16 @@ class Caches:
             self._former.clear()
             self._open.clear()
 
+    def _sizes(self, dataset: DataSet) -> Sizes | None:
+        streams = self._streams
+        if dataset.blocks is None or streams is None:
+            return None
+
+        def told(blocks: View) -> Mapping[str, float]:
+            return streams(dataset).sizes(blocks)
+
+        return told
+
     def _made(self, dataset: DataSet, reading: bool) -> Planner:
         budget, cache = dataset.budget, dataset.cache
         return Planner(
@@ -96,6 +110,13 @@ class Caches:
             Store(path_of(self._home, dataset.name), clock=self._clock, reading=reading),
             filter=budget.filter,
             fresh_for=cache.fresh_for,
-            synopsis=synopsis_of(cache.kind, dataset.schema, cache.more, filter=budget.filter, delta=budget.delta),
+            synopsis=synopsis_of(
+                cache.kind,
+                dataset.schema,
+                cache.more,
+                filter=budget.filter,
+                delta=budget.delta,
+                sizes=self._sizes(dataset),
+            ),
             rows=json.dumps(dict(dataset.source), sort_keys=True, default=str),
         )

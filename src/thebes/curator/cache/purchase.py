@@ -9,6 +9,7 @@ from decimal import Decimal
 from thebes.curator.cache.answered import NOTHING, Amounts
 from thebes.privacy import exact
 from thebes.privacy.accounting import concentrated, gaussian, pure, renyi
+from thebes.privacy.accounting.calibration import rho_for
 from thebes.privacy.events import Event, GaussianEvent, PureEvent
 from thebes.privacy.faults import Fault
 from thebes.privacy.losses import Approximate, Loss, Pure, compose
@@ -31,6 +32,8 @@ class Purchase:
     def __post_init__(self) -> None:
         if isinstance(self.event, GaussianEvent):
             enough = gaussian.delta_of(self.event.ratio, float(self.epsilon)) + self.event.slack <= float(self.delta)
+        elif self.delta:
+            enough = concentrated.price(self.event, adjacency=_RELATION).rho <= rho_for(self.epsilon, self.delta)
         else:
             enough = pure.price(self.event, adjacency=_RELATION).epsilon <= self.epsilon + exact.EPSILON_STEP
         if not enough:

@@ -22,6 +22,7 @@ from thebes.privacy.randomness import Randomness
 
 View = tuple[str, ...]  #: the names of the blocks whose rows are asked, oldest first; empty where a set does not grow
 Pay = Callable[[Purchase], None]
+Sizes = Callable[[View], Mapping[str, float]]  #: about how many rows each block has, as far as that is public already
 
 
 class Rows(Protocol):

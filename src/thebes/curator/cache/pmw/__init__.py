@@ -12,11 +12,20 @@ from typing import Any
 
 from thebes.curator.cache.pmw.bypass import Pmw
 from thebes.curator.cache.pmw.parameters import Parameters
+from thebes.curator.cache.synopsis import Sizes
 from thebes.data.schema import Schema
 
 __all__ = ["Parameters", "Pmw", "synopsis"]
 
 
-def synopsis(schema: Schema, parameters: Mapping[str, Any], *, filter: str, delta: Decimal = Decimal(0)) -> Pmw:
-    """The synopsis of a data set that declares this. Nothing that it buys needs a delta but an answer that has one."""
-    return Pmw(schema, Parameters.of(parameters), filter)
+def synopsis(
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    *,
+    filter: str,
+    delta: Decimal = Decimal(0),
+    sizes: Sizes | None = None,
+) -> Pmw:
+    """The synopsis of a data set that declares this. Nothing that it buys needs a delta but an answer that has one, or
+    what is declared with one."""
+    return Pmw(schema, Parameters.of(parameters), filter, sizes)

@@ -8,13 +8,14 @@ released; the only secret is the noise of an open threshold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
+from thebes.curator.cache.account import Account, loss_in
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.pmw.guess import Guess
@@ -22,7 +23,8 @@ from thebes.curator.cache.pmw.parameters import Parameters
 from thebes.curator.cache.pmw.ranges import nodes_of
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.smart.check import Sought, SparseCheck
-from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.synopsis import Pay, Piece, Rows, Sizes, View
+from thebes.curator.cache.synthesis.groundwork import WHOLE, Groundwork
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.groups import Groups
@@ -81,12 +83,13 @@ class _Course:
     opens: Purchase | None
     noise: Additive
     answers: Purchase
+    alone: Purchase  #: what a mechanism would have cost
 
 
 @dataclass
 class Pmw:
     """The synopsis of one data set. `filter` is how its budget counts, which decides what is cheap. `sizes` tells how
-    many rows some blocks have, where that is public already; otherwise it is bought.
+    many rows blocks have, as far as that is public already; without it that is bought.
 
     One sparse vector is paid for in every block of the range for which it was opened, and then serves questions about
     any of these blocks: each is a function of their rows alone, and one unit moves it by no more.
@@ -95,10 +98,11 @@ class Pmw:
     schema: Schema
     parameters: Parameters = field(default_factory=Parameters)
     filter: str = "basic"
-    sizes: Callable[[View], float] | None = None
+    sizes: Sizes | None = None
 
     def __post_init__(self) -> None:
         self.domains = self.parameters.domains(self.schema)
+        self.groundwork = self.parameters.groundwork(self.schema)
         count = Wanted(self.parameters.size_epsilon)
         self._noise, self._size = count.calibrated(_EVERYBODY, self.schema)
         self._vectors: tuple[object, Vectors] | None = None
@@ -110,6 +114,7 @@ class Pmw:
         self._openings, self._right = 0, 0.0
         self._guesses: dict[tuple[int, View], Guess] = {}
         self._checks: dict[View, SparseCheck] = {}
+        self.account = Account()
         self._changed: set[tuple[str, int, View]] = set()
 
     # --- what the planner asks ------------------------------------------------------------------------------
@@ -118,17 +123,28 @@ class Pmw:
         return any(cells.covers(plan) for cells in self.domains)
 
     def preparation(self, view: View) -> Sequence[Purchase]:
-        """Sizes, where nobody tells them and none is known: blocks have no rows in common, so those of several cost as
-        much as of one, and no block pays for its size twice. One that comes later is taken to be like the others."""
-        return [self._size] if self._unsized(view) else []
+        """What the guess begins with, where something does and as soon as that may be risked; otherwise sizes, where
+        nobody tells them. Only where nothing of a view is known: blocks have no rows in common, so those of several
+        cost as much as of one, no block pays twice, and one that comes later is taken to be like the others."""
+        if self.groundwork is not None:
+            purchase = [self.groundwork.purchase]
+            return purchase if self._waits(view) and self._risks(view, purchase) else []
+        return [self._size] if self.sizes is None and self._unsized(view) else []
 
     def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
         lacking = self._unsized(rows.view)
-        if lacking:
+        if self.groundwork is not None:
+            blocks = self.groundwork.lacking(rows.view)
+            self.groundwork.buy(rows, pay, randomness)
+            self.account.add(len(blocks) * loss_in(self.filter, [self.groundwork.purchase]), 0.0)
+            for block in blocks:
+                self._bought.setdefault(block, self.groundwork.size((block,)))
+            self._changed.add((_STATE, 0, ()))
+        elif lacking and self.sizes is None:
             pay(self._size)
-        for block in lacking:
-            exactly = rows.totals(_EVERYBODY, (block,) if rows.view else None)
-            self._bought[block] = max(1.0, float(self._noise.add(exactly, randomness)[0]))
+            for block in lacking:
+                exactly = rows.totals(_EVERYBODY, (block,) if rows.view else None)
+                self._bought[block] = max(1.0, float(self._noise.add(exactly, randomness)[0]))
             self._changed.add((_STATE, 0, ()))
 
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
@@ -144,6 +160,7 @@ class Pmw:
         if course is None:
             raise Fault("a guess was asked for that is not ready")
         check = self._checks.setdefault(course.check, SparseCheck())
+        paid = [] if course.opens is None else [course.opens]
         if course.opens is not None:
             pay(course.opens)
             check.openings = self._openings
@@ -157,8 +174,10 @@ class Pmw:
         if passed:
             assert wanted.width is not None  # noqa: S101
             assert wanted.beta is not None  # noqa: S101
+            self._count(rows.view, paid, course.alone)
             return Answered(course.guess, None, (wanted.width, wanted.beta), Source.SYNOPSIS)
         pay(course.answers)
+        self._count(rows.view, [*paid, course.answers], course.alone)
         noisy = course.noise.add(exactly, randomness)
         for place in self._places(plan, rows.view):
             self._own(place).doubt(self._read(plan, place[0]), self.parameters.penalty)
@@ -166,9 +185,15 @@ class Pmw:
         return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
-        if answered.made is None or not self.covers(plan) or self._unsized(view):
+        if answered.made is None or not self.covers(plan):
             return
-        noise = noise_made(plan, self.schema, epsilon=answered.made[0], delta=answered.made[1])
+        epsilon, delta = answered.made
+        noise = noise_made(plan, self.schema, epsilon=epsilon, delta=delta)
+        if self.groundwork is not None:
+            purchase = Purchase.of_noise(noise, epsilon=epsilon, delta=delta)
+            self._count(view, [purchase], purchase)
+        if not self._known(view):
+            return
         near = self._learn(plan, answered.totals, noise, view)
         if near is not None:
             self._judge(near)
@@ -178,17 +203,20 @@ class Pmw:
     def changed(self) -> Mapping[str, Piece]:
         told = {_name(*place): self._piece(*place) for place in self._changed}
         self._changed.clear()
-        return told
+        return told if self.groundwork is None else {**told, **self.groundwork.changed()}
 
     def restore(self, pieces: Mapping[str, Piece]) -> None:
         """What was written under other cells is left alone: it was public, and is of no use."""
         self._forget()
+        if self.groundwork is not None:
+            self.groundwork.restore(pieces)
         for name, piece in pieces.items():
             public = piece.public
             if name == _STATE:
                 self._numbers = {block: number for number, block in enumerate(public["blocks"])}
                 self._bought = {block: float(size) for block, size in public["sizes"].items()}
                 self._openings, self._right = int(public["openings"]), float(public["right"])
+                self.account = Account(*map(float, public.get("account", (0, 0))))
             elif name.startswith(_CHECK):
                 check = self._checks[tuple(public["blocks"])] = SparseCheck()
                 check.restore(public, piece.secret)
@@ -200,7 +228,8 @@ class Pmw:
 
     def _piece(self, kind: str, domain: int, blocks: View) -> Piece:
         if kind == _STATE:
-            public = {"blocks": list(self._numbers), "sizes": self._bought}
+            public: dict[str, Any] = {"blocks": list(self._numbers), "sizes": dict(self._bought)}
+            public["account"] = [self.account.paid, self.account.alone]
             return Piece({**public, "openings": self._openings, "right": self._right})
         if kind == _CHECK:
             check = self._checks[blocks]
@@ -232,12 +261,14 @@ class Pmw:
         return self._guesses[place]
 
     def _warm(self, domain: int, node: View) -> Guess:
-        """What a node begins with, all of it public: its halves together, else the latest node of its size before it,
-        else nothing known."""
+        """What a node begins with, all of it public: its halves together, else what was bought of it, else the latest
+        node of its size before it, else what was bought of others, else nothing known."""
         half = len(node) // 2
         halves = [part for part in (node[:half], node[half:]) if half and (domain, part) in self._guesses]
         if halves:
             return Guess.mean([self._guesses[domain, part] for part in halves], [self._rows(part) for part in halves])
+        if self.groundwork is not None and not self.groundwork.lacking(node):
+            return self._begun(self.groundwork, domain, node)
         before = [
             other
             for place, other in self._guesses
@@ -246,17 +277,51 @@ class Pmw:
         if before:
             latest = max(before, key=lambda other: self._numbers[other[0]])
             return Guess.mean([self._guesses[domain, latest]], [1.0])
+        if self.groundwork is not None and self.groundwork.blocks:
+            return self._begun(self.groundwork, domain, self.groundwork.blocks)
         return Guess.uniform(self.domains[domain], self.parameters.visits)
 
+    def _begun(self, groundwork: Groundwork, domain: int, blocks: View) -> Guess:
+        """Ready as it is: more was bought than many answers would tell."""
+        cells = self.domains[domain]
+        places = [groundwork.domain.names.index(name) for name in cells.columns]
+        return Guess.begun(cells, groundwork.tree(blocks).dense(places), 0)
+
     def _unsized(self, view: View) -> Sequence[str]:
-        blocks = view or ("",)
-        return () if self.sizes is not None or any(block in self._bought for block in blocks) else blocks
+        """The blocks of a view, where no size of any is known: told, or bought."""
+        blocks = view or (WHOLE,)
+        unknown = tuple(block for block in blocks if block not in self._bought)
+        if unknown and self.sizes is not None:
+            self._bought |= {block: max(1.0, float(size)) for block, size in self.sizes(unknown).items()}
+        return () if any(block in self._bought for block in blocks) else blocks
+
+    def _known(self, view: View) -> bool:
+        """Whether there is anything to guess from."""
+        return not self._unsized(view) and not self._waits(view)
+
+    def _waits(self, view: View) -> bool:
+        """Whether a guess about a view has yet to begin with something that is to be bought."""
+        return self.groundwork is not None and not self.groundwork.held(view)
 
     def _rows(self, node: View) -> float:
-        if self.sizes is not None:
-            return max(1.0, self.sizes(node))
+        """About how many rows some blocks have; one whose size is not known, as many as the others."""
+        blocks = node or (WHOLE,)
+        self._unsized(blocks)
         like = sum(self._bought.values()) / max(1, len(self._bought))
-        return sum(self._bought.get(block, like) for block in node or ("",))
+        return sum(self._bought.get(block, like) for block in blocks)
+
+    def _risks(self, view: View, cost: Sequence[Purchase], alone: Sequence[Purchase] = ()) -> bool:
+        """Whether so much may be paid for each block of a view. Without groundwork there is no such limit."""
+        if self.groundwork is None:
+            return True
+        price, worth = (len(view or (WHOLE,)) * loss_in(self.filter, each) for each in (cost, alone))
+        return self.account.bears(price, worth, self.parameters.risk)
+
+    def _count(self, view: View, paid: Sequence[Purchase], alone: Purchase) -> None:
+        if self.groundwork is not None:
+            blocks = len(view or (WHOLE,))
+            self.account.add(blocks * loss_in(self.filter, paid), blocks * loss_in(self.filter, [alone]))
+            self._changed.add((_STATE, 0, ()))
 
     def _read(self, plan: Plan, domain: int) -> Vectors:
         asked = (domain, plan)
@@ -274,7 +339,7 @@ class Pmw:
     def _course(self, plan: Plan, wanted: Wanted, view: View) -> _Course | None:
         width, beta = wanted.width, wanted.beta
         domain = next((n for n, cells in enumerate(self.domains) if cells.covers(plan)), None)
-        if width is None or beta is None or domain is None or self._unsized(view) or not self._trusted:
+        if width is None or beta is None or domain is None or not self._known(view) or not self._trusted:
             return None
         reading = self._reading(plan, view, domain)
         if not all(guess.ready(reading.vectors) for guess in reading.guesses):
@@ -285,18 +350,21 @@ class Pmw:
             noise, answers = Wanted(wanted.epsilon, wanted.delta, width, beta / 2).calibrated(
                 plan, self.schema, filter=self.filter
             )
+            _, alone = wanted.calibrated(plan, self.schema, filter=self.filter)
         except Refusal:
             return None
         guess = np.rint(np.clip(reading.totals, -_FAR, _FAR))
         serving = self._serving(sought, view)
         if serving is not None:
-            return _Course(reading, guess, sought, serving, None, noise, answers)
+            course = _Course(reading, guess, sought, serving, None, noise, answers, alone)
+            return course if self._risks(view, [answers], [alone]) else None
         fresh = SparseCheck()
         fresh.openings = self._openings
         price = fresh.price(sought)
         if price is None or self._right < self._needed(opens := Purchase.pure(price), answers):
             return None
-        return _Course(reading, guess, sought, view, opens, noise, answers)
+        course = _Course(reading, guess, sought, view, opens, noise, answers, alone)
+        return course if self._risks(view, [opens, answers], [alone]) else None
 
     def _needed(self, opens: Purchase, answers: Purchase) -> float:
         """The share of right guesses from which on an opening, that ends with the first wrong one, costs less than the
@@ -336,7 +404,7 @@ class Pmw:
             guessed, squares = reading.moments
             gap = totals - guessed
             seen = min(guess.least_seen(vectors) for guess in reading.guesses)
-            if number == 0 and 2 * seen >= self.parameters.visits:
+            if number == 0 and (self.groundwork is not None or 2 * seen >= self.parameters.visits):
                 near = bool(np.abs(gap).max() <= width / 2)
             beyond = np.sign(gap) * np.maximum(np.abs(gap) - self.parameters.margin * width, 0.0)
             strengths = self._strengths(beyond, squares, vectors, noise, seen)

@@ -17,6 +17,7 @@ from thebes.curator.cache.vectors import Vectors
 from thebes.privacy.measurement import Floats
 
 MISSING = 0.02  #: of a column, that is guessed before anything is known
+UNKNOWN = 0.05  #: the share of rows of which nothing is known, where something was bought
 _LEAST = 1e-25  #: of a share, so that none is lost for good
 _MOST = np.iinfo(np.uint32).max
 
@@ -38,6 +39,15 @@ class Guess:
         """Of rows of which nothing is known."""
         shares = mass_of(cells, missing=MISSING).astype(np.float32).reshape(cells.shape)
         return cls(shares, np.zeros(cells.shape, np.uint32), np.full(cells.shape, due, np.uint32))
+
+    @classmethod
+    def begun(cls, cells: Cells, shares: Floats, due: int) -> Self:
+        """Of rows of which something was bought: mixed with what is guessed of unknown ones, so that answers can still
+        find rows where noise has hidden them."""
+        own = cls.uniform(cells, due)
+        own.shares *= np.float32(UNKNOWN)
+        own.shares += np.float32(1 - UNKNOWN) * shares.astype(np.float32).reshape(cells.shape)
+        return own
 
     @classmethod
     def mean(cls, others: Sequence[Self], weights: Sequence[float]) -> Self:

@@ -12,11 +12,14 @@ from typing import Any, Self
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.cuts import MOST_CELLS, axis_of, cuttable
 from thebes.curator.cache.declared import Bins, bins_of, names_of
+from thebes.curator.cache.synthesis.domain import Domain
+from thebes.curator.cache.synthesis.groundwork import SOURCES, Groundwork
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 
 MOST_VIEWS = 500
+NONE = "none"  #: a guess that begins with nothing known
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,12 @@ class Parameters:
 
     Learning: an answer moves the guess to within `margin` of its noise's width of it, by at most the factor e^rate;
     `rates` says from how many answers on which rate holds. `size_epsilon` buys how many rows there are, once for each
-    block of rows."""
+    block of rows.
+
+    `source` says what a guess begins with: nothing known ("none"), or a distribution that is learned from each column
+    alone or also from pairs of columns that make a tree. It costs `epsilon` and `delta`, once for each block, says how
+    many rows there are, and is as good as `visits` answers about every cell. Whatever is bought then, all that is paid
+    never exceeds what answers alone would have cost by more than the share `risk`."""
 
     columns: tuple[str, ...] | None = None
     bins: Mapping[str, Bins] = field(default_factory=dict)
@@ -43,9 +51,15 @@ class Parameters:
     margin: float = 0.1
     rates: tuple[tuple[int, float], ...] = ((0, 1.0), (50, 0.5), (100, 0.25))
     size_epsilon: Decimal = Decimal("0.005")
+    source: str = NONE
+    epsilon: Decimal = Decimal("0.1")
+    delta: Decimal = Decimal(0)
+    risk: float = 0.15
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size_epsilon", exact.epsilon(self.size_epsilon, "cache.size_epsilon"))
+        object.__setattr__(self, "epsilon", exact.epsilon(self.epsilon, "cache.epsilon"))
+        object.__setattr__(self, "delta", exact.delta(self.delta))
         for name in ("visits", "penalty"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10_000:
@@ -54,6 +68,10 @@ class Parameters:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
                 raise Mistake(f"cache.{name}", "must be a number from 0 to 1")
+        if isinstance(self.risk, bool) or not isinstance(self.risk, (int, float)) or not 0 <= self.risk <= 100:
+            raise Mistake("cache.risk", "must be a number from 0 to 100")
+        if self.source not in (NONE, *SOURCES):
+            raise Mistake("cache.source", f"must be one of {', '.join((NONE, *SOURCES))}")
         rates = self.rates
         rising = [start for start, _ in rates] == sorted({start for start, _ in rates})
         if not rates or rates[0][0] != 0 or not rising or not all(0 < rate <= 10 for _, rate in rates):
@@ -80,6 +98,16 @@ class Parameters:
         if "rates" in read:
             read["rates"] = _rates(read["rates"])
         return cls(**read)
+
+    def groundwork(self, schema: Schema) -> Groundwork | None:
+        """What the guess begins with; None where that is nothing."""
+        if self.source == NONE:
+            return None
+        wide = [cells.cuts for cells in self.domains(schema)]
+        cuts = {cut.name: cut for each in wide for cut in each}
+        return Groundwork(
+            Domain(schema, tuple(cuts.values())), source=self.source, epsilon=self.epsilon, delta=self.delta
+        )
 
     def domains(self, schema: Schema) -> tuple[Cells, ...]:
         """The cells of every view, those with fewest first."""

@@ -12,11 +12,18 @@ from typing import Any
 
 from thebes.curator.cache.smart.guesses import Smart
 from thebes.curator.cache.smart.parameters import Parameters
-from thebes.curator.cache.synopsis import Synopsis
+from thebes.curator.cache.synopsis import Sizes, Synopsis
 from thebes.data.schema import Schema
 
 
-def synopsis(schema: Schema, parameters: Mapping[str, Any], *, filter: str, delta: Decimal = Decimal(0)) -> Synopsis:
-    """A new one by what was declared; refused naming the parameter at fault. Marginals need no delta unless one is
-    declared for them."""
+def synopsis(
+    schema: Schema,
+    parameters: Mapping[str, Any],
+    *,
+    filter: str,
+    delta: Decimal = Decimal(0),
+    sizes: Sizes | None = None,
+) -> Synopsis:
+    """A new one by what was declared; refused naming the parameter at fault. What rows are made of needs no delta
+    unless one is declared for it, and says how many there are."""
     return Smart(schema, Parameters.of(parameters), filter=filter)

@@ -12,38 +12,36 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.curator.cache.account import Account, loss_in
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.cuts import MOST_CELLS
 from thebes.curator.cache.purchase import Purchase, amounts
 from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
-from thebes.curator.cache.smart.marginals import Marginals, bought, priced
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.smart.rows import MadeUp, Reading, chosen
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.synthesis.domain import Domain
+from thebes.curator.cache.synthesis.groundwork import WHOLE, Groundwork
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import noise_made
 from thebes.curator.plans import Integers, Plan
 from thebes.data.schema import Schema
-from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 
-_WHOLE = ""  #: the one block of a data set that does not grow
 _RECENT = 0.1  #: the weight of the latest guess in the share of those that were right
 _SUREST = 0.999
 _READ = 16  #: plans whose reading is kept
 _VIEWS = 32  #: over which made-up rows are kept
-_BLOCK, _VIEW = "marginals ", "rows "
+_ACCOUNT, _VIEW = "account", "rows "
 
 
 @dataclass(slots=True)
@@ -58,11 +56,6 @@ class Learned:
     right: float = 0.0
     passed: int = 0
     failed: int = 0
-    #: what answers cost, what guesses that passed would have cost as answers, and what was paid to look at guesses; as
-    #: the data set's budget counts
-    spent: float = 0.0
-    saved: float = 0.0
-    staked: float = 0.0
 
     def found(self, right: bool) -> None:
         self.right += _RECENT * (right - self.right)
@@ -70,7 +63,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """How a question is answered now. `looks` is paid before the guess is compared, `answers` if it fails."""
+    """How a question is answered now. `looks` is paid before the guess is compared, `answers` if it fails; `alone` is
+    what a mechanism would cost."""
 
     guess: Integers
     sought: Sought | None
@@ -78,6 +72,7 @@ class _Course:
     looks: Purchase | None
     noise: Additive
     answers: Purchase
+    alone: Purchase
 
     @property
     def purchases(self) -> tuple[Purchase, ...]:
@@ -90,8 +85,9 @@ class Smart:
     def __init__(self, schema: Schema, parameters: Parameters | None = None, *, filter: str = "basic") -> None:
         self.schema, self.parameters, self.filter = schema, parameters or Parameters(), filter
         self.cuts = self.parameters.cuts(schema)
-        self._noise, self._marginals = priced(self.cuts, schema, self.parameters)
-        self._bought: dict[str, tuple[int, Marginals]] = {}  #: by block, each with the seed of what is made of it
+        own = self.parameters
+        self.groundwork = Groundwork(Domain(schema, self.cuts), source=own.source, epsilon=own.epsilon, delta=own.delta)
+        self.account = Account()
         self._views: OrderedDict[View, Learned] = OrderedDict()
         self._openings = 0  #: of checks whose rows are no longer kept: whoever asks about them again meets later ones
         self._written: dict[str, Piece] = {}
@@ -107,17 +103,16 @@ class Smart:
         return len(sizes) == len(asked) and math.prod(sizes) <= MOST_CELLS
 
     def preparation(self, view: View) -> Sequence[Purchase]:
-        """Marginals, once for each block; blocks have no rows in common, so those of several cost as much as of one."""
-        return [self._marginals] if self._lacking(view) else []
+        """What rows are made of, once for each block, as soon as that may be risked: answers must have cost enough
+        before."""
+        lacking = self.groundwork.lacking(view)
+        price = loss_in(self.filter, [self.groundwork.purchase])
+        return [self.groundwork.purchase] if lacking and self._risks(price * len(lacking), 0.0) else []
 
     def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
-        lacking = self._lacking(rows.view)
-        if lacking:
-            pay(self._marginals)
-        for block in lacking:
-            table = rows.table((block,) if rows.view else None)
-            seed = int(randomness.below(2**62, 1)[0])
-            self._bought[block] = seed, bought(self.cuts, table, self._noise, randomness)
+        blocks = len(self.groundwork.lacking(rows.view))
+        self.groundwork.buy(rows, pay, randomness)
+        self.account.add(blocks * loss_in(self.filter, [self.groundwork.purchase]), 0.0)
 
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
         course = self._course(plan, wanted, view)
@@ -129,9 +124,9 @@ class Smart:
             raise Fault("made-up rows were asked what they do not answer")
         state = self._state(rows.view)
         assert state is not None  # noqa: S101
+        paid = [course.looks] if course.looks is not None else []
         if course.looks is not None:
             pay(course.looks)
-            state.staked += self._loss(course.looks)
             if course.sought is not None:
                 state.check.begin(course.looks.epsilon, randomness)
         exact = rows.totals(plan)
@@ -140,25 +135,28 @@ class Smart:
         state.found(passed)
         if passed:
             state.passed += 1
-            state.saved += self._loss(course.answers)
+            self._count(rows.view, paid, course.alone)
             return Answered(course.guess.astype(np.float64), None, bound, Source.SYNOPSIS)
         state.failed += 1
         pay(course.answers)
-        state.spent += self._loss(course.answers)
+        self._count(rows.view, [*paid, course.answers], course.alone)
         noisy = course.noise.add(exact, randomness)
         self._learn(state, self._read(state, plan, rows.view), noisy)
         return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
+        if answered.made is None or not self.covers(plan):
+            return
+        epsilon, delta = answered.made
+        noise = noise_made(plan, self.schema, epsilon=epsilon, delta=delta)
+        purchase = Purchase.of_noise(noise, epsilon=epsilon, delta=delta)
+        self._count(view, [purchase], purchase)
         state = self._state(view)
-        if state is None or answered.made is None or not self.covers(plan):
+        if state is None:
             return
         read = self._read(state, plan, view)
         guess, spread = _guessed(state.rows.answers(read))
-        epsilon, delta = answered.made
-        noise = noise_made(plan, self.schema, epsilon=epsilon, delta=delta)
         width = noise.width(self._level(plan))
-        state.spent += self._loss(Purchase.of_noise(noise, epsilon=epsilon, delta=delta))
         if spread <= self.parameters.agreement * width:
             state.found(bool(np.abs(guess - answered.totals).max() <= width))
         self._learn(state, read, answered.totals)
@@ -202,15 +200,17 @@ class Smart:
         if made is None:
             return None
         width, sought, threshold, looks, noise, answers, needed = made
-        paid = amounts([answers] if looks is None else [looks, answers])
-        if paid[0] > wanted.epsilon or paid[1] > wanted.delta or state.right < needed:
+        paid = [answers] if looks is None else [looks, answers]
+        most = amounts(paid)
+        if most[0] > wanted.epsilon or most[1] > wanted.delta or state.right < needed:
             return None
-        if looks is not None and self.parameters.trust is None and not self._risks(state, looks):
+        _, alone = wanted.calibrated(plan, self.schema, filter=self.filter)
+        if not self._risks(loss_in(self.filter, paid), loss_in(self.filter, [alone]), len(view or (WHOLE,))):
             return None
         guess, spread = _guessed(state.rows.answers(self._read(state, plan, view)))
         if spread > self.parameters.agreement * width:
             return None
-        return _Course(guess, sought, threshold, looks, noise, answers)
+        return _Course(guess, sought, threshold, looks, noise, answers, alone)
 
     def _sparse(self, plan: Plan, wanted: Wanted, state: Learned, reach: int) -> _Made | None:
         if wanted.width is None or wanted.beta is None:
@@ -251,7 +251,7 @@ class Smart:
         looks = Purchase(check.noise.event, epsilon)
         needed = self.parameters.trust
         if needed is None:
-            needed = min(_SUREST, self._loss(looks) / self._loss(answers))
+            needed = min(_SUREST, loss_in(self.filter, [looks]) / loss_in(self.filter, [answers]))
         return width, None, check, looks, noise, answers, needed
 
     def _passes(
@@ -268,17 +268,17 @@ class Smart:
         answers that it saves."""
         if self.parameters.trust is not None:
             return self.parameters.trust
-        return max(0.0, min(_SUREST, 1 - self._loss(answers) / self._loss(opening)))
+        return max(0.0, min(_SUREST, 1 - loss_in(self.filter, [answers]) / loss_in(self.filter, [opening])))
 
-    def _risks(self, state: Learned, looks: Purchase) -> bool:
-        """Whether, should this be lost, all that was paid is still no more than `risk` above what answers alone would
-        have cost."""
-        return state.staked + self._loss(looks) <= state.saved + self.parameters.risk * (state.spent + state.saved)
+    def _risks(self, cost: float, worth: float, blocks: int = 1) -> bool:
+        """Whether what is to be paid may be risked. Who declares a trust wants none of this."""
+        if self.parameters.trust is not None:
+            return True
+        return self.account.bears(cost * blocks, worth * blocks, self.parameters.risk)
 
-    def _loss(self, purchase: Purchase) -> float:
-        if self.filter == "basic":
-            return float(purchase.epsilon)
-        return float(concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho)
+    def _count(self, view: View, paid: Sequence[Purchase], alone: Purchase) -> None:
+        blocks = len(view or (WHOLE,))
+        self.account.add(blocks * loss_in(self.filter, paid), blocks * loss_in(self.filter, [alone]))
 
     def _level(self, plan: Plan) -> float:
         """At which each total's noise is within the width of a question by epsilon, so that all are together."""
@@ -299,13 +299,10 @@ class Smart:
                 self._reading.popitem(last=False)
         return found
 
-    def _lacking(self, view: View) -> list[str]:
-        return [block for block in view or (_WHOLE,) if block not in self._bought]
-
     def _state(self, view: View) -> Learned | None:
         """The rows for a view, made when they are first asked for; of a view that grew, with the weights that they had
-        before. None before all marginals are bought."""
-        if self._lacking(view):
+        before. None before all that they are made of is bought."""
+        if self.groundwork.lacking(view):
             return None
         if view not in self._views:
             self._views[view] = self._kept(view) or self._begun(view)
@@ -319,7 +316,7 @@ class Smart:
         parts = [each for each in known if set(each) < set(view)]
         before = max(parts, key=lambda each: (len(each), each), default=None)
         earlier = None if before is None else self._state(before)
-        seed = self._bought[(view or (_WHOLE,))[0]][0] if earlier is None else earlier.seed
+        seed = self.groundwork.seed((view or (WHOLE,))[0]) if earlier is None else earlier.seed
         state = Learned(seed, self._made(view, seed))
         if earlier is not None:
             made, old = state.rows, earlier.rows
@@ -329,54 +326,46 @@ class Smart:
         return state
 
     def _kept(self, view: View) -> Learned | None:
-        """Rows that were written down. Where other numbers of them are declared by now they learn anew, behind the same
-        check: its openings have had their part of the odds."""
+        """Rows that were written down. Where others are made by now (other numbers of them are declared, or what they
+        are made of was bought anew) they learn anew, behind the same check: its openings have had their part of the
+        odds."""
         piece = self._written.get(self._named(view))
         if piece is None:
             return None
         told, weights = piece.public, np.array(piece.arrays["weights"], dtype=np.float64)
-        state = Learned(int(told["seed"]), self._made(view, int(told["seed"])))
+        same = int(told["seed"]) in self.groundwork.seeds
+        seed = int(told["seed"]) if same else self.groundwork.seed((view or (WHOLE,))[0])
+        state = Learned(seed, self._made(view, seed))
         state.check.restore(told["check"], piece.secret)
-        if weights.shape == state.rows.weights.shape:
+        if same and weights.shape == state.rows.weights.shape:
             state.rows.weights, state.rows.scale = weights, np.array(piece.arrays["scale"], dtype=np.float64)
             state.turn, state.right = int(told["turn"]), float(told["right"])
         state.passed, state.failed = int(told["passed"]), int(told["failed"])
-        state.spent, state.saved, state.staked = (float(loss) for loss in told["loss"])
         return state
 
     def _named(self, view: View) -> str:
         return _VIEW + _name(view)
 
     def _made(self, view: View, seed: int) -> MadeUp:
-        together = Marginals.added(self._bought[block][1] for block in view or (_WHOLE,))
-        return MadeUp.of(self.cuts, together, self.parameters, seed)
+        tree, size = self.groundwork.tree(view), self.groundwork.size(view)
+        return MadeUp.of(self.cuts, tree, size, self.parameters, seed)
 
     # --- kept -------------------------------------------------------------------------------------------------
 
     def changed(self) -> Mapping[str, Piece]:
-        pieces = {_BLOCK + name: self._marginals_piece(name, *found) for name, found in self._bought.items()}
+        account = Piece({"paid": self.account.paid, "alone": self.account.alone})
+        pieces = {**self.groundwork.pieces(), _ACCOUNT: account}
         pieces |= {self._named(view): _view_piece(view, state) for view, state in self._views.items()}
         fresh = {name: piece for name, piece in pieces.items() if not _same(piece, self._written.get(name))}
         self._written |= fresh
         return fresh
 
     def restore(self, pieces: Mapping[str, Piece]) -> None:
-        """Marginals of other cells than are declared now are no use any more, and are bought anew."""
-        self._bought, self._views, self._written = {}, OrderedDict(), dict(pieces)
+        self._views, self._written = OrderedDict(), dict(pieces)
         self._reading.clear()
-        for name, piece in pieces.items():
-            if name.startswith(_BLOCK) and piece.public["cells"] == self._cells:
-                columns = tuple(np.asarray(piece.arrays[str(place)], np.float64) for place in range(len(self.cuts)))
-                self._bought[piece.public["block"]] = int(piece.public["seed"]), Marginals(columns)
-
-    def _marginals_piece(self, block: str, seed: int, found: Marginals) -> Piece:
-        public = {"block": block, "seed": seed, "cells": self._cells}
-        return Piece(public, {str(place): column for place, column in enumerate(found.counts)})
-
-    @cached_property
-    def _cells(self) -> str:
-        """Which cells the columns are cut into, as a name."""
-        return sha256(repr([cut.axis for cut in self.cuts]).encode()).hexdigest()[:32]
+        self.groundwork.restore(pieces)
+        known = pieces[_ACCOUNT].public if _ACCOUNT in pieces else {"paid": 0.0, "alone": 0.0}
+        self.account = Account(float(known["paid"]), float(known["alone"]))
 
 
 #: width, what a sparse vector seeks or a threshold, what a look costs, noise and price of an answer, the trust it needs
@@ -400,7 +389,6 @@ def _view_piece(view: View, state: Learned) -> Piece:
         "right": state.right,
         "passed": state.passed,
         "failed": state.failed,
-        "loss": [state.spent, state.saved, state.staked],
         "check": state.check.public(),
     }
     arrays: dict[str, NDArray[np.generic]] = {"weights": state.rows.weights.copy(), "scale": state.rows.scale.copy()}

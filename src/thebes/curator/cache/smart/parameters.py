@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, get_args
 
 from thebes.curator.cache.cuts import Cut, cuts_of
 from thebes.curator.cache.declared import Bins, bins_of, names_of
+from thebes.curator.cache.synthesis.groundwork import SOURCES
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -20,9 +21,10 @@ MOST_PARTS, MOST_ROWS, MOST_EPOCHS = 64, 2**16, 1000
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """`columns` and `bins` cut the domain (see `Cells`). `epsilon` and `delta` buy the marginals, once for each block
-    of rows. `parts` sets of `rows` made-up rows each are weighed apart from each other; `diversity` is how strongly
-    their columns hang together by chance before anything is known.
+    """`columns` and `bins` cut the domain (see `Cells`). `epsilon` and `delta` buy what rows are made of, once for each
+    block: the counts of each column alone or (`source`) also of pairs of columns that make a tree. `parts` sets of
+    `rows` made-up rows each are weighed apart from each other; `diversity` is how strongly their columns hang together
+    by chance before anything is known.
 
     An answer is guessed only where the parts agree: their spread is at most `agreement` times what it may be off. By
     `check` the guess is compared with the rows: with a "sparse" vector, which is paid once for each time that it fails,
@@ -30,15 +32,16 @@ class Parameters:
     may be off is, for a question by epsilon, the width in which noise lies with probability `threshold`.
 
     `trust`: of the latest guesses that were compared with a released answer, this share must have been right before
-    one is checked; without it, as large a share as makes up for what a sparse vector costs, and never is more paid to
-    look at guesses than they have saved and `risk` times what answers alone would have cost.
+    one is checked; without it, as large a share as makes up for what a sparse vector costs, and whatever is bought, all
+    that is paid never exceeds what answers alone would have cost by more than the share `risk`.
 
     Learning: `epochs` gradient steps of length `rate` on the weights of a random `share` of the parts.
     """
 
     columns: tuple[str, ...] | None = None
     bins: Mapping[str, Bins] = field(default_factory=dict)
-    epsilon: Decimal = Decimal("0.1")
+    source: str = "independent"
+    epsilon: Decimal = Decimal("0.05")
     delta: Decimal = Decimal(0)
     parts: int = 8
     rows: int = 4096
@@ -48,7 +51,7 @@ class Parameters:
     check: Check = "sparse"
     check_share: float = 0.25
     trust: float | None = None
-    risk: float = 0.1
+    risk: float = 0.15
     epochs: int = 10
     rate: float = 0.5
     share: float = 0.5
@@ -66,6 +69,8 @@ class Parameters:
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
                 raise Mistake(f"cache.{name}", f"must be a number from {low:g} to {high:g}")
+        if self.source not in SOURCES:
+            raise Mistake("cache.source", f"must be one of {', '.join(SOURCES)}")
         if self.check not in get_args(Check):
             raise Mistake("cache.check", f"must be one of {', '.join(get_args(Check))}")
 
@@ -93,7 +98,7 @@ _RANGES = (
     ("threshold", 0.5, 0.999999),
     ("check_share", 0.01, 0.9),
     ("trust", 0.0, 1.0),
-    ("risk", 0.0, 10.0),
+    ("risk", 0.0, 100.0),
     ("rate", 1e-6, 1.0),
     ("share", 1e-6, 1.0),
 )

@@ -1,6 +1,6 @@
 """Made-up rows: several sets of them, each with weights of its own and a scale, that learn from released answers.
 
-What must stay true: nothing here ever sees a row of anybody. Made from noised marginals, moved by released values
+What must stay true: nothing here ever sees a row of anybody. Made from noised histograms, moved by released values
 alone, everything in it is post-processing and public; chance enters through a seed that is public too, so that the
 same releases give the same rows and the same weights.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.cache.cuts import Cut
-from thebes.curator.cache.smart.marginals import Marginals
 from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.synthesis.tree import Tree
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.plans import Plan
 from thebes.privacy.measurement import Floats
@@ -49,18 +49,17 @@ class MadeUp:
     weights: Floats
     scale: Floats
     size: float  #: of the data set, as it was bought
-    shares: tuple[Floats, ...]  #: of each column's cells, likewise
+    tree: Tree  #: what was bought of how they are distributed
 
     @classmethod
-    def of(cls, cuts: tuple[Cut, ...], marginals: Marginals, parameters: Parameters, seed: int) -> Self:
-        """Rows whose columns have the marginals' shares in every set, to within one row. How columns hang together
-        differs from set to set by chance, so that sets agree about a column and, before they have learned, not about
-        several at once."""
-        chance, shares = seeded_for_simulation(seed), marginals.shares
-        codes = [_drawn(shares, parameters, chance) for _ in range(parameters.parts)]
+    def of(cls, cuts: tuple[Cut, ...], tree: Tree, size: float, parameters: Parameters, seed: int) -> Self:
+        """Rows whose columns, and pairs of columns that were measured, have the bought shares in every set, to within
+        rounding. How other columns hang together differs from set to set by chance, so that sets agree about what was
+        bought and, before they have learned, not about the rest."""
+        chance = seeded_for_simulation(seed)
+        codes = [_drawn(tree, parameters, chance) for _ in range(parameters.parts)]
         weights = np.ones((parameters.parts, parameters.rows))
-        scale = np.full(parameters.parts, marginals.size)
-        return cls(cuts, np.stack(codes), weights, scale, marginals.size, shares)
+        return cls(cuts, np.stack(codes), weights, np.full(parameters.parts, size), size, tree)
 
     def reads(self, plan: Plan) -> Reading:
         """What the rows add to a plan that asks only columns with cells here. A row is judged by the middle of its
@@ -118,18 +117,31 @@ class MadeUp:
             self._normed(part)
 
     def steadied(self, parts: Sequence[int]) -> None:
-        """Weights under which every column has its shares again, column after column (iterative proportional fitting):
-        what was bought about single columns stays true whatever is learned about several."""
+        """Weights under which every column, or pair, has its bought shares again, one after another (iterative
+        proportional fitting): what was bought stays true whatever is learned about the rest."""
         some, rows = list(parts), self.weights.shape[1]
         flat = self.codes[some].astype(np.int64)
         weights = self.weights[some]
-        for column, share in enumerate(self.shares):
-            places = flat[:, :, column] + (np.arange(len(some)) * share.size)[:, None]
+        for columns, share in self._bought:
+            cells = flat[:, :, columns[0]]
+            for column in columns[1:]:
+                cells = cells * self.cuts[column].count + flat[:, :, column]
+            places = cells + (np.arange(len(some)) * share.size)[:, None]
             held = np.bincount(places.reshape(-1), weights=weights.reshape(-1), minlength=share.size * len(some))
             wanted = np.tile(share, len(some)) * rows
             factor = np.clip(wanted / np.maximum(held, 1e-9 * rows), 0.1, 10.0)
             weights = weights * factor[places]
         self.weights[some] = weights * (rows / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9))
+
+    @property
+    def _bought(self) -> list[tuple[tuple[int, ...], Floats]]:
+        """The shares that were bought, pairs first: a column's shares are known better than those of a pair."""
+        pairs = zip(self.tree.edges, self.tree.tables, strict=True)
+        singles = ((place,) for place in range(len(self.cuts)))
+        return [
+            *((places, table.reshape(-1)) for places, table in pairs),
+            *zip(singles, self.tree.shares, strict=True),
+        ]
 
     def _normed(self, part: int) -> None:
         """The same answers from weights of mean 1."""
@@ -148,18 +160,24 @@ def chosen(seed: int, turn: int, parts: int, share: float) -> list[int]:
     return sorted(order[: max(1, round(share * parts))].tolist())
 
 
-def _drawn(shares: tuple[Floats, ...], parameters: Parameters, chance: Randomness) -> NDArray[np.int32]:
-    """One set. Every column is cut out of the order of a latent number, so that its shares are as bought; the latent
-    numbers of different columns have chance factors in common."""
-    rows, columns = parameters.rows, len(shares)
+def _drawn(tree: Tree, parameters: Parameters, chance: Randomness) -> NDArray[np.int32]:
+    """One set. Every column is cut out of the order of a latent number, so that its shares are as bought: among all
+    rows, or among those that are alike in the column on which it depends. The latent numbers of different columns have
+    chance factors in common."""
+    rows, columns = parameters.rows, len(tree.shares)
     loads = _normals(chance, _FACTORS, columns) * (parameters.diversity / np.sqrt(_FACTORS))
     latent = _normals(chance, rows, columns) + _normals(chance, rows, _FACTORS) @ loads
     codes = np.empty((rows, columns), dtype=np.int32)
-    for column, share in enumerate(shares):
-        order = chance.permutation(len(share))  # which cell comes first says nothing
-        place = (np.argsort(np.argsort(latent[:, column], kind="stable"), kind="stable") + 0.5) / rows
-        found = np.searchsorted(np.cumsum(share[order]), place, side="right")
-        codes[:, column] = order[np.minimum(found, len(share) - 1)]
+    for column, parent, given in tree.order:
+        order = chance.permutation(given.shape[1])  # which cell comes first says nothing
+        before = np.zeros(rows, dtype=np.int32) if parent < 0 else codes[:, parent]
+        starts = np.full(len(given), 0.5) if parent < 0 else _uniform(chance, len(given))
+        for cell in np.unique(before):
+            mine = np.flatnonzero(before == cell)
+            ranks = np.argsort(np.argsort(latent[mine, column], kind="stable"), kind="stable")
+            place = (ranks + starts[cell]) / mine.size
+            found = np.searchsorted(np.cumsum(given[cell][order]), place, side="right")
+            codes[mine, column] = order[np.minimum(found, len(order) - 1)]
     return codes
 
 
@@ -167,8 +185,12 @@ def _normals(chance: Randomness, rows: int, columns: int) -> Floats:
     """Standard normal numbers: no noise, only made-up people."""
     from scipy.special import ndtri
 
-    words = chance.words(rows * columns) >> np.uint64(12)
-    return np.asarray(ndtri((words.astype(np.float64) + 0.5) * 2.0**-52)).reshape(rows, columns)
+    return np.asarray(ndtri(_uniform(chance, rows * columns))).reshape(rows, columns)
+
+
+def _uniform(chance: Randomness, count: int) -> Floats:
+    """Between 0 and 1."""
+    return np.asarray(((chance.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 def _summed(places: Integers, values: Floats, size: int) -> Floats:

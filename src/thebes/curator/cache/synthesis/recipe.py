@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.domain import Domain, Measured, Places, measured, sized
-from thebes.curator.cache.synthesis.tree import Tree
+from thebes.curator.cache.synthesis.tree import Tree, Trees
 from thebes.data.table import Table
 from thebes.privacy.events import Composed, Event, Repeated
 from thebes.privacy.measurement import Floats
@@ -133,7 +133,7 @@ class SpanningTree(Recipe):
     @property
     def edges(self) -> int:
         """How many pairs a forest of all columns has, as far as histograms of two are not too large."""
-        trees = _Trees(len(self.domain.shape))
+        trees = Trees(len(self.domain.shape))
         return sum(trees.join(*pair) for pair in self.domain.pairs)
 
     @property
@@ -172,7 +172,7 @@ class SpanningTree(Recipe):
     ) -> list[Places]:
         """The pairs of a forest, by the exponential mechanism one after another."""
         utilities = self.utilities(exact, alone, size, deviation)
-        trees, found, choice = _Trees(len(self.domain.shape)), [], self.allowance.choosing(_THIRD, self.edges)
+        trees, found, choice = Trees(len(self.domain.shape)), [], self.allowance.choosing(_THIRD, self.edges)
         for _ in range(self.edges):
             open_ = [pair for pair in utilities if not trees.joined(*pair)]
             taken = exponential(
@@ -185,19 +185,3 @@ class SpanningTree(Recipe):
             found.append(open_[taken])
             trees.join(*open_[taken])
         return sorted(found)
-
-
-class _Trees:
-    """Which columns are in one tree."""
-
-    def __init__(self, columns: int) -> None:
-        self._of = list(range(columns))
-
-    def joined(self, first: int, second: int) -> bool:
-        return self._of[first] == self._of[second]
-
-    def join(self, first: int, second: int) -> bool:
-        """Whether they were in two trees."""
-        one, other = self._of[first], self._of[second]
-        self._of = [one if own == other else own for own in self._of]
-        return one != other

@@ -71,19 +71,44 @@ class Tree:
                     found.append((child, parent, _conditional(given, self.shares[child])))
         return found
 
-    def dense(self) -> Floats:
-        """The share of each cell of all columns together, in row-major order: only where there are few enough."""
-        shape = tuple(own.size for own in self.shares)
-        found = np.ones(shape)
+    def dense(self, places: Sequence[int] | None = None) -> Floats:
+        """The share of each cell of these columns together, by default of all, in row-major order: only where there are
+        few enough."""
+        asked = list(range(len(self.shares)) if places is None else places)
+        children: dict[int, list[tuple[int, Floats]]] = {}
+        roots = []
         for child, parent, given in self.order:
-            view = [1] * len(shape)
-            view[child] = shape[child]
             if parent < 0:
-                found *= given[0].reshape(view)
-                continue
-            view[parent] = shape[parent]
-            found *= (given if parent < child else given.T).reshape(view)
-        return found.reshape(-1)
+                roots.append(child)
+            else:
+                children.setdefault(parent, []).append((child, given))
+
+        def below(column: int) -> tuple[list[int], Floats]:
+            """Of a column and all that depends on it: which are asked, and their shares for each cell of the column."""
+            names: list[int] = []
+            shares = np.ones((self.shares[column].size, 1))
+            for child, given in children.get(column, []):
+                deeper, own = below(child)
+                if child in asked:
+                    deeper, own = [child, *deeper], (given[:, :, None] * own).reshape(len(given), -1)
+                elif deeper:
+                    own = given @ own
+                else:
+                    continue
+                names, shares = names + deeper, (shares[:, :, None] * own[:, None, :]).reshape(len(given), -1)
+            return names, shares
+
+        order: list[int] = []
+        found = np.ones(1)
+        for root in roots:
+            names, shares = below(root)
+            if root in asked:
+                names, shares = [root, *names], (self.shares[root][:, None] * shares).reshape(-1)
+            else:
+                shares = self.shares[root] @ shares
+            order, found = order + names, np.multiply.outer(found, shares).reshape(-1)
+        cube = found.reshape([self.shares[column].size for column in order])
+        return cube.transpose([order.index(column) for column in asked]).reshape(-1)
 
     def rows(self, count: int, randomness: Randomness) -> Integers:
         """So many rows, as the number of each column's cell: as close to the shares as whole rows can be. Cell by cell
@@ -96,6 +121,22 @@ class Tree:
                 cells = np.repeat(np.arange(given.shape[1]), _wholes(given[cell], mine.size, randomness))
                 found[mine[randomness.permutation(mine.size)], child] = cells
         return found[randomness.permutation(count)]
+
+
+class Trees:
+    """Which columns are in one tree."""
+
+    def __init__(self, columns: int) -> None:
+        self._of = list(range(columns))
+
+    def joined(self, first: int, second: int) -> bool:
+        return self._of[first] == self._of[second]
+
+    def join(self, first: int, second: int) -> bool:
+        """Whether they were in two trees."""
+        one, other = self._of[first], self._of[second]
+        self._of = [one if own == other else own for own in self._of]
+        return one != other
 
 
 def nearest(counts: Floats, size: float) -> Floats:
