@@ -23,7 +23,7 @@ from thebes.experiments.results import Results, published
 
 Kept = Mapping[str, Outcome]
 
-EPSILONS = (0.05, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  #: that the summary has a column for
+EPSILONS = (0.05, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  #: that the summary has a column for
 NEARLY, PARTLY = 0.9, 0.6  #: of what there is to learn
 
 BEGIN = """\
@@ -49,7 +49,8 @@ SHORT = f"""\
 
 Each cell says what came out, and how much of what there is to learn that is: nothing (0 %) is what somebody reaches
 who knows no row, everything (100 %) what the same data give without privacy. **Bold** is at least {100 * NEARLY:.0f} %
-of it; what is in (brackets) is less than {100 * PARTLY:.0f} %.
+of it; what is in (brackets) is less than {100 * PARTLY:.0f} %. *quick*: a quick run, of few seeds and settings, is all
+that is kept so far.
 """
 
 STYLE = (
@@ -88,19 +89,19 @@ NOBODY = (
         Line(words=f"{words} (Tiresias, {measure})", name=f"tiresias-table-5-{number}", panel=panel, series=(series,),
              naive=naive)
         for words, measure, number, panel, series, naive in (
-            ("which grower a wine is from, one report of the row", "accuracy", 1, "wine", ROW, 0.399),
-            ("whether a tumour is malignant, one report of the row", "accuracy", 1, "cancer", ROW, 0.627),
-            ("diabetes after a year, one report of the row", "R2", 2, "diabetes", ROW, 0.0),
-            ("worth of houses, one report of the row", "R2", 2, "housing", ROW, 0.0),
-            ("whether a tumour is malignant, one gradient", "accuracy", 1, "cancer", "gradient, linear", 0.627),
-            ("worth of houses, one gradient", "R2", 2, "housing", "gradient, linear", 0.0),
+            ("a wine's grower, by one report", "accuracy", 1, "wine", ROW, 0.399),
+            ("malignant or not, by one report", "accuracy", 1, "cancer", ROW, 0.627),
+            ("diabetes after a year, by one report", "R2", 2, "diabetes", ROW, 0.0),
+            ("worth of houses, by one report", "R2", 2, "housing", ROW, 0.0),
+            ("malignant or not, by one gradient", "accuracy", 1, "cancer", "gradient, linear", 0.627),
+            ("worth of houses, by one gradient", "R2", 2, "housing", "gradient, linear", 0.0),
         )
     ),
-    Line(words="whether a pull request is merged, one gradient of a person (Tiresias, AUC)", name="tiresias-table-5-3",
+    Line(words="pull requests merged, by one gradient (Tiresias, AUC)", name="tiresias-table-5-3",
          panel=PULLS, series=("gradient, person-level",), naive=0.5),
-    Line(words="income of the census' people, log-odds (AnonML)", name="anonml-5", panel="adult, ours",
+    Line(words="income in the census, log-odds (AnonML, AUC)", name="anonml-5", panel="adult, ours",
          series=("log-odds, joints by rule",), naive=0.5, best=ADULT),
-    Line(words="students who withdraw, log-odds (AnonML)", name="anonml-5", panel="oulad, ours",
+    Line(words="students who withdraw, log-odds (AnonML, AUC)", name="anonml-5", panel="oulad, ours",
          series=("log-odds, joints by rule",), naive=0.5, best=OULAD),
     Line(words="income, the paper's vote cut at the base rate", name="anonml-5", panel="adult, a: three features",
          series=("vote, cut at the base rate",), naive=0.5, best=ADULT),
@@ -108,7 +109,7 @@ NOBODY = (
          series=("vote, cut at one half",), naive=0.5, best=ADULT),
     Line(words="students, the paper's vote to the letter", name="anonml-5", panel="oulad, a: three features",
          series=("vote, cut at one half",), naive=0.5, best=OULAD),
-    Line(words="which calls of a bank end well, 387 weights (Draw and Discard)", name="draw-discard-phishing",
+    Line(words="a bank's calls, 387 weights (Draw and Discard, AUC)", name="draw-discard-phishing",
          panel="ROC AUC", series=("epsilon 8, k = 3",), naive=0.5),
     Line(words="the same with 43 weights", name="draw-discard-phishing", panel="ROC AUC",
          series=("k = 3, no crosses",), naive=0.5),
@@ -118,13 +119,13 @@ SOMEBODY = (
         Line(words=f"{words} (Tiresias, {measure})", name=f"tiresias-table-5-{number}", panel=panel,
              series=(f"integrated, {series} regression",), naive=naive)
         for words, measure, number, panel, series, naive in (
-            ("which grower a wine is from", "accuracy", 1, "wine", "logistic", 0.399),
-            ("whether a tumour is malignant", "accuracy", 1, "cancer", "logistic", 0.627),
+            ("a wine's grower", "accuracy", 1, "wine", "logistic", 0.399),
+            ("malignant or not", "accuracy", 1, "cancer", "logistic", 0.627),
             ("diabetes after a year", "R2", 2, "diabetes", "linear", 0.0),
             ("worth of houses", "R2", 2, "housing", "linear", 0.0),
         )
     ),
-    Line(words="whether a pull request is merged, whole people hidden (Tiresias, AUC)", name="tiresias-table-5-3",
+    Line(words="pull requests merged, whole people hidden (Tiresias, AUC)", name="tiresias-table-5-3",
          panel=PULLS, series=("integrated, person-level",), naive=0.5),
     Line(words="how long a ride takes, linear (Sage; squared error)", name="sage-table-1", panel="mean squared error",
          series=("epsilon *",), at="taxi, linear regression", naive=0.00858),
@@ -158,7 +159,7 @@ def matrix(kept: Kept, lines: Sequence[Line]) -> Iterator[str]:
     yield _row(["---", *("---:" for _ in across), "---:"])
     for line, cells in found.items():
         best = next(iter(cells.values()))[1]
-        quick = " (quick run)" if kept[line.name].quick else ""
+        quick = ", *quick*" if kept[line.name].quick else ""
         row = [f"[{line.words}](#{line.name}){quick}"]
         yield _row([*row, *(_told(*cells[e], line.naive) if e in cells else "" for e in across), figure(best)])
 
