@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -51,17 +52,22 @@ def rubbish(server: Server) -> None:
             raw.sendall(words)
 
 
-def test_neither_log_nor_disk_holds_who_asked_or_submitted(tmp_path: Path) -> None:
-    home, said = tmp_path / "home", tmp_path / "log"
-    server = Server(home, log=said)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_neither_log_nor_disk_holds_who_asked_or_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("THEBES_LOG", form)
+    home, written = tmp_path / "home", tmp_path / "log"
+    server = Server(home, log=written)
     task_id = server.post(AGES)
     assert statuses(server, task_id) == [200, 202, 202, 409, 422, 422, 400, 415, 404, 422, 204, 410]
     rubbish(server)
     assert server.client.get("/api/health").status_code == 200
     metrics = server.client.get("/metrics").text
     assert server.stop() == 0
-    log = said.read_text()
-    assert set(log.splitlines()) <= {"WARNING:  Invalid HTTP request received."}
+    log = written.read_text()
+    said = log.splitlines() if form == "text" else [json.loads(line)["message"] for line in log.splitlines()]
+    assert {line.removeprefix("WARNING:  ") for line in said} == {"Invalid HTTP request received."}
     for text in (log, metrics):
         assert not [word for word in (SLOT, OTHER, "telltale", FROM, "203.0.113.77", task_id) if word in text]
     for path in [path for path in home.rglob("*") if path.is_file()]:

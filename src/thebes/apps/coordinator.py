@@ -18,6 +18,9 @@ def coordinator(
     store: Annotated[str | None, typer.Option(help="sqlite:///FILE (default: in the home) or postgresql://...")] = None,
     tls_cert: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM private key.")] = None,
+    log: Annotated[
+        str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
+    ] = "text",
 ) -> None:
     """Run the coordinator until SIGTERM. Prints one line of JSON with its address when it is ready.
 
@@ -29,6 +32,9 @@ def coordinator(
     from thebes.coordinator.serving import serve
     from thebes.site.starting import algorithm_command, algorithm_environment
     from thebes.tasks.sites import LOCAL
+    from thebes.wire import logs
+
+    logs.choose(log)
 
     def local(home: Path, descriptor: int) -> Start:
         return Start(algorithm_command(home, LOCAL), algorithm_environment(descriptor))

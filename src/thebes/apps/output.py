@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,11 @@ from thebes.privacy.faults import Mistake
 
 #: the option every command shares; `--json` alone means standard output
 JSON_HELP = "Print machine-readable JSON to FILE (default -, standard output)."
+
+#: every role shares it
+LogForm = Annotated[
+    str, typer.Option("--log", envvar="THEBES_LOG", help="How it says things on standard error: text or json.")
+]
 
 WEAK_EPSILON, WEAK_DELTA = 20.0, 0.01  #: beyond these a price is worth a warning
 

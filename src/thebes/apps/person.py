@@ -33,6 +33,9 @@ def person(
     open_: Annotated[
         bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
     ] = False,
+    log: Annotated[
+        str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
+    ] = "text",
 ) -> None:
     """Keep a person's data, show what is asked, and answer what the person agrees to.
 
@@ -45,6 +48,7 @@ def person(
     from thebes.person.folder import HomeInUse, prepared
     from thebes.person.settings import Settings
     from thebes.simulation.example import fill
+    from thebes.wire import logs
     from thebes.wire.access import make_token
 
     if open_:
@@ -57,6 +61,7 @@ def person(
             return
     if coordinator is None and Settings.read(prepared(home)).coordinator is None:
         raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
+    logs.choose(log)
     try:
         run(
             home,

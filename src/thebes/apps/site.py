@@ -32,6 +32,9 @@ def site(
     open_: Annotated[
         bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
     ] = False,
+    log: Annotated[
+        str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
+    ] = "text",
 ) -> None:
     """Run a site until SIGTERM. It dials out and opens no port to the network; nothing is answered that
     HOME/policy.toml does not allow. Prints one line of JSON when its own page listens, with an address of it that
@@ -45,6 +48,7 @@ def site(
 
     from thebes.site.home import Home
     from thebes.site.supervisor import Supervisor
+    from thebes.wire import logs
 
     if home is None:
         raise Mistake("--home", "is missing: the site's folder, made by `thebes site init --home DIR`")
@@ -57,6 +61,7 @@ def site(
         return
     if coordinator is None:
         raise Mistake("--coordinator", "is missing: HOST:PORT, as `thebes coordinator --site-port` tells it")
+    logs.choose(log)
     pages = "thebes.apps.pages.site.front:put_on"
     Supervisor(Home(home), coordinator=_address(coordinator), port=port, pages=pages).run()
 

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.straight import Shortcuts
 from thebes.wire.headers import HEADERS
+from thebes.wire.logs import whereabouts
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import Malformed, TooLarge
 
@@ -90,16 +91,6 @@ class Guard:
     def _fits(self, size: int) -> None:
         if size > self._largest:
             raise TooLarge(f"the body is larger than {self._largest} bytes")
-
-
-def whereabouts(error: BaseException) -> str:
-    """An error's kind and place. Its words are left out: they may hold a value."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return type(error).__name__ + (
-        "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    )
 
 
 def _method(scope: Scope) -> str:

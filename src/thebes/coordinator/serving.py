@@ -30,6 +30,7 @@ from thebes.coordinator.own_models import Models
 from thebes.coordinator.reception import Reception
 from thebes.coordinator.whole import WholeAnswers
 from thebes.privacy.faults import Mistake
+from thebes.wire import logs
 from thebes.wire.local import Hold
 
 _FORGET_SECONDS = 2.0
@@ -55,7 +56,7 @@ def serve(
     the models of a home."""
     if (tls_cert is None) != (tls_key is None):
         raise Mistake("--tls-cert", "and --tls-key go together")
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logs.to_stderr("%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     place = Home(home)
     where = store or place.store
@@ -76,6 +77,7 @@ def serve(
         http=WholeAnswers,
         access_log=False,  # who sent what when is nobody's business
         log_level="warning",
+        **logs.of_uvicorn(),
         lifespan="off",
         server_header=False,
         ssl_certfile=None if tls_cert is None else str(tls_cert),

@@ -18,6 +18,7 @@ from thebes.coordinator.closing import Closing
 from thebes.coordinator.database import Database, StoreUnavailable
 from thebes.coordinator.desk import Desk
 from thebes.coordinator.home import Home
+from thebes.wire import logs
 
 LOOK_SECONDS = 0.5  #: how often deadlines, and what others left, are looked for
 log = logging.getLogger("thebes.coordinator")
@@ -25,7 +26,7 @@ log = logging.getLogger("thebes.coordinator")
 
 def main() -> None:
     """Work until the parent says goodbye or is gone."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logs.to_stderr("%(levelname)s %(name)s: %(message)s")
     told = json.loads(sys.stdin.readline())
     home = Home(Path(told["home"]))
     closing = Closing(Desk(Database(told["store"]), told["holder"]), home.keys, SystemClock())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
 from thebes.privacy.faults import ThebesError
+from thebes.wire import logs
 from thebes.wire.access import Access, make_token
 from thebes.wire.local import listening_at
 
@@ -37,6 +39,8 @@ def run(
     """Serve a home until SIGTERM or SIGINT. Prints one line of JSON when it listens. `fill` is given the home first,
     `pages` puts web pages onto the interface."""
     os.umask(0o077)
+    # Not from INFO on: whoever speaks HTTP would write down addresses, which carry ids of tasks.
+    logs.to_stderr("%(message)s", level=logging.WARNING)
     folder = prepared(home)
     person = Person(folder, coordinator=coordinator, proxy=proxy, delay=delay, passphrase=passphrase)
     try:
@@ -80,6 +84,7 @@ def _serve(
     config = uvicorn.Config(
         guarded(person, access, port=port, stop=stop, pages=pages),
         log_level="warning",
+        **logs.of_uvicorn(),
         access_log=False,  # addresses carry ids of tasks, and one a code
         server_header=False,
         timeout_graceful_shutdown=3,

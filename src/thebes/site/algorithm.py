@@ -44,6 +44,7 @@ from thebes.site.streams import Streams
 from thebes.site.workshop import Pipelines
 from thebes.tasks import registry
 from thebes.tasks.sites import LOCAL
+from thebes.wire import logs
 from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
 from thebes.wire.local import HomeInUse
 
@@ -314,7 +315,7 @@ def main() -> None:
     os.umask(0o077)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever started it ends it
-    logging.basicConfig(level=logging.INFO, format="thebes site: %(message)s", stream=sys.stderr)
+    logs.to_stderr("thebes site: %(message)s")
     try:
         end = socket.socket(fileno=int(os.environ.pop(PIPE)))
     except (KeyError, ValueError, OSError):

@@ -21,6 +21,7 @@ from thebes.confinement import landlock
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.site.control import Ear, tell
 from thebes.site.starting import PIPE, library_places
+from thebes.wire import logs
 
 #: what the system's libraries read: names of hosts, certificates, time zones, loaders, what machine this is
 SYSTEM = (
@@ -36,7 +37,7 @@ def main() -> None:
     die_with_parent()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever started it ends it
-    logging.basicConfig(level=logging.INFO, format="thebes site: %(message)s", stream=sys.stderr)
+    logs.to_stderr("thebes site: %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         control = socket.socket(fileno=int(os.environ.pop(PIPE)))
@@ -146,6 +147,7 @@ def _server(app: Any) -> Any:
         uvicorn.Config(
             app,
             log_level="warning",
+            **logs.of_uvicorn(),
             access_log=False,
             server_header=False,
             lifespan="off",

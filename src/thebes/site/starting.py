@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import thebes
+from thebes.wire.logs import CHOICE
 
 #: names the descriptor of the socket over which the two speak
 PIPE = "THEBES_PIPE"
-#: what of the environment the process that talks is given: how to reach the network, and how to tell the time
-_FOR_THE_NETWORK = ("grpc_proxy", "https_proxy", "HTTPS_PROXY", "no_grpc_proxy", "no_proxy", "NO_PROXY", "TZ", "LANG")
+#: what of the environment the process that talks is given: how to reach the network, to tell the time, to write a log
+_FOR_THE_NETWORK = ("grpc_proxy", "https_proxy", "HTTPS_PROXY", "no_grpc_proxy", "no_proxy", "NO_PROXY")
+_FOR_WORDS = ("TZ", "LANG", CHOICE)
 
 
 def algorithm_command(home: Path, name: str) -> list[str]:
@@ -33,7 +35,7 @@ def algorithm_environment(pipe: int) -> dict[str, str]:
 
 def connector_environment(control: int) -> dict[str, str]:
     """Nothing that says where rows lie or how to get at them."""
-    kept = {name: os.environ[name] for name in _FOR_THE_NETWORK if name in os.environ}
+    kept = {name: os.environ[name] for name in (*_FOR_THE_NETWORK, *_FOR_WORDS) if name in os.environ}
     return {**kept, **_path(), "HOME": "/nonexistent", PIPE: str(control)}
 
 

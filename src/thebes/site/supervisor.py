@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -29,9 +30,11 @@ from thebes.site.starting import (
     connector_environment,
     library_places,
 )
+from thebes.wire import logs
 from thebes.wire.access import make_token, read_secret
 from thebes.wire.local import DAEMON, TOKEN, listening_at
 
+log = logging.getLogger("thebes.site")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  #: seconds before a process is started again
 STEADY_SECONDS = 30.0  #: whoever lives so long is started again at once
 _READY_SECONDS = 60.0
@@ -61,6 +64,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT."""
+        logs.to_stderr("thebes site: %(message)s")
         wake, woken = socket.socketpair()
         for end in (wake, woken):
             end.setblocking(False)
@@ -237,5 +241,4 @@ def _announce(line: dict[str, Any]) -> None:
 
 
 def _say(sentence: str) -> None:
-    sys.stderr.write(f"thebes site: {sentence}\n")
-    sys.stderr.flush()
+    log.warning("%s", sentence)
