@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-slow test-heavy check bench audit peers docs clean
+.PHONY: help demo test test-slow test-heavy check bench audit chaos peers docs clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -35,8 +35,8 @@ test-heavy: $(READY)  ## the tests of big optional parts, and those that take ma
 	@$(BIN)/pytest -m heavy
 
 check: $(READY)  ## style, types, and the arrows between the rooms
-	@$(BIN)/ruff check src tests audit bench peers tools
-	@$(BIN)/ruff format --check src tests audit bench peers tools
+	@$(BIN)/ruff check src tests audit bench chaos peers tools
+	@$(BIN)/ruff format --check src tests audit bench chaos peers tools
 	@$(BIN)/mypy
 	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
 
@@ -48,6 +48,9 @@ peers: $(READY)  ## beside other libraries, each in an environment of its own; w
 
 audit: $(READY)  ## what samples say about every claimed epsilon
 	@$(BIN)/python -m audit
+
+chaos: $(READY)  ## strike a small world for some minutes; its databases must tell of no broken promise
+	@$(BIN)/python -m chaos --minutes 5
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -12,6 +12,8 @@ from pathlib import Path
 from chaos.blows import storm
 from chaos.world import World
 
+SETTLE_SECONDS = 120.0
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
@@ -39,7 +41,7 @@ def run(folder: Path, options: argparse.Namespace) -> int:
         tell("everything runs")
         blows = storm(world, random.Random(options.seed), 60 * options.minutes, tell)
         tell("calm")
-        left = world.settle(within=60)
+        left = world.settle(within=SETTLE_SECONDS)
         tell("stopping")
         left += world.stop()
         found = world.broken()

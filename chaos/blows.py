@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from chaos.world import World
 
 _SKEW_SECONDS = 600
+#: A person's machine sends no earlier than at a moment drawn at consent: what it drew with a clock that was ahead it
+#: waits for, so this is also how long calm may take.
+_SKEW_SECONDS_OF_PEOPLE = 45
 _MOST_ROOM = 48 * 1024
+_BEFORE = 4  #: questions that are under way when the first blow falls
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,9 @@ def drawn(world: World, dice: random.Random) -> Blow:
     wire = dice.choice(world.wires)
     which = {world.web: "people", world.links: "sites"}[wire]
     seconds = round(0.2 + 1.3 * dice.random(), 2)
-    skew = float(dice.randint(-_SKEW_SECONDS, _SKEW_SECONDS)) if dice.random() < 0.4 else 0.0
+    most = _SKEW_SECONDS_OF_PEOPLE if victim in world.people else _SKEW_SECONDS
+    skew = float(dice.randint(-most, most)) if dice.random() < 0.4 else 0.0
+    skew = 0.0 if victim in world.sites else skew  # nothing at a site goes by the time
     room, place = dice.randrange(_MOST_ROOM), dice.randrange(1, 4)
     if kind == "kill":
         told = f"{victim.name} is killed, and starts {seconds} s later" + (f", {skew:+.0f} s off" if skew else "")
@@ -60,9 +66,11 @@ def drawn(world: World, dice: random.Random) -> Blow:
 
 def storm(world: World, dice: random.Random, seconds: float, tell: Callable[[str], None]) -> int:
     """Blows and questions until the time is over; how many blows fell."""
-    end, number = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    for number in range(_BEFORE):
         world.ask(world.document(number))
+    end, blows = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        world.ask(world.document(_BEFORE + blows))
         blow = drawn(world, dice)
         tell(blow.name)
         blow.strike()
@@ -70,5 +78,5 @@ def storm(world: World, dice: random.Random, seconds: float, tell: Callable[[str
         blow.end()
         world.look()
         time.sleep(0.6 * dice.random())
-        number += 1
-    return number
+        blows += 1
+    return blows

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_STOP_SECONDS = 25.0
+_STOP_SECONDS = 60.0
 _UNLIMITED = resource.RLIM_INFINITY
 
 
@@ -26,9 +26,11 @@ class Process:
         self._running: subprocess.Popen[str] | None = None
         self._heard = threading.Event()
         self.facts: dict[str, Any] = {}
+        self.skew = 0.0
 
     def start(self, skew: float = 0.0) -> None:
         """Without waiting until it listens."""
+        self.skew = skew
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("THEBES_")},
             "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",

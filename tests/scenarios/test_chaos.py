@@ -1,0 +1,27 @@
+"""A short storm over a small world of real processes; `python -m chaos` is the long form."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from chaos.blows import storm
+from chaos.world import World
+
+pytestmark = pytest.mark.slow
+SECONDS, SEED = 12.0, 3
+
+
+def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_path: Path) -> None:
+    told: list[str] = []
+    with World(tmp_path, people=2, sites=1, seed=SEED) as world:
+        storm(world, random.Random(SEED), SECONDS, told.append)
+        left = world.settle(within=120)
+        left += world.stop()
+        found = [str(each) for each in world.broken()]
+    assert (left, found) == ([], []), told
+    assert len(world.witnessed) >= 2  # what was asked before the first blow is released at last
