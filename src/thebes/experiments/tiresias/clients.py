@@ -120,7 +120,7 @@ class Crowd:
         self._purses = Purses(len(people), registry.kind(checked.type).price(checked))
         self._owner = registry.owner(checked)
 
-    def look_in(self, times: int = 200) -> float:
+    def look_in(self, times: int = 64) -> float:
         """Seconds for which somebody occupies the coordinator who asks nothing of it, twice over one connection; as
         many at once as answer a task."""
         began = time.perf_counter()
