@@ -123,5 +123,5 @@ EXPERIMENT = Experiment(
     find=find,
     seeds=3,
     quick_seeds=1,
-    headline=Headline(panels=(SECONDS,), series=("whole",), drawn=(SECONDS,)),
+    headline=Headline(panels=(SECONDS,), series=("whole",), drawn=(f"*{SECONDS}",)),
 )
