@@ -16,9 +16,11 @@ import pytest
 from thebes.curator.cache import store
 from thebes.curator.cache.answered import Answered, Source
 from thebes.curator.cache.forecast import forecast
+from thebes.curator.cache.likeness import Likeness
 from thebes.curator.cache.planner import FRESH_SECONDS, Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.cache.released import key_of
+from thebes.curator.cache.smart import synopsis
 from thebes.curator.cache.store import PAID_SECONDS, Store
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
 from thebes.curator.cache.wanted import Wanted
@@ -649,6 +651,40 @@ def test_a_synopsis_that_never_pays_is_said_to(desk: Desk) -> None:
     dear = forecast(desk.store, SCHEMA, Toy)  # a tenth each, as much as noise or more
     assert dear is not None
     assert dear.pays_from is None or dear.pays_from > 6
+
+
+def test_made_up_rows_are_forecast_from_rows_that_answer_as_was_released(desk: Desk) -> None:
+    desk.rows.ages = [20] * 3000 + [70] * 1000
+    asked_by_accuracy(desk, 12)
+    looked = desk.rows.looked
+    for more, hits in (({"trust": 0.0, "agreement": 10.0}, True), ({}, False)):
+        told = {"rows": 64, "parts": 2, **more}
+        found = forecast(desk.store, SCHEMA, lambda told=told: synopsis(SCHEMA, told, filter="basic"))  # type: ignore[misc]
+        assert found is not None
+        assert bool(found.hits) is hits, "sure of itself, or with nothing to be sure by"
+        assert found.exact == pytest.approx(forecast(desk.store, SCHEMA, Free).exact)  # type: ignore[union-attr]
+    assert desk.rows.looked == looked, "no row is read for it"
+
+
+def test_rows_that_play_the_data_answer_as_was_released() -> None:
+    counts = {"age > 60": 1000.0, "age > 60 AND sex = 'm'": 900.0, "sex = 'm'": 2500.0}
+    by_age = Question("histogram", ("age",), bins=(50.0,)).plan(SCHEMA)
+    released = [(counted(where), np.array([total])) for where, total in counts.items()]
+    alike = Likeness.of(SCHEMA, [*released, (by_age, np.array([2800.0, 1200.0]))], 4000.0)
+    for plan, totals in (*released, (by_age, np.array([2800.0, 1200.0]))):
+        assert np.abs(plan.totals(alike) - totals).max() < 60
+    nothing = Likeness.of(SCHEMA, [], 4000.0)
+    assert counted("sex = 'm'").totals(nothing)[0] == pytest.approx(0.98 * 2000, abs=10)
+
+
+def test_where_too_many_columns_were_asked_each_is_played_by_itself() -> None:
+    names = [f"c{n}" for n in range(6)]
+    wide = schema_of({"unit": "event", "columns": {n: {"type": "float", "low": 0.0, "high": 1.0} for n in names}})
+    plans = [Question("count", where=f"{name} < 0.5").plan(wide) for name in names]
+    together = Question("count", where="c0 < 0.5 AND c1 < 0.5").plan(wide)
+    alike = Likeness.of(wide, [(plan, np.array([n * 1000.0])) for n, plan in enumerate(plans, 2)], 10_000.0)
+    assert [float(plan.totals(alike)[0]) for plan in plans] == pytest.approx([2e3, 3e3, 4e3, 5e3, 6e3, 7e3], abs=150)
+    assert together.totals(alike)[0] == pytest.approx(600, abs=150), "independent of each other"
 
 
 def test_a_forecast_of_nothing_is_none(desk: Desk) -> None:

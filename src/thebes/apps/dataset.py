@@ -11,7 +11,7 @@ import typer
 
 from thebes.apps import output
 from thebes.apps.dataset_query import query
-from thebes.apps.dataset_savings import forecast_of, tell_savings
+from thebes.apps.dataset_savings import forecasts_of, tell_savings
 from thebes.apps.helping import Commands
 from thebes.apps.savings_said import foreseen
 from thebes.apps.synthesizing import synthesize
@@ -201,7 +201,7 @@ def show(
 
     found = _shown(Home(home), name)
     if forecast:
-        found["forecast"] = forecast_of(Home(home), name)
+        found["forecast"] = forecasts_of(Home(home), name)
     if as_json is not None:
         output.write_json(as_json, found)
         return
@@ -214,7 +214,8 @@ def show(
         typer.echo(f"Hidden: one {block['unit']}. Costs add up by the {block['filter']} filter. {_left(block)}.")
     tell_savings(found["cache"])
     if forecast:
-        typer.echo(foreseen(found["forecast"]))
+        for sentence in foreseen(found["forecast"]):
+            typer.echo(sentence)
     for column, told in found["schema"]["columns"].items():
         bounds = f" from {told['low']:g} to {told['high']:g}" if "low" in told else ""
         values = f", {len(told['values'])} values" if "values" in told else ""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from thebes.site.home import Home
 
 
-def forecast_of(place: Home, name: str) -> dict[str, Any] | None:
-    """The questions so far, asked again of a synopsis; None where too little was asked to tell."""
+def forecasts_of(place: Home, name: str) -> dict[str, dict[str, Any] | None]:
+    """The questions so far, asked again of a synopsis of each kind; None where too little was asked to tell."""
     from thebes.site.caches import Caches
     from thebes.site.dataset import DataSets
 
@@ -23,8 +23,8 @@ def forecast_of(place: Home, name: str) -> dict[str, Any] | None:
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     with closing(Caches(place)) as caches:
-        found = caches.forecast(dataset)
-    return None if found is None else found.as_json()
+        found = caches.forecasts(dataset)
+    return {kind: None if one is None else one.as_json() for kind, one in found.items()}
 
 
 def tell_savings(cache: dict[str, Any]) -> None:

@@ -13,12 +13,16 @@ def own_purchases(own: dict[str, Any]) -> str:
     return f"{said} (own_share)."
 
 
-def foreseen(forecast: dict[str, Any] | None) -> str:
-    """A forecast in one sentence."""
-    if forecast is None:
-        return "When a synopsis would start to pay cannot be told from what was asked so far."
+def foreseen(forecasts: dict[str, dict[str, Any] | None]) -> list[str]:
+    """What each kind of synopsis would have done, in one sentence each; all that can be told, in one, where that is
+    nothing."""
+    told = [_foreseen(kind, forecast) for kind, forecast in forecasts.items() if forecast is not None]
+    return told or ["When a synopsis would start to pay cannot be told from what was asked so far."]
+
+
+def _foreseen(kind: str, forecast: dict[str, Any]) -> str:
     said = (
-        f"Over the last {forecast['questions']} questions a synopsis would have answered {forecast['hits']} and cost "
+        f"Over the last {forecast['questions']} questions {kind} would have answered {forecast['hits']} and cost "
         f"{forecast['measure']} {forecast['synopsis']:.4g}, where exact reuse costs {forecast['exact']:.4g}: "
     )
     if forecast["pays_from"] is None:

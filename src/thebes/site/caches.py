@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import time
+from typing import Any
 
 from thebes.curator.cache.forecast import Forecast, forecast
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopses import DEFAULT, synopsis_of
+from thebes.curator.cache.synopses import SYNOPSES, synopsis_of
 from thebes.curator.cache.synopsis import Sizes, Synopsis, View
 from thebes.curator.streams import Stream
 from thebes.data.growing.blocking import USER
@@ -20,6 +21,7 @@ from thebes.site.dataset import DataSet
 from thebes.site.home import Home
 
 FOLDER = "cache"
+_ALIKE = ("columns", "bins")  #: parameters that every kind of synopsis has
 
 
 def path_of(home: Home, name: str) -> Path:
@@ -68,13 +70,18 @@ class Caches:
         """One that says what an answer would cost, as far as is written: it waits for no answer."""
         return self.known(dataset) or self(dataset)
 
-    def forecast(self, dataset: DataSet) -> Forecast | None:
-        """How the declared synopsis, or pmw where none is declared, would have done over the questions so far; None
-        where too little was asked to tell."""
-        planner, budget, cache = self.known(dataset), dataset.budget, dataset.cache
+    def forecasts(self, dataset: DataSet) -> dict[str, Forecast | None]:
+        """How each kind of synopsis would have done over the questions so far: the declared one by its parameters, the
+        others about the same columns. None where too little was asked to tell."""
+        planner, cache = self.known(dataset), dataset.cache
+        alike = {name: cache.more[name] for name in _ALIKE if name in cache.more}
         if planner is None:
-            return None
-        kind, more = (cache.kind, cache.more) if cache.kind != DEFAULT else ("pmw", {})
+            return dict.fromkeys(SYNOPSES)
+        told = {kind: cache.more if kind == cache.kind else alike for kind in SYNOPSES}
+        return {kind: self._forecast(dataset, planner, kind, more) for kind, more in told.items()}
+
+    def _forecast(self, dataset: DataSet, planner: Planner, kind: str, more: Mapping[str, Any]) -> Forecast | None:
+        budget = dataset.budget
 
         def made() -> Synopsis:
             synopsis = synopsis_of(kind, dataset.schema, more, filter=budget.filter, delta=budget.delta)

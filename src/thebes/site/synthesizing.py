@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.cache.synthesis.allowance import Allowance
@@ -141,12 +140,6 @@ def _pay(claim: Claim) -> None:
 
 def as_frame(columns: Mapping[str, NDArray[Any]], dataset: DataSet) -> Any:
     """Rows as a data frame with the types that the schema declares; what is missing is missing."""
-    import pandas as pd
+    from thebes.data.engines.frames import frame_of
 
-    kinds = {"integer": "Int64", "float": "float64", "string": "object", "boolean": "boolean"}
-    found = {}
-    for name, values in columns.items():
-        kind = kinds.get(dataset.schema.columns[name].type, "datetime64[us]")
-        made: Any = pd.Series(np.asarray(values, dtype=object))
-        found[name] = made.astype(kind)
-    return pd.DataFrame(found)
+    return frame_of(dataset.schema, columns)

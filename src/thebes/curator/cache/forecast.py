@@ -1,7 +1,8 @@
 """When a synopsis would start to pay: the questions of the past asked again, of a synopsis that starts with nothing.
 
-Everything here is public. The rows are played by released answers, whose noise is taken for the truth; nothing is
-charged, and nothing that a replay draws is an answer to anybody.
+Everything here is public. The rows are played by released answers, whose noise is taken for the truth, and where more
+is looked at (marginals) by rows that answer like them; nothing is charged, and nothing that a replay draws is an answer
+to anybody.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from thebes.curator.cache.answered import Source
+from thebes.curator.cache.likeness import Likeness
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.cache.released import key_of
@@ -70,7 +73,7 @@ def forecast(store: Store, schema: Schema, made: Callable[[], Synopsis], *, filt
     questions = [(plan, wanted) for plan, wanted in asked(store, schema) if store.latest(key_of(plan, schema))]
     if not questions:
         return None
-    rows = _Released(store, schema, [plan for plan, _ in questions])
+    rows = _Played(store, schema, [plan for plan, _ in questions])
     try:
         alone, _ = _replayed(questions, rows, schema, None, filter)
         beside, hits = _replayed(questions, rows, schema, made(), filter)
@@ -82,7 +85,7 @@ def forecast(store: Store, schema: Schema, made: Callable[[], Synopsis], *, filt
 
 
 @dataclass
-class _Released:
+class _Played:
     """Rows as released answers tell of them."""
 
     store: Store
@@ -91,7 +94,14 @@ class _Released:
     view: View = ()
 
     def table(self, blocks: View | None = None) -> Table:
-        raise Refusal("a forecast has no rows")
+        return self._likeness
+
+    @cached_property
+    def _likeness(self) -> Likeness:
+        """What a synopsis finds where it looks at more than what was asked."""
+        plans = {key_of(plan, self.schema): plan for plan in self.plans}
+        released = [(plan, self.totals(plan).astype(np.float64)) for plan in plans.values()]
+        return Likeness.of(self.schema, released, float(self._everybody()))
 
     def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
         kept = self.store.latest(key_of(plan, self.schema))
@@ -99,7 +109,7 @@ class _Released:
             return np.rint(kept.answered.totals).astype(np.int64)
         if isinstance(plan, CountPlan) and plan.size == 1 and plan.where is None:
             return np.array([self._everybody()], dtype=np.int64)
-        raise Refusal("a forecast knows nothing of this")
+        return plan.totals(self.table())
 
     def _everybody(self) -> int:
         """The most rows that a released count tells of."""
@@ -129,7 +139,7 @@ class _Bill:
 
 
 def _replayed(
-    questions: Sequence[tuple[Plan, Wanted]], rows: _Released, schema: Schema, synopsis: Synopsis | None, filter: str
+    questions: Sequence[tuple[Plan, Wanted]], rows: _Played, schema: Schema, synopsis: Synopsis | None, filter: str
 ) -> tuple[list[float], int]:
     """What was paid after each question, and how many the synopsis answered."""
     randomness, bill, after, hits = seeded_for_simulation(_SEED), _Bill(filter), list[float](), 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 from uuid import UUID
@@ -10,11 +10,31 @@ from uuid import UUID
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thebes.data.engines.engine import MARK, text_number
 from thebes.data.filter import ENDS, Filter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
+
+_DTYPES = {"integer": "Int64", "float": "float64", "string": "object", "boolean": "boolean"}
+
+
+def frame_of(schema: Schema, columns: Mapping[str, NDArray[Any]], *, rows: int | None = None) -> pd.DataFrame:
+    """Made-up values as a data frame with the types that the schema declares; None is a missing value. With `rows`, so
+    many, in which columns that are not named are missing, and every row is somebody else's."""
+    given = dict(columns)
+    if rows is not None:
+        empty = np.full(rows, None, dtype=object)
+        given = {name: given.get(name, empty) for name in schema.columns}
+        if schema.key:
+            text = schema.columns[schema.key].type == "string"
+            given[schema.key] = np.array([str(n) if text else n for n in range(rows)], dtype=object)
+    found = {}
+    for name, values in given.items():
+        made: Any = pd.Series(np.asarray(values, dtype=object))
+        found[name] = made.astype(_DTYPES.get(schema.columns[name].type, "datetime64[us]"))
+    return pd.DataFrame(found)
 
 
 class FrameEngine:
