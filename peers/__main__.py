@@ -16,22 +16,24 @@ NAMES = tuple(sorted(place.parent.name for place in HERE.glob("*/requirements.tx
 def main(arguments: list[str]) -> None:
     """Run the named peers, or all; what was found of others stays as it was."""
     reading = argparse.ArgumentParser(prog="python -m peers", description=__doc__)
-    reading.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all without a name")
+    reading.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}, or NAME.WORK; all without"
+    )
     reading.add_argument("--rounds", type=int, default=5, help="how often each side does each work (5)")
     reading.add_argument("--page", action="store_true", help="write the page from what was kept, and run nothing")
     asked = reading.parse_args(arguments)
-    if unknown := sorted(set(asked.names) - set(NAMES)):
+    if unknown := sorted({name.partition(".")[0] for name in asked.names} - set(NAMES)):
         raise SystemExit(f"peers: there is no {unknown[0]!r}; there are {', '.join(NAMES)}")
     if asked.rounds < 1:
         raise SystemExit("peers: --rounds must be at least 1")
     if not asked.page:
-        for name in asked.names or NAMES:
+        for name, _, only in (name.partition(".") for name in asked.names or NAMES):
             try:
-                found = compared(name, asked.rounds)
+                found = compared(name, asked.rounds, only)
             except NotInstalled as problem:
                 print(f"peers: {name} is left out, it cannot be installed here: {problem}", file=sys.stderr)
                 continue
-            written_with(name, found)
+            written_with(name, found, only=only)
             print("\n".join(page.of_peer(worded(name, found))), "\n")
     page.PAGE.write_text(page.written({name: worded(name, found) for name, found in kept().items()}), encoding="utf-8")
 

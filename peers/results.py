@@ -22,16 +22,20 @@ def kept(path: Path = KEPT) -> dict[str, Any]:
     return told
 
 
-def written_with(name: str, found: dict[str, Any], path: Path = KEPT) -> None:
-    """Keep what was found of a peer in the place of what was known of it."""
+def written_with(name: str, found: dict[str, Any], path: Path = KEPT, only: str = "") -> None:
+    """Keep what was found of a peer, or of one of its works, in the place of what was known of it."""
     import numpy as np
 
     import thebes
 
     made_by = {"thebes": thebes.__version__, "python": platform.python_version(), "numpy": np.__version__}
     day = datetime.now(UTC).date().isoformat()
+    before = kept(path)
+    if only and name in before:  # the other works of this peer stay as they were
+        done = {work["name"]: work for work in [*before[name]["works"], *found["works"]]}
+        found = {**before[name], "works": list(done.values())}
     everything = {
-        **kept(path),
+        **before,
         name: {"day": day, "cores": os.cpu_count(), "load": os.getloadavg()[2], "made_by": made_by, **found},
     }
     text = json.dumps(dict(sorted(everything.items())), indent=1, default=float)

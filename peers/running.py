@@ -24,12 +24,15 @@ ROOT = HERE.parent
 _THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
 
 
-def compared(name: str, rounds: int) -> dict[str, Any]:
-    """Everything that is told of one peer. Raises `NotInstalled` where its environment cannot be made."""
+def compared(name: str, rounds: int, only: str = "") -> dict[str, Any]:
+    """Everything that is told of one peer, or of one of its works. Raises `NotInstalled` where there can be no
+    environment."""
     peer: Peer = import_module(f"peers.{name}").PEER
     python = python_of(name)
     found, left_out = [], []
     for work in peer.works:
+        if only not in ("", work.name):
+            continue
         try:
             found.append(_work(name, work, python, rounds))
         except tables.Absent as absent:

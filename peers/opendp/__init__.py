@@ -64,7 +64,7 @@ PEER = Peer(
             "off_the_median",
             "years off",
             does="the median age",
-            why="Both choose among 1,024 places of the same range",
+            why="Theirs is told to choose a whole year; ours cuts the range into 1,024 bins, as it does unasked",
         ),
         _work(
             "counts_by_accuracy",

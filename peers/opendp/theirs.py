@@ -52,9 +52,9 @@ def median_age(given: Any, epsilon: float) -> Any:
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-    edges = np.linspace(17, 90, 1025).tolist()
+    years = np.arange(17.0, 91.0).tolist()
     measured = dp.binary_search_chain(
-        lambda scale: dp.m.make_private_quantile(*space, dp.max_divergence(), candidates=edges, alpha=0.5, scale=scale),
+        lambda scale: dp.m.make_private_quantile(*space, dp.max_divergence(), candidates=years, alpha=0.5, scale=scale),
         d_in=1,
         d_out=float(epsilon),
         T=float,
