@@ -8,9 +8,10 @@ READY  := $(VENV)/.ready
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-slow test-heavy check bench audit chaos peers docs clean
+.PHONY: wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 # One environment from pinned constraints. Changing either file makes it anew.
 $(READY): pyproject.toml constraints.txt
@@ -54,6 +55,37 @@ chaos: $(READY)  ## strike a small world for some minutes; its databases must te
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wheel: $(READY)  ## the package, the same bytes from the same files, into dist/
+	@$(BIN)/python -m hatchling build -t wheel -d dist
+
+licences: $(READY)  ## what everything that Thebes needs is licensed under
+	@$(BIN)/python tools/supply.py licences --extra postgres --extra torch
+
+sbom: $(READY)  ## the bill of materials (CycloneDX), into dist/
+	@mkdir -p dist
+	@$(BIN)/python tools/supply.py sbom --extra postgres --extra torch > dist/sbom.json
+	@echo dist/sbom.json
+
+# Sends names and versions of everything pinned to the advisory databases that pip-audit asks.
+vulnerabilities:  ## what is known against the pinned versions (asks outside)
+	@$(PYTHON) -m venv $(VENV)-outside
+	@$(VENV)-outside/bin/pip install --quiet --disable-pip-version-check 'pip-audit==2.10.1'
+	@$(VENV)-outside/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+# What is not in the file does not get in; torch alone has no hash, because each kind of machine has its own build.
+hashed:  ## set up .venv from pinned hashes instead
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r constraints.hashed.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt torch
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+hashes:  ## the file of hashes anew, after a pin changed (asks outside)
+	@$(PYTHON) -m venv $(VENV)-outside
+	@$(VENV)-outside/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9'
+	@grep -v '^torch==' constraints.txt | $(VENV)-outside/bin/uv pip compile --quiet --no-deps --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11.7 - -o constraints.hashed.txt
 
 clean:  ## remove what the other verbs made
 	@rm -rf $(VENV) .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results
