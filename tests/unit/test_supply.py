@@ -114,13 +114,14 @@ def test_a_program_of_others_that_was_changed_stops_the_bill(tmp_path: Path, mon
 
 def test_the_same_files_give_the_same_wheel(tmp_path: Path) -> None:
     """Whenever, wherever and under whichever umask it is built."""
-    digests = []
+    digests, source = [], ROOT
     for number, umask in ((1, 0o022), (2, 0o077)):
         place = tmp_path / str(number) / "of another name"[: 5 * number]
         place.mkdir(parents=True)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copyfile(ROOT / name, place / name)
-        shutil.copytree(ROOT / "src", place / "src", ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copyfile(source / name, place / name)
+        shutil.copytree(source / "src", place / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        source = place  # the second is of what the first was, whatever is edited meanwhile
         for path in place.rglob("*.py"):
             os.utime(path, (1e9 * number,) * 2)
         subprocess.run(
