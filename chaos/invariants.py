@@ -7,7 +7,7 @@ same document gets in one process.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -119,8 +119,8 @@ def consented(world: World) -> Iterator[Broken]:
 
 def covered(world: World) -> Iterator[Broken]:
     """Ledgers are whole, within their limits, and have charged at least what left."""
-    for owner in (*world.diaries, *world.cabinets):
-        yield from _whole(owner.name, owner.books)
+    for name, books in [*((d.name, d.books) for d in world.diaries), *((c.name, c.books) for c in world.cabinets)]:
+        yield from _whole(name, books)
     for diary in world.diaries:
         for sent in diary.sent:
             charged = diary.books.parts.get(sent.key, {}).get(sent.part)
@@ -130,9 +130,9 @@ def covered(world: World) -> Iterator[Broken]:
                 yield Broken("I2", diary.name, f"{sent.part} of {sent.task} was charged less than it cost")
     for cabinet in world.cabinets:
         for answer in cabinet.answers:
-            charged = cabinet.books.parts.get(f"task {answer['task']}", {})
+            paid = cabinet.books.parts.get(f"task {answer['task']}", {})
             # A cache names what was bought for a part behind the part.
-            if answer["epsilon"] > 0 and not any(part.split(" ")[0] == answer["part"] for part in charged):
+            if answer["epsilon"] > 0 and not any(part.split(" ")[0] == answer["part"] for part in paid):
                 yield Broken("I2", cabinet.name, f"{answer['part']} of {answer['task']} was answered and not charged")
 
 
@@ -154,10 +154,10 @@ def _whole(where: str, books: Books) -> Iterator[Broken]:
 def one_epsilon(world: World) -> Iterator[Broken]:
     """Nobody is charged more for a document than it says, over all parts, rounds and repeats."""
     for diary in world.diaries:
-        totals: Counter[str] = Counter()
+        totals: defaultdict[str, Decimal] = defaultdict(Decimal)
         for key, parts in diary.books.parts.items():
             if key.startswith("task "):
-                totals[key.split()[1]] += sum(_micro(loss) for loss in parts.values())  # type: ignore[assignment]
+                totals[key.split()[1]] += sum(_paid(loss) for loss in parts.values())
         for task, (_, document) in diary.documents.items():
             if totals[task] > Decimal(str(document["epsilon"])):
                 yield Broken("I3", diary.name, f"{task} cost {totals[task]}, its document says {document['epsilon']}")
@@ -185,8 +185,8 @@ def certified(world: World) -> Iterator[Broken]:
         if float(told["epsilon"]) > float(world.epsilon(task)) * (1 + _SLACK):
             yield Broken("I4", "coordinator", f"the certificate of {task} says more than its document")
         for diary in world.diaries:
-            charged = sum(_micro(loss) for sent in diary.sent if sent.task == task and sent.receipt is not None
-                          for loss in [diary.books.parts.get(sent.key, {}).get(sent.part, Pure(0))])  # fmt: skip
+            received = [sent for sent in diary.sent if sent.task == task and sent.receipt is not None]
+            charged = sum(_paid(diary.books.parts.get(sent.key, {}).get(sent.part, Pure(0))) for sent in received)
             if float(charged) > float(told["epsilon"]) * (1 + _SLACK):
                 yield Broken("I4", diary.name, f"the certificate of {task} promises more than {charged} paid for")
         counted = parts.get((task, world.registry.tasks[task]["part"]))
@@ -308,7 +308,7 @@ def _slots(slot: str) -> set[str]:
     return {slot_of(slot, packet) for packet in range(_MOST_PACKETS)}
 
 
-def _micro(loss: Loss) -> Decimal:
+def _paid(loss: Loss) -> Decimal:
     """The epsilon of what a person was charged, exactly."""
     return Decimal(loss.epsilon) if isinstance(loss, (Pure, Approximate)) else Decimal("Infinity")
 
@@ -321,7 +321,7 @@ def _epsilon(loss: Loss, delta: Decimal) -> float:
 def _together(losses: list[Loss], delta: Decimal) -> float | None:
     """What several charges of one document are as an epsilon at its delta; None where that cannot be said."""
     if all(isinstance(loss, (Pure, Approximate)) for loss in losses):
-        return float(sum((_micro(loss) for loss in losses), Decimal(0)))
+        return float(sum((_paid(loss) for loss in losses), Decimal(0)))
     if delta and all(isinstance(loss, Concentrated) for loss in losses):
         rho = sum((loss.rho for loss in losses if isinstance(loss, Concentrated)), Decimal(0))
         return float(concentrated_to_approximate(Concentrated(rho), delta=delta).epsilon)

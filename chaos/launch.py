@@ -16,12 +16,14 @@ def skew(seconds: float) -> None:
     """Bend both doors."""
     from thebes.coordinator.clock import SystemClock
     from thebes.person import daemon
+    from thebes.person.home import Person
 
     def now(self: SystemClock) -> datetime:
         return datetime.now(UTC) + timedelta(seconds=seconds)
 
     SystemClock.now = now  # type: ignore[method-assign]
-    daemon.Person = partial(daemon.Person, clock=lambda: time.time() + seconds)  # type: ignore[assignment, misc]
+    bent = partial(Person, clock=lambda: time.time() + seconds)
+    daemon.Person = bent  # type: ignore[assignment, attr-defined]
 
 
 def main() -> None:

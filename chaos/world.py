@@ -154,8 +154,8 @@ class World:
 
     def broken(self) -> list[invariants.Broken]:
         """What its databases say, once it has stopped."""
-        homes = [[process.home for process in some] for some in (self.people, self.sites)]
-        return invariants.broken(invariants.World(self.coordinator.home, *homes, self.witnessed))
+        people, sites = ([process.home for process in some] for some in (self.people, self.sites))
+        return invariants.broken(invariants.World(self.coordinator.home, people, sites, self.witnessed))
 
     def _unfinished(self) -> list[str]:
         """Every task is put up for so many as there are, so each must end, unless somebody's machine gave it up and
