@@ -6,6 +6,7 @@ A line that ends in & keeps running until the end. Nothing but the standard libr
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import signal
@@ -15,12 +16,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
 SITES = ("site-0", "site-1", "site-2")
 _PATIENCE, _TURNS = 600.0, 5
+
+
+class Failed(Exception):
+    """A command did not do what it is for; says what it wrote."""
 
 
 @contextmanager
@@ -46,11 +52,11 @@ def deployed(side: str, rows: Mapping[str, Path], folder: Path) -> Iterator[dict
             _all(side, "site", {**names, **own}, folder, running)
         for turn in range(_TURNS):
             if any(process.poll() is not None for process in running):
-                raise RuntimeError((folder / "log").read_text(encoding="utf-8")[-2000:])
+                raise Failed(f"a process ended:\n{_log(folder)}")
             try:
                 asked(side, names, rounds=1)
                 break
-            except subprocess.CalledProcessError:
+            except Failed:
                 if turn == _TURNS - 1:
                     raise
                 time.sleep(2.0)  # a site may still be on its way, and Thebes refuses what names it
@@ -69,12 +75,15 @@ def deployed(side: str, rows: Mapping[str, Path], folder: Path) -> Iterator[dict
 
 def asked(side: str, names: Mapping[str, str], *, rounds: int) -> float:
     """Ask for a model of so many rounds; the seconds until it lies at `names["model"]`."""
-    Path(names["model"]).unlink(missing_ok=True)
+    folder = Path(names["model"]).parent
+    for old in folder.glob("model*"):
+        old.unlink()
     began = time.perf_counter()
-    _all(side, "asker", {**names, "rounds": str(rounds)}, Path(names["model"]).parent, [])
-    if not any(Path(names["model"]).parent.glob("model*")):
-        raise subprocess.CalledProcessError(1, "no model came")
-    return time.perf_counter() - began
+    _all(side, "asker", {**names, "rounds": str(rounds)}, folder, [])
+    seconds = time.perf_counter() - began
+    if not any(folder.glob("model*")):
+        raise Failed(f"no model came:\n{_log(folder)}")
+    return seconds
 
 
 def _all(side: str, whose: str, names: Mapping[str, str], folder: Path, running: list[subprocess.Popen[bytes]]) -> None:
@@ -86,7 +95,13 @@ def _all(side: str, whose: str, names: Mapping[str, str], folder: Path, running:
                 more = {"stdout": log, "stderr": log, "env": _environment(folder), "start_new_session": True}
                 running.append(subprocess.Popen(words, **more))  # type: ignore[call-overload]
             else:
-                subprocess.run(words, stdout=log, stderr=log, env=_environment(folder), check=True, timeout=_PATIENCE)
+                done = subprocess.run(words, stdout=log, stderr=log, env=_environment(folder), timeout=_PATIENCE)
+                if done.returncode:
+                    raise Failed(f"{line} failed:\n{_log(folder)}")
+
+
+def _log(folder: Path) -> str:
+    return (folder / "log").read_text(encoding="utf-8")[-2000:]
 
 
 def _lines(side: str, whose: str) -> list[str]:
@@ -133,8 +148,21 @@ def _listening(port: int, running: list[subprocess.Popen[bytes]]) -> None:
             time.sleep(0.1)
 
 
-@contextmanager
-def a_folder() -> Iterator[Path]:
-    """A place for homes, rows and the model."""
-    with tempfile.TemporaryDirectory(prefix="peers-") as folder:
-        yield Path(folder)
+_STANDING = ExitStack()
+atexit.register(_STANDING.close)
+
+
+@cache
+def standing(side: str) -> Path:
+    """A folder of `side` for rows and homes, which is gone when this process ends."""
+    return Path(_STANDING.enter_context(tempfile.TemporaryDirectory(prefix="peers-")))
+
+
+_NAMES: dict[str, dict[str, str]] = {}
+
+
+def once(side: str, rows: Mapping[str, Path]) -> dict[str, str]:
+    """`deployed` by the first call, and until this process ends: whoever asks again finds it standing."""
+    if side not in _NAMES:
+        _NAMES[side] = _STANDING.enter_context(deployed(side, rows, standing(side)))
+    return _NAMES[side]
