@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thebes.apps import output
+from thebes.apps.dataset_growing import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
 from thebes.apps.dataset_query import query
 from thebes.apps.dataset_savings import forecasts_of, tell_savings
+from thebes.apps.dataset_sources import reached, source_of
 from thebes.apps.helping import Commands
 from thebes.apps.savings_said import foreseen
 from thebes.apps.synthesizing import synthesize
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
-    from thebes.curator.streams import Stream
-    from thebes.ledger import Ledger
     from thebes.site.dataset import DataSet
 
 app = typer.Typer(
@@ -29,13 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-app.command()(query)
-
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
-_MOST_SHOWN = 40  #: blocks on a terminal
-_SUFFIXES = {".csv": "csv", ".gz": "csv", ".parquet": "parquet"}
-_FILES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
 
 
 @app.command()
@@ -105,7 +98,7 @@ def create(
     declared = schema_of({**read_schema(schema), "public": public})
     budget = Budget.of(epsilon, delta, filter)
     if block_by is not None:
-        described = {"kind": GROWING} if source is None else _source(source)
+        described = {"kind": GROWING} if source is None else source_of(source)
         if check or described.get("kind") != GROWING:
             raise Mistake(
                 "--block-by",
@@ -128,7 +121,7 @@ def create(
             more["periods"] = periods
         cut = Blocks(by, more)
         grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
-        with _ledger(place) as ledger:
+        with ledger_of(place) as ledger:
             stream_of(place, grown, ledger).close()
         DataSets(place).keep(grown)
         typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")
@@ -147,9 +140,9 @@ def create(
     if source is None:
         raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
     used = cache_of({"kind": cache}, declared, budget)
-    made = DataSet(name, declared, _source(source), budget, cache=used)
-    figures = _reached(made, place, check=check)
-    with _ledger(place) as ledger:
+    made = DataSet(name, declared, source_of(source), budget, cache=used)
+    figures = reached(made, place, check=check)
+    with ledger_of(place) as ledger:
         ledger.open_block(name, **made.terms)
     DataSets(place).keep(made)
     typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
@@ -178,7 +171,7 @@ def list_(home: _Home, as_json: _Json = None) -> None:
         output.write_json(as_json, found)
         return
     for one in found:
-        left = _of_blocks(one) if "growing" in one else ", ".join(_left(block) for block in one["blocks"])
+        left = of_blocks(one) if "growing" in one else ", ".join(_left(block) for block in one["blocks"])
         typer.echo(f"{one['name']}: {one['trouble'] or left}")
     if not found:
         typer.echo(f"There is no data set in {place.datasets}.")
@@ -209,7 +202,7 @@ def show(
     if found["trouble"]:
         typer.echo(f"It cannot be asked about: {found['trouble']}")
     if "growing" in found and not found["trouble"]:
-        _tell_blocks(found)
+        tell_blocks(found)
     for block in found["blocks"] if "growing" not in found else []:
         typer.echo(f"Hidden: one {block['unit']}. Costs add up by the {block['filter']} filter. {_left(block)}.")
     tell_savings(found["cache"])
@@ -222,69 +215,8 @@ def show(
         typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
 
 
-@app.command()
-def ingest(
-    name: str,
-    file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow.")],
-    home: _Home,
-    key: Annotated[
-        str | None, typer.Option(help="What names this batch: the same again changes nothing. By default its content.")
-    ] = None,
-    as_json: _Json = None,
-) -> None:
-    """Bring rows into a data set that grows: all of the file, or nothing if anything in it is wrong.
-
-    Example: thebes dataset ingest taxi rides-2026-11-20.parquet --home ./site
-    """
-    with _stream(home, name) as stream:
-        came = stream.ingest(file, key=key)
-    if as_json is not None:
-        output.write_json(as_json, {"rows": came.rows, "again": came.again, "left_out": list(came.left_out)})
-        return
-    if came.again:
-        typer.echo(f"These {came.rows} rows are there already; nothing changed.")
-        return
-    typer.echo(f"For your eyes only: {came.rows} rows came in.")
-    if came.left_out:
-        typer.echo(f"Left out, because the schema does not declare them: {', '.join(came.left_out)}")
-
-
-@app.command()
-def count(
-    name: str,
-    home: _Home,
-    period: Annotated[str, typer.Option(help="What names this count: the same again costs nothing.")],
-) -> None:
-    """Count the users of a data set with blocks of users, privately: blocks up to that many are offered from then on.
-
-    Example: thebes dataset count visits --home ./site --period 2026-11
-    """
-    with _stream(home, name) as stream:
-        counted = stream.count_users(period)
-        offered = len(stream.blocks())
-    typer.echo(f"About {counted.users} users with {counted.rows} rows in {period}; {offered} blocks are offered.")
-
-
-@app.command()
-def retire(name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: _Home) -> None:
-    """Take no more charges on blocks of a data set that grows, for good. Spent ones retire by themselves.
-
-    Example: thebes dataset retire taxi taxi/2026-11-20 --home ./site
-    """
-    with _stream(home, name) as stream:
-        gone = stream.retire(_full(name, blocks))
-    typer.echo(f"Retired: {', '.join(gone) or 'nothing; they were before'}.")
-
-
-@app.command()
-def drop(name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: _Home) -> None:
-    """Delete the rows of retired blocks. What was learnt from them stays, and so does what was spent.
-
-    Example: thebes dataset drop taxi taxi/2026-11-20 --home ./site
-    """
-    with _stream(home, name) as stream:
-        stream.drop(_full(name, blocks))
-    typer.echo(f"The rows of {', '.join(_full(name, blocks))} are deleted.")
+for each in (query, ingest, count, retire, drop):
+    app.command()(each)
 
 
 @app.command()
@@ -353,14 +285,6 @@ def remove(name: str, home: _Home) -> None:
 app.command()(synthesize)
 
 
-def _ledger(place: Any) -> Ledger:
-    from thebes.ledger import Ledger
-
-    made = Ledger(place.ledger)
-    Path(place.ledger.removeprefix("sqlite:///")).chmod(0o600)
-    return made
-
-
 def _shown(place: Any, name: str) -> dict[str, Any]:
     from thebes.site import showing
     from thebes.site.caches import Caches
@@ -370,7 +294,7 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
     dataset = DataSets(place).get(name)
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
-    with _ledger(place) as ledger:
+    with ledger_of(place) as ledger:
         opened: list[Any] = []
 
         def streams(one: DataSet) -> Any:
@@ -384,112 +308,6 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
             caches.close()
             for stream in opened:
                 stream.close()
-
-
-@contextmanager
-def _stream(home: Path, name: str) -> Iterator[Stream]:
-    """A data set that grows."""
-    from thebes.site.dataset import DataSets
-    from thebes.site.home import Home
-    from thebes.site.streams import stream_of
-
-    place = Home(home)
-    dataset = DataSets(place).get(name)
-    if dataset is None:
-        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
-    with _ledger(place) as ledger:
-        stream = stream_of(place, dataset, ledger)
-        try:
-            yield stream
-        finally:
-            stream.close()
-
-
-def _full(name: str, blocks: list[str]) -> list[str]:
-    return [block if block.startswith(f"{name}/") else f"{name}/{block}" for block in blocks]
-
-
-def _of_blocks(found: dict[str, Any]) -> str:
-    """All blocks in one line."""
-    blocks = found["blocks"]
-    alive = [block["left"] for block in blocks if block["state"] in ("open", "sealed")]
-    if not alive:
-        return f"{len(blocks)} blocks by {found['growing']['by']}, none of which can be charged"
-    mean = sum(alive) / len(alive)
-    return f"{len(blocks)} blocks by {found['growing']['by']}; of {len(alive)} that can be charged {mean:.0%} is left"
-
-
-def _tell_blocks(found: dict[str, Any]) -> None:
-    blocks = found["blocks"]
-    typer.echo(f"Hidden: one {found['schema']['unit']}. {_of_blocks(found)}.")
-    if found["growing"]["assumption"]:
-        typer.echo(found["growing"]["assumption"])
-    if counts := found["growing"].get("counts"):
-        typer.echo(
-            f"Each of {counts['periods']} counts of its users will lie within {counts['users']:,.0f} of the truth, one "
-            f"of their rows within {counts['rows']:,.0f}, 19 times of 20; fewer counts or a larger share are closer."
-        )
-    for block in blocks[-_MOST_SHOWN:]:
-        size = "" if block["size"] is None else f", about {block['size']} rows"
-        typer.echo(f"  {block['block']}: {block['state']}, {block['left']:.0%} left{size}")
-    if len(blocks) > _MOST_SHOWN:
-        typer.echo(f"  and {len(blocks) - _MOST_SHOWN} before these; --json lists all of them")
-
-
-def _source(text: str) -> dict[str, Any]:
-    """A source as its connector reads it."""
-    from urllib.parse import urlsplit
-
-    where, _, table = text.partition("#")
-    if "://" in where:
-        if not table:
-            raise Mistake("--source", "needs the table after the address: postgresql://user@host/database#table")
-        parts = urlsplit(where)
-        if parts.password:
-            raise Mistake("--source", "must not hold a password; describe it in a .toml with password_env")
-        if parts.scheme in ("postgresql", "postgres") and parts.username:
-            found: dict[str, Any] = {"kind": "postgresql", "database": parts.path.strip("/"), "user": parts.username}
-            told = {"host": parts.hostname, "port": parts.port, "table": table}
-            return {**found, **{name: value for name, value in told.items() if value is not None}}
-        return {"kind": "sql", "url": where, "table": table}
-    path = Path(where).expanduser().resolve()
-    if path.suffix == ".toml":
-        return _described(path)
-    if path.suffix in _FILES:
-        if not table:
-            raise Mistake("--source", f"needs the table after the file: {where}#table")
-        return {"kind": _FILES[path.suffix], "path": str(path), "table": table}
-    if path.suffix not in _SUFFIXES:
-        raise Mistake("--source", "must end in .csv, .parquet, .sqlite, .duckdb or .toml, or be a URL#TABLE")
-    return {"kind": _SUFFIXES[path.suffix], "path": str(path)}
-
-
-def _described(path: Path) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Mistake("--source", f"cannot read {path}: {str(error)[:200]}") from None
-    source = body.get("source", body)
-    if not isinstance(source, dict):
-        raise Mistake("--source", f"{path} must describe one source")
-    for name, value in source.items():  # from the file's own folder, because it is not kept
-        if name in ("path", "password_file", "token_file", "sslrootcert", "ca_file") and isinstance(value, str):
-            source[name] = str(path.parent / value)
-    return source
-
-
-def _reached(dataset: DataSet, place: Any, *, check: bool) -> dict[str, Any] | None:
-    """Open the source once: that it is there, and has the columns. Its figures only where they are asked for."""
-    from thebes.data.engines.opening import table_of
-    from thebes.site.checking import looked_at
-
-    table = table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=place.folder / "scratch")
-    try:
-        return looked_at(table) if check else None
-    finally:
-        table.close()
 
 
 def _tell(figures: dict[str, Any]) -> None:
