@@ -82,6 +82,7 @@ def test_rows_without_a_direction_are_not_compared() -> None:
     now = [replace(row, ours=0.1 if row.panel == "seconds" else 1.0) for row in rows]
     found = one(judged(better={"accuracy": "more"}), outcome(rows), outcome(now))
     assert (found.rows, found.fell) == (1, ())
+    assert "times only" in one(judged(better=None), outcome(rows), outcome(now)).why_not
 
 
 def test_a_row_that_is_gone_fell_and_a_new_one_is_welcome() -> None:
@@ -248,6 +249,8 @@ def test_check_says_what_is_missing(thebes: Any, tmp_path: Path) -> None:
     thebes("experiment", "run", "anonml-2", "--quick", "--home", "then")
     status, _, err = thebes("experiment", "check", "anonml-3", "--quick", "--against", "then")
     assert (status, "no earlier quick outcome of 'anonml-3'" in err) == (2, True)
+    status, _, err = thebes("experiment", "check", "all", "--quick", "--against", "then", "--home", "empty")
+    assert (status, "nothing could be compared" in err) == (2, True)
     status, _, err = thebes("experiment", "check", "anonml-2", "--quick", "--against", "then", "--home", "empty")
     assert (status, "holds no quick outcome of 'anonml-2'" in err) == (2, True)
     Results(tmp_path / "up").keep(replace(Results(tmp_path / "then").kept()["anonml-2"], made_up=True))

@@ -73,7 +73,7 @@ def run_(
 
 @app.command("check")
 def check(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Which (or all that were kept).")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Which (or all that are kept on both sides).")],
     quick: bool = typer.Option(False, "--quick", help="Compare quick runs."),
     against: Annotated[
         Path | None, typer.Option(help="Where the earlier outcomes are kept (default: the repository's docs).")
@@ -99,11 +99,12 @@ def check(
     earlier = Results(place).kept(quick=quick)
     if not earlier:
         raise Mistake("--against", f"{str(place)!r} holds no {'quick' if quick else 'whole'} outcome to compare with")
-    chosen = [one for one in _chosen(names) if names != ["all"] or one.name in earlier]
+    kept = None if home is None else Results(home).kept(quick=quick)
+    both = earlier.keys() if kept is None else earlier.keys() & kept.keys()
+    chosen = [one for one in _chosen(names) if names != ["all"] or one.name in both]
     for one in chosen:
         if one.name not in earlier:
             raise Mistake("NAME", f"no earlier {'quick' if quick else 'whole'} outcome of {one.name!r} is kept")
-    kept = None if home is None else Results(home).kept(quick=quick)
     pairs = []
     for one in chosen:
         if kept is not None and one.name not in kept:
@@ -215,6 +216,8 @@ def _tell(found: Sequence[Any]) -> None:
         cells = (str(one.rows), str(one.blind), f"{100 * one.notices:.1f} %", str(len(one.fell)))
         table.add_row(one.name, *(cells if not one.why_not else ("", "", "", f"not compared: {one.why_not}")))
     _print(table)
+    if not any(one.rows for one in found):
+        return
     fell = [fall for one in found for fall in one.fell]
     if fell:
         table = Table("fell", "", "", "better is", "then", "now", "may differ by", title_justify="left")

@@ -87,9 +87,9 @@ def compare(
     together = sum(len(found) for found, _ in gathered)
     each = odds / max(1, together)
     return tuple(
-        Comparison(name=experiment.name, why_not=why_not)
-        if (why_not := reason(before, now))
-        else _judged(experiment, found, gone, each, same_draws and before.seeds == now.seeds)
+        _judged(experiment, found, gone, each, same_draws and before.seeds == now.seeds)
+        if found or gone
+        else Comparison(name=experiment.name, why_not=reason(before, now) or "times only, or nothing that is better")
         for (experiment, before, now), (found, gone) in zip(pairs, gathered, strict=True)
     )
 
