@@ -49,6 +49,8 @@ NOTES = (
     SPLIT,
     NETWORKS,
     "The bounded prints on cancer at 32 tell nothing: .627 of the tumours are of the usual class.",
+    "What gradients teach about tumours hardly gains from epsilon 16 to 64: 16 steps on columns scaled by their ranges "
+    "hold it back, and not the noise.",
     PLAIN,
 )
 
