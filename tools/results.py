@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase as fnmatch
 from itertools import groupby
 from pathlib import Path
@@ -324,30 +324,38 @@ def drawn(experiment: Experiment, outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def table(outcome: Outcome, rows: Sequence[Row]) -> Iterator[str]:
+    """One table, or one for each panel where these lie along axes of their own."""
+    panels = {row.panel: [one for one in rows if one.panel == row.panel] for row in rows}
+    if len({tuple(_places(of_it)) for of_it in panels.values()}) == 1:
+        yield from _table(outcome, [row for of_it in panels.values() for row in of_it])
+        return
+    for number, (panel, of_it) in enumerate(panels.items()):
+        yield f"{'' if not number else chr(10)}*{panel}*\n"
+        yield from _table(outcome, [replace(row, panel="") for row in of_it])
+
+
+def _table(outcome: Outcome, rows: Sequence[Row]) -> Iterator[str]:
     """A column for each place along the axis where that is all that differs; else a line for each row."""
     series = {(row.panel, row.series): [one for one in rows if _curve(one) == _curve(row)] for row in rows}
-    places = sorted({row.at for row in rows if isinstance(row.at, float | int)})
-    if len(places) > 1 and all(_pivots(outcome, curve) for curve in series.values()):
-        found = _pivoted(series, places)
-        shown = {name: cells for name, cells in found.items() if any(cells)}
-        corner = outcome.across
-    else:
-        found = _listing(outcome, rows)
-        shown = {name: cells for name, cells in found.items() if any(cells)}
-        corner = ""
-    names = list(shown)
-    words = sum(name in ("panel", "series") for name in names)
-    heads = ["" if name in ("panel", "series") else name for name in names]
-    if corner and words:
-        heads[words - 1] = f"{corner}:"
+    places = _places(rows)
+    pivots = len(places) > 1 and all(_pivots(outcome, curve) for curve in series.values())
+    every = _pivoted(series, places) if pivots else _listing(outcome, rows)
+    shown = {name: cells for name, cells in every.items() if any(cells)}
+    heads = ["" if name in ("panel", "series") else name for name in shown]
+    if pivots and "series" in shown:
+        heads[list(shown).index("series")] = f"{outcome.across}:"
     yield _row(heads)
-    yield _row(["---" if name in ("panel", "series") else "---:" for name in names])
+    yield _row(["---" if name in ("panel", "series") else "---:" for name in shown])
     before = ""
     for cells in zip(*shown.values(), strict=True):
-        told = dict(zip(names, cells, strict=True))
+        told = dict(zip(shown, cells, strict=True))
         panel = told.get("panel", "")
         yield _row(["" if name == "panel" and panel == before else cell for name, cell in told.items()])
         before = panel
+
+
+def _places(rows: Sequence[Row]) -> list[float]:
+    return sorted({row.at for row in rows if isinstance(row.at, float | int)})
 
 
 def _curve(row: Row) -> tuple[str, str]:
@@ -388,7 +396,7 @@ def _listing(outcome: Outcome, rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def _ours(row: Row) -> str:
-    return figure(row.ours) + (f" ± {row.spread:.1g}" if row.spread else "")
+    return figure(row.ours) + (f" ± {_spread(row.spread)}" if row.spread else "")
 
 
 def run_of(outcome: Outcome) -> str:
@@ -419,6 +427,10 @@ def standing(picture: str) -> str:
     """A picture that stands alone, with its colours in it."""
     opened = str(picture).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return opened.replace("</title>", f"</title><style>{STYLE}</style>", 1) + "\n"
+
+
+def _spread(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.1g}"
 
 
 def file(outcome: Outcome, number: int) -> str:

@@ -123,3 +123,11 @@ def test_a_section_tells_the_run_and_the_sentence_where_we_differ() -> None:
     assert "[all 1 rows](results/anonml-5.quick.json)" in told
     assert "`anonml-5`: 2 seeds, 1.0 s." in told
     assert "Epsilon is what one person pays in all." in told
+
+
+def test_panels_along_axes_of_their_own_have_tables_of_their_own() -> None:
+    rows = [*curve((1.0, 0.6), (4.0, 0.8), panel="by epsilon"), *curve((2.0, 12.5), panel="by size", spread=11.0)]
+    table = list(TOOL["table"](outcome([], across="place"), rows))
+    assert [line.strip() for line in table if line.strip().startswith("*")] == ["*by epsilon*", "*by size*"]
+    assert "| place: | 1 | 4 | not private |" in table
+    assert "| ours | 2 | 12.5 ± 11 | 0.9 | 2 |" in table

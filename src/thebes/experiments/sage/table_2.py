@@ -204,5 +204,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better={"Sage": "less", "NP": "less"},
     blind=2.0,  # of few trials
-    headline=Headline(at=(0.05,), differs=3),
+    headline=Headline(panels=("epsilon 1: of accepted", "epsilon 0.05: of all trials"), at=(0.05,), differs=3),
 )

@@ -40,5 +40,5 @@ EXPERIMENT = Experiment(
     unit="row",
     seeds=5,
     better={"hours": "less", "share": "more"},
-    headline=Headline(at=(0.1, 0.3, 0.7, 1.0), drawn=("*",)),
+    headline=Headline(panels=(HOURS,), at=(0.1, 0.3, 0.7, 1.0), drawn=("*",), differs=2),
 )
