@@ -74,7 +74,7 @@ def _experiment(
         seeds=3 if number <= 2 else 2,
         quick_seeds=1,
         better="less",
-        blind=0.3,
+        blind=1.0 if number <= 2 else 0.3,  # of one question after another
         headline=_told(number),
     )
 
