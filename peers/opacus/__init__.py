@@ -34,8 +34,8 @@ PEER = Peer(
     about=(
         "Networks with noise in every step. Ours is a whole training of one site: the network travels as data and runs "
         "in a confined child process, a ledger is charged for every round, and the release carries its certificate. "
-        "Steps, samples, clipping and momentum are the same; the plain network has a fifth of the rate, because "
-        "nothing clips its gradients."
+        "Steps, samples, clipping and momentum are the same; the plain network has the usual optimizer (Adam), "
+        "because unclipped gradients would not stand such a rate."
     ),
     works=(
         _work("private_network", _DOES, _ENGINE, "", 0.25, 1),

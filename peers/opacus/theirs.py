@@ -41,7 +41,7 @@ def plain_network(given: Any, epsilon: float) -> Any:
     data = torch.utils.data.TensorDataset(rows, torch.tensor(given.labels))
     loader = torch.utils.data.DataLoader(data, batch_size=len(rows) // 20, shuffle=True)
     model = nn.Sequential(nn.Linear(rows.shape[1], 16), nn.Tanh(), nn.Linear(16, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(5):
         for inputs, labels in loader:
             optimizer.zero_grad()
