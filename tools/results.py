@@ -396,7 +396,8 @@ def _listing(outcome: Outcome, rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def _ours(row: Row) -> str:
-    return figure(row.ours) + (f" ± {_spread(row.spread)}" if row.spread else "")
+    apart = row.spread or 0.0
+    return figure(row.ours) + (f" ± {_spread(apart)}" if apart > 1e-9 * abs(row.ours) else "")
 
 
 def run_of(outcome: Outcome) -> str:

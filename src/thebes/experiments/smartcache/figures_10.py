@@ -82,7 +82,7 @@ def _experiment(
 def _told(number: int) -> Headline:
     if number <= 2:
         first = ("epsilon paid, a pool", "mean error, a pool")
-        return Headline(panels=first, at=(100.0, 500.0), drawn=("epsilon paid, a pool*",), differs=3)
+        return Headline(panels=first, at=(500.0,), drawn=("epsilon paid, a pool*",), differs=3)
     return Headline(at=(8.0, 30.0, 100.0), drawn=("*",) if number >= 7 else (), differs=1)
 
 
