@@ -393,7 +393,7 @@ def test_what_a_data_set_buys_for_itself_is_no_more_than_its_steward_allows(
     expected = {"share": float(share), "spent": 0.025 if bought else 0.0, "short": not bought, **needs}
     assert told["cache"]["own"] == expected
     assert read(path, "patients").as_toml().count("own_share") == 1
-    said = "so that is not bought" if not bought else "has cost 2.50% of the budget, and may cost 2.50% (own_share)."
+    said = "so it is not bought" if not bought else "2.5 % of the budget was spent so far; up to 2.5 % may be"
     assert said in savings(office)
 
 
@@ -618,7 +618,7 @@ def test_a_steward_asks_through_ledger_and_cache_as_everybody(home: Home, run: R
     _, out, _ = run("dataset", "show", "patients", "--home", home.folder, "--forecast")
     assert "Of 3 answers 2 came from what was released before (exact)" in out
     assert "count where age > 30: now epsilon 0, from the cache" in out
-    assert "it would not pay" in out
+    assert "nothing says yet that it would pay" in out
     assert spent(office) == Decimal("0.5")
 
 
@@ -633,6 +633,15 @@ def test_a_steward_asks_by_accuracy_and_is_told_the_price_first(home: Home, run:
     assert json.loads(out)["epsilon"] == 0
     status, _, err = run(*question, "--epsilon", 1)
     assert (status, "--epsilon" in err) == (2, True)
+
+
+def test_a_steward_s_odds_without_an_accuracy_are_refused_before_anything_is_paid(home: Home, run: Run) -> None:
+    question = ("dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--epsilon", "0.5")
+    for more in ("--beta", "--max-epsilon"):
+        status, _, err = run(*question, more, "0.1")
+        assert (status, f"{more}: goes with --alpha" in err) == (2, True)
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+        assert not ledger.claims()
 
 
 def test_where_rho_is_counted_a_steward_s_accuracy_is_bought_with_gaussian_noise(tmp_path: Path, run: Run) -> None:

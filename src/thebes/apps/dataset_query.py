@@ -38,7 +38,9 @@ def query(
     delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
     alpha: Annotated[float | None, typer.Option(help="Instead of --epsilon: how far off it may be.")] = None,
     max_epsilon: Annotated[float | None, typer.Option(help="With --alpha: the most that it may cost.")] = None,
-    beta: Annotated[float, typer.Option(help="The odds that it is farther off.")] = 0.05,
+    beta: Annotated[
+        float | None, typer.Option(help="With --alpha: the odds that it is farther off (0.05).", show_default=False)
+    ] = None,
     quote: Annotated[bool, typer.Option("--quote", help="Only say what it would cost now.")] = False,
     as_json: Annotated[
         str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)
@@ -54,12 +56,14 @@ def query(
 
     if (epsilon is None) == (alpha is None):
         raise Mistake("--epsilon", "or --alpha must say what is asked for: the price, or how far off it may be")
+    if epsilon is not None and (max_epsilon, beta) != (None, None):
+        raise Mistake("--max-epsilon" if beta is None else "--beta", "goes with --alpha; --epsilon is the price itself")
     asked: dict[str, Any] = {"where": where, "quantile": quantile, "bins": _bins(bins), "epsilon": epsilon}
     asked["by"] = [part.strip() for part in by.split(",")] if by else None
     if column:
         asked |= {"columns": list(column)} if statistic == "correlation" else {"column": column[0]}
     if alpha is not None:
-        asked |= {"accuracy": {"alpha": alpha, "beta": beta}, "max_epsilon": max_epsilon}
+        asked |= {"accuracy": {"alpha": alpha, "beta": 0.05 if beta is None else beta}, "max_epsilon": max_epsilon}
     head = {"type": "query", "sites": [SITE], "dataset": name, "statistic": statistic, "delta": delta}
     document = cast("QueryDocument", registry.check({**head, **{k: v for k, v in asked.items() if v is not None}}))
     with ExitStack() as stack:

@@ -39,8 +39,9 @@ def tell_savings(cache: dict[str, Any]) -> None:
         return
     free = cache["answers"] - cache["sources"].get("mechanism", 0)
     typer.echo(
-        f"Of {cache['answers']} answers {free} came from what was released before ({cache['kind']}): all of them cost "
-        f"epsilon {cache['epsilon']:.4g}, instead of {cache['worth']:.4g} each by itself."
+        f"Of {cache['answers']} answer{'s' * (cache['answers'] > 1)} {free} came from what was released before "
+        f"({cache['kind']}): all of them cost epsilon {cache['epsilon']:.4g}, instead of {cache['worth']:.4g} each by "
+        "itself."
     )
     for one in cache["next"]:
         delta = f", delta {one['delta']:g}" if one["delta"] else ""

@@ -7,10 +7,15 @@ from typing import Any
 
 def own_purchases(own: dict[str, Any]) -> str:
     """What a synopsis has cost by itself, and may."""
-    said = f"What its synopsis is made of has cost {own['spent']:.2%} of the budget, and may cost {own['share']:.2%}"
+    spent, allowed = (_percent(own[name]) for name in ("spent", "share"))
+    said = f"To make its synopsis {spent} of the budget was spent so far; up to {allowed} may be (own_share)"
     if own["short"]:
-        return f"{said} (own_share): with what is lacking it would be {own['needs']:.2%}, so that is not bought."
-    return f"{said} (own_share)."
+        return f"{said}. What it lacks would make that {_percent(own['needs'])}, so it is not bought."
+    return f"{said}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def foreseen(forecasts: dict[str, dict[str, Any] | None]) -> list[str]:
@@ -26,7 +31,7 @@ def _foreseen(kind: str, forecast: dict[str, Any]) -> str:
         f"{forecast['measure']} {forecast['synopsis']:.4g}, where exact reuse costs {forecast['exact']:.4g}: "
     )
     if forecast["pays_from"] is None:
-        return said + "it would not pay."
+        return said + "nothing says yet that it would pay."
     if forecast["seen"]:
         return said + f"it pays from question {forecast['pays_from']} on."
     return said + f"if it goes on like this, it would pay from about {forecast['pays_from']} questions on."
