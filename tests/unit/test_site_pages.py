@@ -170,6 +170,14 @@ def test_the_token_gives_another_address_and_nobody_without_it(place: Place) -> 
     assert place.client.get(answer.json()["url"].removeprefix(ORIGIN)).status_code == 303
 
 
+def test_figures_are_given_to_who_has_the_token(place: Place) -> None:
+    assert place.client.get("/metrics").status_code == 401
+    answer = place.client.get("/metrics", headers={"Authorization": "Bearer the-token"})
+    assert answer.status_code == 200
+    assert "thebes_site_linked 1.0" in answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
 def test_the_front_tells_how_it_stands_and_what_was_decided(place: Place) -> None:
     place.enter()
     page = place.page("/")

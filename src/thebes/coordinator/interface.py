@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.coordinator import messages as m
+from thebes.coordinator.accounts import Role
 from thebes.coordinator.examining import Sent
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
@@ -25,7 +26,7 @@ from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.shape import Wait
 from thebes.wire import frames
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
-from thebes.wire.refusals import TooLarge
+from thebes.wire.refusals import NotAllowed, NotFound, TooLarge
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
 Group = Annotated[str, Path(pattern=GROUP_NAME)]
@@ -61,8 +62,11 @@ def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
 Pages = Callable[[FastAPI, Reception], None]
 
 
-def interface(reception: Reception, *, largest_body: int, pages: Pages | None = None) -> FastAPI:
-    """The application. There are no interactive pages: they would fetch programs from elsewhere."""
+def interface(
+    reception: Reception, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
+) -> FastAPI:
+    """The application. There are no interactive pages: they would fetch programs from elsewhere. `figures` says who may
+    read those for Prometheus, as the settings do."""
     app = FastAPI(title="Thebes coordinator", version=__version__, docs_url=None, redoc_url=None)
     metrics = CollectorRegistry()
     shortcuts = Shortcuts("/api/task/")
@@ -73,7 +77,7 @@ def interface(reception: Reception, *, largest_body: int, pages: Pages | None = 
     _tasks(app, reception)
     _groups(app, reception)
     _models(app, reception)
-    _everything_else(app, reception, metrics)
+    _everything_else(app, reception, metrics, figures)
     if pages is not None:
         pages(app, reception)
     _documented(app)
@@ -217,7 +221,7 @@ def _models(app: FastAPI, reception: Reception) -> None:
         return m.Predicted(**await reception.predict(name, body.rows, version))
 
 
-def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry) -> None:
+def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry, whom: str) -> None:
     standing = Gauge("thebes_tasks", "Tasks by status.", ["status"], registry=metrics)
 
     @app.get("/api/schema", responses=_says())
@@ -253,12 +257,23 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         """Whether the process lives."""
         return m.Health(status="ok")
 
-    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    async def figures() -> Response:
-        """Counts for Prometheus; nothing about anybody."""
+    @app.get(
+        "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **_says(401, 403, 404)}
+    )
+    async def figures(request: Request) -> Response:
+        """Counts for Prometheus; nothing about anybody. An operator may have kept them for operators and auditors, who
+        then show a token, or turned them off."""
+        await _may_read_figures(reception, whom, await _BEARER(request))
         for status, count in (await reception.counts()).items():
             standing.labels(status).set(count)
         return Response(generate_latest(metrics), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+async def _may_read_figures(reception: Reception, whom: str, bearer: HTTPAuthorizationCredentials | None) -> None:
+    if whom == "nobody":
+        raise NotFound("this coordinator gives no figures; its operator may (metrics in coordinator.toml)")
+    if whom == "operators" and (await reception.lobby.who(_token(bearer))).role not in (Role.OPERATOR, Role.AUDITOR):
+        raise NotAllowed("only operators and auditors read figures here")
 
 
 async def _body(request: Request, longest: int) -> bytes:

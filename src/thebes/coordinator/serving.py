@@ -73,7 +73,7 @@ def serve(
     federation = Federation(place, database, clock, pace=pace, start=start, known_as=place.settings.site_hosts)
     reception.inquiries.running = federation
     config = uvicorn.Config(
-        interface(reception, largest_body=place.settings.largest_body, pages=pages),
+        interface(reception, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),
         http=WholeAnswers,
         access_log=False,  # who sent what when is nobody's business
         log_level="warning",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,6 +32,8 @@ class Settings(BaseModel):
     site_silence: float = Field(default=30.0, ge=0.5, le=3600)
     #: names by which sites reach this machine, besides its own and the address it listens on
     site_hosts: list[str] = Field(default=[], max_length=20)
+    #: who may read `/metrics`: everybody, operators and auditors, or nobody
+    metrics: Literal["everybody", "operators", "nobody"] = "everybody"
 
 
 def read(home: Path) -> Settings:

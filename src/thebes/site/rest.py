@@ -6,15 +6,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.dialing import Link
+from thebes.site.figures import TEXT, figures_of
 from thebes.wire.access import Access
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
@@ -38,6 +40,12 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
     async def site() -> dict[str, Any]:
         """Whether the coordinator is reached and knows this site; whether the process with the rows runs."""
         return {**link.shown(), "confined": confined, "version": __version__}
+
+    @api.get("/metrics")
+    async def figures() -> Response:
+        """How the site stands, for Prometheus: whether it is linked, and how long its certificate counts. Nothing about
+        what was asked or answered."""
+        return Response(figures_of(link.shown(), confined, datetime.now(UTC)), headers={"content-type": TEXT})
 
     @api.get("/api/requests")
     async def requests() -> Any:

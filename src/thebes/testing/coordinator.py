@@ -172,7 +172,8 @@ class Front(Talking):
         self.desk = Desk(self.database, secrets.token_hex(4))
         self.closing = Closing(self.desk, self.home.keys, self.clock)
         self.admin_token = self.home.admin_token
-        app = interface(self.reception, largest_body=self.home.settings.largest_body, pages=put_on)
+        settings = self.home.settings
+        app = interface(self.reception, largest_body=settings.largest_body, pages=put_on, figures=settings.metrics)
         self.client = TestClient(app)
 
     def _look(self) -> None:
