@@ -35,6 +35,9 @@ def drawn(name: str, days: list[Mapping[str, Any]]) -> Markup:
     sums = {"epsilon": 0.0, "worth": 0.0}
     curve: dict[str, list[Point]] = {PAID: [], ALONE: []}
     last = date.fromisoformat(days[-1]["day"])
+    if len(days) <= MOST_DAYS:  # from nothing, on the day before the first
+        before = float((date.fromisoformat(days[0]["day"]) - last).days - 1)
+        curve = {name: [(before, 0.0, None)] for name in curve}
     for place, day in enumerate(days):
         for key, name_of in (("epsilon", PAID), ("worth", ALONE)):
             sums[key] += day[key]
