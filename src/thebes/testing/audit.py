@@ -34,6 +34,7 @@ LEVEL = 1e-9
 #: With fewer draws than this not even a mechanism without any noise would be caught.
 FEWEST = 150
 _BINS = 100
+_OF_GAINS = 1 / 64  #: the share of an error probability that bounds on gains get
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +163,22 @@ def _one_way(there: Mapping[Hashable, Number], here: Mapping[Hashable, Number], 
 
 def certified_epsilon(draw_a: Draw, draw_b: Draw, *, delta: float, draws: int, level: float) -> float:
     """An epsilon that the mechanism provably exceeds, except with probability `level`; 0 where nothing is proved."""
-    return certified(draw_a, draw_b, delta=delta, draws=draws, level=2 * level)[0]
+    return certified(draw_a, draw_b, delta=delta, draws=draws, level=level / (1 - _OF_GAINS))[0]
 
 
 def certified(draw_a: Draw, draw_b: Draw, *, delta: float, draws: int, level: float) -> tuple[float, float]:
     """An epsilon that the mechanism provably exceeds, and an advantage that an attacker provably has; 0 where nothing
     is proved. Both hold except with probability `level`.
 
-    Clopper-Pearson bounds on the two probabilities of one event each, each at level / 4.
+    Clopper-Pearson bounds on the two probabilities of one event each; nearly all of the level is the epsilon's.
     """
     exact.delta(delta)
     if not 0 < level < 1:
         raise Mistake("level", "must lie between 0 and 1")
     seen_a, seen_b = _rows(draw_a(draws), draws), _rows(draw_b(draws), draws)
     scores: list[Score] = [
-        lambda more, fewer, n: _bound(more, fewer, n, delta, level / 2),
-        lambda more, fewer, n: _gain(more, fewer, n, level / 2),
+        lambda more, fewer, n: _bound(more, fewer, n, delta, level * (1 - _OF_GAINS)),
+        lambda more, fewer, n: _gain(more, fewer, n, level * _OF_GAINS),
     ]
     attacks = [_best_attack(seen_a, seen_b, score) for score in scores]
     fresh_a, fresh_b = _rows(draw_a(draws), draws), _rows(draw_b(draws), draws)
