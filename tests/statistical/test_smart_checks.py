@@ -36,8 +36,11 @@ SCHEMA = schema_of(
 class Nobody:
     view: View = ()
 
+    def __init__(self) -> None:
+        self._table = frame_table(SCHEMA, pd.DataFrame({"who": [1], "sex": ["f"], "age": [5]}).iloc[:0])
+
     def table(self, blocks: View | None = None) -> Table:
-        return frame_table(SCHEMA, pd.DataFrame({"who": [1], "sex": ["f"], "age": [5]}).iloc[:0])
+        return self._table
 
     def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
         raise AssertionError("nothing is asked")
@@ -45,12 +48,13 @@ class Nobody:
 
 def test_marginals_have_the_noise_of_all_columns_together():
     parameters = Parameters(epsilon="0.5", bins={"age": 100})
-    chance, found = seeded_for_simulation(1), []
+    domain = Domain(SCHEMA, parameters.cuts(SCHEMA))
+    made = Groundwork(domain, source="independent", epsilon=parameters.epsilon, delta=parameters.delta)
+    assert made.purchase.epsilon == parameters.epsilon
+    chance, nobody, found = seeded_for_simulation(1), Nobody(), []
     for _ in range(40):
-        domain = Domain(SCHEMA, parameters.cuts(SCHEMA))
-        made = Groundwork(domain, source="independent", epsilon=parameters.epsilon, delta=parameters.delta)
-        assert made.purchase.epsilon == parameters.epsilon
-        made.buy(Nobody(), lambda purchase: None, chance)
+        made.restore({})
+        made.buy(nobody, lambda purchase: None, chance)
         found += [each.counts for each in made.histograms("")]
     drawn = np.concatenate(found)
     blurred = drawn + np.random.default_rng(1).uniform(-0.5, 0.5, drawn.size)

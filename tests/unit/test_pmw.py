@@ -418,6 +418,18 @@ def test_what_a_stream_has_bought_is_not_bought_again() -> None:
     assert pmw._rows(names) == 3020
 
 
+def test_a_guess_that_has_learned_needs_nothing_to_begin_with() -> None:
+    rows = Held.of(people())
+    learned = trained(rows, EAGER, times=1)
+    other = Pmw(SCHEMA, Parameters.of({**EAGER, "source": "mst", "risk": 100}))
+    mechanism(other, counted("sex = 'f'"), Wanted(5), rows, seeded_for_simulation(1))
+    assert other.preparation(())
+    other.restore(learned.changed())
+    mechanism(other, counted("sex = 'f'"), Wanted(5), rows, seeded_for_simulation(1))
+    assert not other.preparation(())
+    assert other.most(counted("sex = 'f'"), WIDE, ()) is not None
+
+
 def test_what_is_heard_brings_the_guess_nearer() -> None:
     rows = Held.of(people())
     before, after = made(rows, EAGER), trained(rows, EAGER)

@@ -126,14 +126,14 @@ class Pmw:
         """What the guess begins with, where something does and as soon as that may be risked; otherwise sizes, where
         nobody tells them. Only where nothing of a view is known: blocks have no rows in common, so those of several
         cost as much as of one, no block pays twice, and one that comes later is taken to be like the others."""
-        if self.groundwork is not None:
+        if self.groundwork is not None and self._waits(view):
             purchase = [self.groundwork.purchase]
-            return purchase if self._waits(view) and self._risks(view, purchase) else []
+            return purchase if self._risks(view, purchase) else []
         return [self._size] if self.sizes is None and self._unsized(view) else []
 
     def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
         lacking = self._unsized(rows.view)
-        if self.groundwork is not None:
+        if self.groundwork is not None and self._waits(rows.view):
             blocks = self.groundwork.lacking(rows.view)
             self.groundwork.buy(rows, pay, randomness)
             self.account.add(len(blocks) * loss_in(self.filter, [self.groundwork.purchase]), 0.0)
@@ -300,8 +300,8 @@ class Pmw:
         return not self._unsized(view) and not self._waits(view)
 
     def _waits(self, view: View) -> bool:
-        """Whether a guess about a view has yet to begin with something that is to be bought."""
-        return self.groundwork is not None and not self.groundwork.held(view)
+        """Whether there is no guess yet, and the first one has to begin with something that is to be bought."""
+        return self.groundwork is not None and not self._guesses and not self.groundwork.held(view)
 
     def _rows(self, node: View) -> float:
         """About how many rows some blocks have; one whose size is not known, as many as the others."""

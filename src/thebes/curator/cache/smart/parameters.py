@@ -41,7 +41,7 @@ class Parameters:
     columns: tuple[str, ...] | None = None
     bins: Mapping[str, Bins] = field(default_factory=dict)
     source: str = "independent"
-    epsilon: Decimal = Decimal("0.05")
+    epsilon: Decimal = Decimal("0.1")
     delta: Decimal = Decimal(0)
     parts: int = 8
     rows: int = 4096
