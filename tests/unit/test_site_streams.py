@@ -166,7 +166,7 @@ def test_rows_that_came_later_are_not_in_an_answer_that_was_given(office: Office
 
 def test_a_block_that_cannot_pay_is_left_out_and_where_none_can_the_ask_is_refused(office: Office) -> None:
     dear = {**QUERY, "epsilon": 2.5}
-    written(office.desk._policy._path, RULE.replace("= 3", "= 100"))  # type: ignore[attr-defined]
+    written(office.policy._path, RULE.replace("= 3", "= 100"))  # type: ignore[attr-defined]
     for task in range(3):
         assert office.answer(ask(dear, task=f"t{task}"))["kind"] == "contribution"
     office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-05"]))  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ def test_a_rule_counts_at_each_block(office: Office) -> None:
     assert office.answer(ask(QUERY, task="t4"))["code"] == "budget"
     office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-04"]))  # type: ignore[arg-type]
     assert office.answer(ask(QUERY, task="t5"))["covers"]["blocks"] == 1
-    written(office.desk._policy._path, RULE.replace("= 3", "= 4"))  # type: ignore[attr-defined]
+    written(office.policy._path, RULE.replace("= 3", "= 4"))  # type: ignore[attr-defined]
     assert office.answer(ask(QUERY, task="t6"))["covers"]["blocks"] == 4
 
 

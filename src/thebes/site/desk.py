@@ -26,24 +26,24 @@ from thebes.curator.pipelines.outcome import NotRun
 from thebes.curator.plans import Plan
 from thebes.curator.streams import Stream
 from thebes.data.table import Table
-from thebes.ledger import BudgetExceeded, Claim, ClaimEnded
-from thebes.privacy import exact
+from thebes.ledger import BudgetExceeded, ClaimEnded
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.privacy.randomness import Randomness, system
 from thebes.site.audit import Audit
 from thebes.site.dataset import DataSet, DataSets
+from thebes.site.gate import Gate, as_declared, without_noise
 from thebes.site.outbox import CLOSED, Answer, Outbox, Request
 from thebes.site.planning import Planning, TaskAccount
-from thebes.site.policy import Asked, Policy, Rule
-from thebes.site.pricing import Cost, cost
+from thebes.site.policy import Policy, Rule
 from thebes.site.purse import Purse
 from thebes.site.questions import Declined, Question, read, task_of, who_asks
 from thebes.site.quoting import quoted
+from thebes.site.streams import covered
+from thebes.site.turn import Charge, Matter, Turn
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.packets import part_of
 from thebes.tasks.shape import Attempting, Planned
-from thebes.tasks.sites import SiteDocument, declared
+from thebes.tasks.sites import SiteDocument
 from thebes.wire import frames
 from thebes.wire.link import MOST_BYTES, Code, Word
 
@@ -60,70 +60,6 @@ _RESTORED = (
 )
 
 log = logging.getLogger("thebes.site")
-
-
-@dataclass(slots=True)
-class Charge:
-    """What an owner's half is given as its claim: consuming charges the ledger for this part, once, whatever the
-    amounts are that it names. Those are told with the answer as its cost."""
-
-    claim: Claim | None
-    cost: Cost | None
-    part: str
-    epsilon: float = 0.0
-    delta: float = 0.0
-    paid: bool = False
-
-    def consume(self, *, epsilon: exact.Number, delta: exact.Number = 0) -> None:
-        if self.claim is None or self.cost is None:
-            raise Fault("an owner's half paid for an answer about a public data set")
-        if self.cost.phase is None:
-            self.claim.consume(loss=self.cost.whole, part="all of it")
-        else:
-            self.claim.consume(loss=self.cost.phase, part=self.part)
-        self.paid = True
-        self.epsilon += float(exact.declared("epsilon", epsilon))
-        self.delta += float(exact.declared("delta", delta))
-
-
-class _Turn:
-    """One ask while it is looked at: what it says it is about, and how far it has come."""
-
-    def __init__(self, began: float, message: Mapping[str, Any]) -> None:
-        ask, document = message.get("ask"), message.get("document")
-        part = ask.get("part") if isinstance(ask, Mapping) else None
-        self.began = began
-        self.told = {"task": message.get("task"), "part": part}  #: as it came, to be repeated
-        self.place = {name: _short(value) for name, value in self.told.items()}
-        self._document = document if isinstance(document, Mapping) else {}
-        self._requestor = message.get("requestor")
-        self.request: Request | None = None
-        self.rule: Rule | None = None
-        self.noted = False  #: whether the audit log has the ask
-
-    def facts(self) -> dict[str, str]:
-        """Who asks for what, for the audit log."""
-        about = {"requestor": self._requestor, "kind": self._document.get("type")}
-        return {
-            **self.place,
-            **{n: _short(v) for n, v in about.items()},
-            "dataset": _short(self._document.get("dataset")),
-        }
-
-
-@dataclass(slots=True)
-class _Matter:
-    """A task's document, checked, and its price once that is known."""
-
-    raw: Mapping[str, Any]
-    document: SiteDocument
-    _priced: tuple[DataSet, str, Cost] | None = None
-
-    def price(self, dataset: DataSet, filter: str) -> Cost:
-        if self._priced is None or self._priced[0] is not dataset or self._priced[1] != filter:
-            kind: Any = registry.kind(self.document.type)
-            self._priced = (dataset, filter, cost(self.document, kind.event(self.document, dataset.schema), filter))
-        return self._priced[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +96,12 @@ class Desk:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = name
-        self._datasets, self._policy, self._outbox, self._audit, self._purse = datasets, policy, outbox, audit, purse
+        self._gate, self._datasets = Gate(name, datasets, policy), datasets
+        self._outbox, self._audit, self._purse = outbox, audit, purse
         self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
         self._streams, self._blocks_of, self._attempting, self._caches = streams, grown, attempting, caches
         self._looking = looking or caches
-        self._matters: dict[str, _Matter] = {}
+        self._matters: dict[str, Matter] = {}
 
     def recover(self) -> None:
         """After a restart: give back what tasks still hold that ended meanwhile."""
@@ -199,14 +136,14 @@ class Desk:
             released = self._released(question)
         except Exception:
             return None  # its turn will say why
-        return None if released is None else self._said(_Turn(began, message), question, released)
+        return None if released is None else self._said(Turn(began, message), question, released)
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one ask: a contribution, or a refusal."""
-        return self._said(_Turn(self._moment(), message), message)
+        return self._said(Turn(self._moment(), message), message)
 
     def _said(
-        self, turn: _Turn, asked: Question | Mapping[str, Any], released: _Released | None = None
+        self, turn: Turn, asked: Question | Mapping[str, Any], released: _Released | None = None
     ) -> dict[str, Any]:
         try:
             answer = self._answer(turn, asked if isinstance(asked, Question) else read(asked), released)
@@ -220,7 +157,7 @@ class Desk:
         self._steadily(turn)
         return answer
 
-    def _steadily(self, turn: _Turn) -> None:
+    def _steadily(self, turn: Turn) -> None:
         """Wait for a whole second, where the steward wants answers to leave then."""
         if turn.rule is not None and turn.rule.steady:
             passed = self._moment() - turn.began
@@ -228,7 +165,7 @@ class Desk:
 
     def quote(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """What an answer would cost now, or a refusal. No row is read, nothing is charged."""
-        turn = _Turn(self._moment(), message)
+        turn = Turn(self._moment(), message)
         try:
             answer = self._quoted(turn, message)
         except Mistake as mistake:
@@ -243,17 +180,17 @@ class Desk:
         self._steadily(turn)
         return answer
 
-    def _quoted(self, turn: _Turn, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _quoted(self, turn: Turn, message: Mapping[str, Any]) -> dict[str, Any]:
         self._audit.note(("quote", turn.facts()))
         turn.noted = True
         (requestor, raw), payload = who_asks(message), message.get("payload")
-        document = self._checked(raw)
+        document = self._gate.checked(raw)
         about = (document.dataset, document.type, document.noise, document.as_json())
         request = Request("", document.digest, requestor, *about)
-        turn.rule = self._rule(request)
-        dataset = self._fitting(request, document)
+        turn.rule = self._gate.rule(request)
+        dataset = self._gate.fitting(request, document)
         stream = self._streams(dataset) if dataset.blocks is not None and self._streams is not None else None
-        planner = None if _without_noise(document) else self._looking(dataset)
+        planner = None if without_noise(document) else self._looking(dataset)
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, requestor, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
@@ -280,10 +217,10 @@ class Desk:
         if self._outbox.request(question.task) is not None or not isinstance(owner, Planned) or document.in_attempts:
             return None
         request = _request(question, document)
-        rule, dataset = self._rule(request), self._fitting(request, document)
-        self._within(question, document)
-        _as_declared(question, document, dataset)
-        planner = None if _without_noise(document) else self._caches(dataset)
+        rule, dataset = self._gate.rule(request), self._gate.fitting(request, document)
+        self._gate.within(question, document)
+        as_declared(question, document, dataset)
+        planner = None if without_noise(document) else self._caches(dataset)
         planned = None if planner is None else owner.planned(document, question.ask, dataset.schema)
         if planner is None or planned is None:
             return None
@@ -293,12 +230,12 @@ class Desk:
         answered = planning.again(plan, wanted, question=told)
         return None if answered is None else _Released(answered, planning)
 
-    def _answer(self, turn: _Turn, question: Question, released: _Released | None = None) -> dict[str, Any]:
+    def _answer(self, turn: Turn, question: Question, released: _Released | None = None) -> dict[str, Any]:
         matter = self._matter(question)
         turn.request = self._known(question, matter.document)
-        rule = turn.rule = self._rule(turn.request)
-        dataset = self._fitting(turn.request, matter.document)
-        self._within(question, matter.document)
+        rule = turn.rule = self._gate.rule(turn.request)
+        dataset = self._gate.fitting(turn.request, matter.document)
+        self._gate.within(question, matter.document)
         decided = {**turn.place, "digest": turn.request.digest, "rule": rule.number}
         self._audit.note(("ask", turn.facts()), ("allowed", decided))
         turn.noted = True
@@ -317,27 +254,16 @@ class Desk:
         self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(body).hexdigest()}))
         return message
 
-    def _matter(self, question: Question) -> _Matter:
+    def _matter(self, question: Question) -> Matter:
         """The document, checked; the one of the same task a moment ago is not checked again."""
         known = self._matters.get(question.task)
         if known is not None and known.raw == question.document:
             return known
-        document = self._checked(question.document)
+        document = self._gate.checked(question.document)
         while len(self._matters) >= _MOST_MATTERS:
             self._matters.pop(next(iter(self._matters)), None)
-        made = self._matters[question.task] = _Matter(question.document, document)
+        made = self._matters[question.task] = Matter(question.document, document)
         return made
-
-    def _checked(self, raw: Mapping[str, Any]) -> SiteDocument:
-        try:
-            document = registry.check(raw)
-        except Mistake as mistake:
-            raise Declined(Code.DOCUMENT, str(mistake)) from None
-        if not isinstance(document, SiteDocument):
-            raise Declined(Code.DOCUMENT, "this kind of task is for people, not for sites")
-        if document.sites != "all" and self.name not in document.sites:
-            raise Declined(Code.DOCUMENT, "the document does not ask this site")
-        return document
 
     def _known(self, question: Question, document: SiteDocument) -> Request:
         """The task as it was first heard of; what does not agree with that is not answered."""
@@ -352,40 +278,6 @@ class Desk:
             raise Declined(Code.DOCUMENT, "this task was closed; nothing more is answered")
         return request
 
-    def _rule(self, request: Request) -> Rule:
-        asked = Asked(request.requestor, request.dataset, request.kind, request.noise)
-        policy = self._policy()
-        if policy.trouble is not None:
-            log.warning("%s", policy.trouble)
-        rule = policy.rule(asked)
-        if rule is None:
-            raise Declined(Code.POLICY, policy.refusal(asked))
-        return rule
-
-    def _fitting(self, request: Request, document: SiteDocument) -> DataSet:
-        try:
-            dataset = self._datasets.get(request.dataset)
-        except Mistake as mistake:
-            log.error("%s", mistake)
-            raise Declined(Code.DATASET, "this data set is declared in a way that cannot be read") from None
-        if dataset is None:
-            raise Declined(Code.DATASET, "the site has no data set of that name")
-        kind: Any = registry.kind(document.type)
-        try:
-            kind.fits(document, dataset.schema)
-        except (Mistake, Refusal) as mistake:
-            raise Declined(Code.SCHEMA, str(mistake)) from None
-        if _without_noise(document) and not dataset.schema.public:
-            raise Declined(Code.POLICY, "this data set is not public: it is answered with noise only")
-        return dataset
-
-    def _within(self, question: Question, document: SiteDocument) -> None:
-        ask = question.ask
-        if not document.priced:
-            raise Declined(Code.DOCUMENT, "what this accuracy costs was not said yet: nobody can answer it")
-        if ask.phase >= document.phases or ask.part != part_of(ask.phase):
-            raise Declined(Code.DOCUMENT, "the task has no such part")
-
     def _again(self, question: Question, earlier: Answer) -> bytes:
         if earlier.question != question.digest:
             raise Declined(Code.DOCUMENT, "this part of the task was answered before, to another ask")
@@ -394,18 +286,18 @@ class Desk:
         return earlier.body
 
     def _made(
-        self, turn: _Turn, question: Question, matter: _Matter, dataset: DataSet, released: _Released | None
+        self, turn: Turn, question: Question, matter: Matter, dataset: DataSet, released: _Released | None
     ) -> tuple[dict[str, Any], Charge]:
         """The answer, and what was paid for it."""
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         document, ask, request = matter.document, question.ask, turn.request
-        _as_declared(question, document, dataset)
+        as_declared(question, document, dataset)
         if document.in_attempts:
             return self._attempted(turn, question, document, dataset)
         owner = registry.site_owner(document)
         if released is not None and isinstance(owner, Planned):
             return self._told(turn, question, matter, owner, released)
-        planner = self._caches(dataset) if isinstance(owner, Planned) and not _without_noise(document) else None
+        planner = self._caches(dataset) if isinstance(owner, Planned) and not without_noise(document) else None
         if planner is not None and isinstance(owner, Planned):
             planned = owner.planned(document, ask, dataset.schema)
             if planned is not None:
@@ -426,8 +318,8 @@ class Desk:
         if charge.claim is not None and not charge.paid:
             raise Fault("an owner's half answered without paying")
         message = self._contribution(turn, question, carried(layout, made), charge)
-        if dataset.blocks is not None:
-            message["covers"] = self._covers(dataset, blocks)
+        if dataset.blocks is not None and self._streams is not None:
+            message["covers"] = covered(self._streams(dataset), blocks)
         return message, charge
 
     def _look(self, request: Request, question: Question) -> None:
@@ -437,9 +329,9 @@ class Desk:
 
     def _planned(
         self,
-        turn: _Turn,
+        turn: Turn,
         question: Question,
-        matter: _Matter,
+        matter: Matter,
         dataset: DataSet,
         planner: Planner,
         owner: Planned,
@@ -493,7 +385,7 @@ class Desk:
         )
 
     def _told(
-        self, turn: _Turn, question: Question, matter: _Matter, owner: Planned, released: _Released
+        self, turn: Turn, question: Question, matter: Matter, owner: Planned, released: _Released
     ) -> tuple[dict[str, Any], Charge]:
         """What a planner answered, as the contribution that leaves."""
         answered, planning, ask = released.answered, released.planning, question.ask
@@ -503,11 +395,11 @@ class Desk:
         payload = carried(layout, owner.told(matter.document, ask, answered))
         message = self._contribution(turn, question, payload, charge, source=str(answered.source))
         if planning.stream is not None:
-            message["covers"] = self._covers(planning.dataset, list(planning.view))
+            message["covers"] = covered(planning.stream, planning.view)
         return message, charge
 
     def _attempted(
-        self, turn: _Turn, question: Question, document: SiteDocument, dataset: DataSet
+        self, turn: Turn, question: Question, document: SiteDocument, dataset: DataSet
     ) -> tuple[dict[str, Any], Charge]:
         """What came of attempts over a growing data set, each with a claim of its own; and what its blocks paid."""
         assert turn.request is not None  # noqa: S101
@@ -527,7 +419,7 @@ class Desk:
         return self._contribution(turn, question, carried(layout, made), charge), charge
 
     def _contribution(
-        self, turn: _Turn, question: Question, payload: dict[str, Any], charge: Charge, *, source: str = SOURCE
+        self, turn: Turn, question: Question, payload: dict[str, Any], charge: Charge, *, source: str = SOURCE
     ) -> dict[str, Any]:
         assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
         message: dict[str, Any] = {
@@ -552,7 +444,7 @@ class Desk:
             raise Declined(Code.DATASET, _UNREACHABLE) from None
 
     def _set_aside_blocks(
-        self, request: Request, rule: Rule, matter: _Matter, dataset: DataSet, part: str
+        self, request: Request, rule: Rule, matter: Matter, dataset: DataSet, part: str
     ) -> tuple[Charge, list[str]]:
         """The claim on every block of a growing data set that can pay, and those blocks: in all phases the same."""
         assert self._streams is not None  # noqa: S101
@@ -561,7 +453,7 @@ class Desk:
         except Refusal as refused:
             raise Declined(Code.DATASET, str(refused)) from None
         try:
-            if _without_noise(matter.document):
+            if without_noise(matter.document):
                 return Charge(None, None, part), [block.name for block in stream.blocks() if block.state != "dropped"]
             price = matter.price(dataset, dataset.budget.filter)
             claim, blocks = self._purse.reserve_blocks(request, matter.document, stream, price, rule)
@@ -573,18 +465,8 @@ class Desk:
         assert self._blocks_of is not None  # noqa: S101
         return self._blocks_of(dataset, task, blocks)
 
-    def _covers(self, dataset: DataSet, blocks: list[str]) -> dict[str, Any]:
-        """Which rows were asked: how many blocks, and from when to when."""
-        assert self._streams is not None  # noqa: S101
-        stream, names = self._streams(dataset), set(blocks)
-        windows = [(b.since, b.until) for b in stream.blocks() if b.name in names]
-        told: dict[str, Any] = {"blocks": len(blocks)}
-        if windows and windows[0][0] is not None and windows[-1][1] is not None:
-            told |= {"since": windows[0][0].isoformat(), "until": windows[-1][1].isoformat()}
-        return {**told, "assumption": stream.assumption} if stream.assumption else told
-
-    def _set_aside(self, request: Request, rule: Rule, matter: _Matter, dataset: DataSet, part: str) -> Charge:
-        if _without_noise(matter.document):
+    def _set_aside(self, request: Request, rule: Rule, matter: Matter, dataset: DataSet, part: str) -> Charge:
+        if without_noise(matter.document):
             return Charge(None, None, part)
         try:
             block = self._purse.block(dataset)
@@ -598,29 +480,13 @@ class Desk:
 
     # --- saying no --------------------------------------------------------------------------------------------
 
-    def _decline(self, turn: _Turn, declined: Declined) -> dict[str, Any]:
+    def _decline(self, turn: Turn, declined: Declined) -> dict[str, Any]:
         code, reason = str(declined.code), declined.reason[:_LONGEST_REASON]
         refused = ("refused", {**turn.place, "code": code, "reason": reason})
         self._audit.note(*([refused] if turn.noted else [("ask", turn.facts()), refused]))
         if turn.request is not None and turn.request.state != CLOSED:
             self._outbox.refuse(turn.request.task, code=code, reason=reason)
         return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
-
-
-def _request(question: Question, document: SiteDocument) -> Request:
-    about = (document.dataset, document.type, document.noise, document.as_json())
-    return Request(question.task, document.digest, question.requestor, *about)
-
-
-def _as_declared(question: Question, document: SiteDocument, dataset: DataSet) -> None:
-    """Refuse where the task goes by another schema than the data set has now: what is summed would not fit what others
-    sum, and where somebody else adds the noise it would hide too little."""
-    if question.declared is None and document.noise == "site":
-        return  # the noise is this site's own
-    if question.declared != declared(dataset.schema, document.reads):
-        raise Declined(
-            Code.SCHEMA, "the task goes by another declaration of this data set than there is now; put it up anew"
-        )
 
 
 def carried(layout: Layout, made: Contributions) -> dict[str, Any]:
@@ -648,18 +514,14 @@ def _lament(error: Exception) -> None:
     log.error("an ask failed: %s%s", said, line)
 
 
-def _short(value: object) -> str:
-    """What a stranger said, as the audit log keeps it."""
-    return value[:200] if isinstance(value, str) and value[:200].isprintable() else "?"
-
-
-def _without_noise(document: SiteDocument) -> bool:
-    return getattr(document, "privacy", None) == "none"
-
-
 def _over(request: Request, now: datetime) -> bool:
     told = request.document.get("expires_at")
     try:
         return isinstance(told, str) and datetime.fromisoformat(told) <= now
     except (ValueError, TypeError):
         return False
+
+
+def _request(question: Question, document: SiteDocument) -> Request:
+    about = (document.dataset, document.type, document.noise, document.as_json())
+    return Request(question.task, document.digest, question.requestor, *about)

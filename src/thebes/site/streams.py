@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from thebes.curator.streams import Stream
 from thebes.curator.waiting import Turns
@@ -44,6 +46,16 @@ def turns_of(home: Home, dataset: DataSet, ledger: Ledger) -> Turns | None:
     where = place_of(home, dataset.name)
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Turns(where / "turns.db", ledger, prefix=f"{dataset.name}/", policy=dataset.blocks.schedule)
+
+
+def covered(stream: Stream, blocks: Sequence[str]) -> dict[str, Any]:
+    """Which rows were asked: how many blocks, and from when to when."""
+    names = set(blocks)
+    windows = [(b.since, b.until) for b in stream.blocks() if b.name in names]
+    told: dict[str, Any] = {"blocks": len(blocks)}
+    if windows and windows[0][0] is not None and windows[-1][1] is not None:
+        told |= {"since": windows[0][0].isoformat(), "until": windows[-1][1].isoformat()}
+    return {**told, "assumption": stream.assumption} if stream.assumption else told
 
 
 class Streams:
