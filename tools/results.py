@@ -311,7 +311,8 @@ def section(alike: Sequence[tuple[Experiment, Outcome]]) -> Iterator[str]:
         if len(alike) > 1:
             yield f"**{outcome.place[0].upper()}{outcome.place[1:]}**\n"
         for number, (panel, _) in enumerate(drawn(experiment, outcome), 1):
-            yield f"![{_plain(f'{outcome.measure}, {panel}' if panel else outcome.measure)}]({file(outcome, number)})\n"
+            words = _plain(f"{outcome.measure}, {panel}" if panel else outcome.measure)
+            yield f"![{words}]({file(outcome, number)})\n\n*{words}*\n"
         yield from table(outcome, experiment.told(outcome))
         yield "\n" + run_of(outcome) + "\n"
     yield from differences(told, 0 if first.headline is None else first.headline.differs)
