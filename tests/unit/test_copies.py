@@ -25,8 +25,12 @@ from thebes.apps.operating import archive, copying, sealing
 from thebes.apps.operating import snapshot as module
 from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.snapshot import STAGE, snapshot
+from thebes.curator.cache.store import Store as Cache
 from thebes.data import keys
+from thebes.data.growing.blocking import block_by
+from thebes.data.growing.manifest import Manifest
 from thebes.data.rows import Rows
+from thebes.data.schema import schema_of
 from thebes.data.store import Store
 from thebes.ledger import Frozen, Head, Ledger, NoKeeper
 from thebes.person.home import Person
@@ -50,6 +54,10 @@ MEDIAN = {
     "featurizer": "SELECT age FROM profile.demographics",
     "aggregator": "median",
     "bounds": {"age": {"type": "range", "low": 0.0, "high": 100.0}},
+}
+AGE_BY_DAY = {
+    "time": "at",
+    "columns": {"age": {"type": "integer", "low": 0, "high": 100}, "at": {"type": "timestamp"}},
 }
 SECRET = "a passphrase of some length"
 
@@ -281,6 +289,37 @@ def test_a_copy_of_a_site_has_its_certificate_and_not_what_seals_a_cache(tmp_pat
     found = names(tmp_path / "copy")
     assert {"link/site.key", "growing/v/0.parquet", "policy.toml", "ledger.db"} <= found
     assert not {"cache/patients.key", "cache/patients.lock", "daemon.json"} & found
+
+
+def test_what_was_being_bought_when_a_copy_was_made_is_paid_anew(tmp_path: Path) -> None:
+    """It may have been drawn after that: the same charge must not pay for other noise."""
+    home = site_home(tmp_path / "site").folder
+    (home / "growing" / "visits").mkdir(parents=True)
+    schema = schema_of({**AGE_BY_DAY, "unit": "event"})
+    kept = Manifest(home / "growing" / "visits" / "manifest.db", block_by("time:1d", schema))
+    kept.begin_with([1, 2])
+    kept.seal([block.number for block in kept.blocks()])
+    ((purchase, sealed),) = kept.unsized().items()
+    kept.keep_sizes({sealed[0].number: 7})
+    kept.name_period("spring", most=3)
+    kept.keep_counts("spring", 5, 9)
+    kept.name_period("summer", most=3)
+    kept.close()
+    cache = Cache(home / "cache" / "patients.db")
+    token = cache.buying("a synopsis")
+    cache.close()
+    copied(home, tmp_path / "copy")
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    cache = Cache(tmp_path / "back" / "cache" / "patients.db")
+    assert cache.buying("a synopsis") != token
+    cache.close()
+    back = Manifest(tmp_path / "back" / "growing" / "visits" / "manifest.db", block_by("time:1d", schema))
+    ((other, again),) = back.unsized().items()
+    assert other != purchase
+    assert [block.number for block in again] == [sealed[1].number]  # the size that was kept stays
+    assert back.name_period("spring", most=5).users == 5
+    assert back.name_period("summer", most=5).number == 2  # a new one, with a claim of its own
+    back.close()
 
 
 # --- a coordinator ----------------------------------------------------------------------------------------------

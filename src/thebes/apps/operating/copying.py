@@ -22,9 +22,12 @@ from thebes.apps.operating import archive
 from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.snapshot import snapshot
 from thebes.coordinator import restored as of_a_coordinator
+from thebes.curator.cache.store import Store as Cache
 from thebes.data import keys
+from thebes.data.growing import manifest
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
+from thebes.site.caches import FOLDER as CACHE
 from thebes.site.outbox import Outbox
 
 _KEY = "key.json"
@@ -127,6 +130,12 @@ def _settled(home: Path, role: Role) -> list[str]:
         outbox.close()
         if said_again:
             notices.append("tasks that were open: what was answered is said again as it was, nothing else is answered")
+    for path in sorted((home / CACHE).glob("*.db")):
+        cache = Cache(path)
+        cache.came_back()
+        cache.close()
+    for path in sorted(home.glob("growing/*/manifest.db")):
+        manifest.came_back(path)
     if role is Role.COORDINATOR and (home / "coordinator.db").exists():
         ended = of_a_coordinator.settle(home)
         if ended:

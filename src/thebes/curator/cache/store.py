@@ -210,6 +210,13 @@ class Store:
             self._db.execute("INSERT OR IGNORE INTO buying VALUES (?, ?)", (what, secrets.token_hex(8)))
             return str(self._db.execute("SELECT token FROM buying WHERE what = ?", (what,)).fetchone()[0])
 
+    def came_back(self) -> None:
+        """This state was restored from a copy. What was being bought when it was made may have been drawn since: its
+        name is used up, so that it is paid anew. So is all that is secret."""
+        self.spoil()
+        with self._lock:
+            self._db.execute("DELETE FROM buying")
+
     def bought(self, what: str, pieces: Mapping[str, Piece]) -> None:
         """Write down what was bought: its name is used up."""
 

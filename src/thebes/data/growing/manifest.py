@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -77,6 +78,15 @@ class Period:
     number: int
     users: int | None
     rows: int | None
+
+
+def came_back(path: Path) -> None:
+    """A manifest was restored from a copy. What was being bought when that was made may have been drawn since: it gets
+    another name, under which no charge is found, so that it is paid anew."""
+    anew = secrets.token_hex(8)
+    with closing(sqlite3.connect(path)) as opened, opened:
+        opened.execute("UPDATE block SET purchase = purchase || ? WHERE size IS NULL", (anew,))
+        opened.execute("UPDATE period SET name = name || ' ' || ? WHERE users IS NULL", (anew,))
 
 
 class Manifest:
