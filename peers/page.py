@@ -20,8 +20,8 @@ or where `PEERS_HOME` says). It is not part of the tests.
 - **Figures** are means over the rounds, with the standard deviation between rounds. In each round every row of a small
   table is unseen once (five folds, other folds in every round); of Adult the published test part is.
 - **Times** is our time for one call over theirs, in the middle of the rounds, with the least and the most of a round.
-  Below 1 we are faster. What a process loads first is not in it, but told beside it. Other
-  work of the machine makes times longer, and ratios wide.
+  Below 1 we are faster. What a process loads first is not in it, but told beside it. Other work of the
+  machine makes times longer, and ratios wide.
 - **Lines** are those with code that a user writes: the body of the function in `peers/NAME/ours.py` and `theirs.py`,
   or the files and commands of a deployment, all formatted in the same way.
 - **Bold** is what is better by more than twice both spreads, and by a thousandth.

@@ -17,6 +17,7 @@ PEER = Peer(
             tables="census_scaled",
             score="accuracy",
             measure="accuracy",
+            better="neither",
             settings=({"rounds": 2}, {"rounds": 5}),
             warm=False,
             ours_promises=(

@@ -41,8 +41,8 @@ def plain_network(given: Any, epsilon: float) -> Any:
     data = torch.utils.data.TensorDataset(rows, torch.tensor(given.labels))
     loader = torch.utils.data.DataLoader(data, batch_size=len(rows) // 20, shuffle=True)
     model = nn.Sequential(nn.Linear(rows.shape[1], 16), nn.Tanh(), nn.Linear(16, 2))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(5):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    for _ in range(20):
         for inputs, labels in loader:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(inputs), labels).backward()
