@@ -49,8 +49,8 @@ def broken() -> list[Case]:
     """Noise for one column of several; a check that takes a person for one row."""
     one, other = (partial(_alone, _exactly(table)) for table in _tables())
     return [
-        Audited("marginals, each noised alone", 1.0, 0.0, ADD, one, other, positive_control=True, draws=40_000),
-        Audited("a threshold for one row", 1.0, 0.0, ADD, *_thresholds(1), positive_control=True),
+        Audited("marginals, each noised alone", 1.0, 0.0, ADD, one, other, positive_control=True, draws=200_000),
+        Audited("a threshold for one row", 1.0, 0.0, ADD, *_thresholds(1), positive_control=True, draws=15_000),
     ]
 
 

@@ -108,7 +108,7 @@ def broken() -> list[Case]:
         draws = [_underestimated(document, table, short) for table in tables]
         said = "one row of a person with three" if short == 1 else "one level of several"
         title = f"query: {name}, noise for {said}"
-        made.append(Audited(title, 1.0, 0.0, ADD, draws[0], draws[1], positive_control=True, draws=100_000))
+        made.append(Audited(title, 1.0, 0.0, ADD, draws[0], draws[1], positive_control=True, draws=1_000_000))
     return made
 
 
