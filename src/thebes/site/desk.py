@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class Desk:
         self._streams, self._blocks_of, self._attempting, self._caches = streams, grown, attempting, caches
         self._looking = looking or caches
         self._matters: dict[str, Matter] = {}
+        self._noting = threading.Lock()
 
     def recover(self) -> None:
         """After a restart: give back what tasks still hold that ended meanwhile."""
@@ -260,9 +262,10 @@ class Desk:
         if known is not None and known.raw == question.document:
             return known
         document = self._gate.checked(question.document)
-        while len(self._matters) >= _MOST_MATTERS:
-            self._matters.pop(next(iter(self._matters)), None)
-        made = self._matters[question.task] = Matter(question.document, document)
+        with self._noting:
+            while len(self._matters) >= _MOST_MATTERS:
+                self._matters.pop(next(iter(self._matters)))
+            made = self._matters[question.task] = Matter(question.document, document)
         return made
 
     def _known(self, question: Question, document: SiteDocument) -> Request:
