@@ -20,8 +20,8 @@ or where `PEERS_HOME` says). It is not part of the tests.
 - **Figures** are means over the rounds, with the standard deviation between rounds. In each round every row of a small
   table is unseen once (five folds, other folds in every round); of Adult the published test part is.
 - **Times** is our time for one call over theirs, in the middle of the rounds, with the least and the most of a round.
-  Below 1 we are faster. What a process loads first is not in it, but told beside it. Other work of the
-  machine makes times longer, and ratios wide.
+  Below 1 we are faster. What a process loads first is not in it, but told beside it. Where the least and
+  the most lie far apart, the machine had other work to do.
 - **Lines** are those with code that a user writes: the body of the function in `peers/NAME/ours.py` and `theirs.py`,
   or the files and commands of a deployment, all formatted in the same way.
 - **Bold** is what is better by more than twice both spreads, and by a thousandth.
@@ -44,7 +44,7 @@ def _glance(everything: Mapping[str, Any]) -> list[str]:
     for found in everything.values():
         for work in found["works"]:
             result = work["results"][len(work["results"]) // 2]
-            setting, ours, theirs, _, _, times = _cells(work, result, found["rounds"])
+            setting, ours, theirs, _, _, times = _cells(work, result, work["rounds"])
             lines = f"{work['lines']['ours']}, {work['lines']['theirs']}"
             named = f"{found['title']}: {work['does']}"
             told.append(f"| {named} | {setting} | {work['measure']} | {ours} | {theirs} | {times} | {lines} |")
@@ -57,18 +57,17 @@ def of_peer(found: Mapping[str, Any]) -> list[str]:
     made = found.get("made_by", {})
     ours = f" beside Thebes {made['thebes']}" if made else ""
     told = [f"## {found['title']}", "", found["about"], ""]
-    day = f" on {found['day']}, {found['cores']} cores" if "day" in found else ""
-    busy = f", of which {found['load']:.0f} processes wanted one at a time" if found.get("load", 0) > 2 else ""
-    told += [f"{versions}{ours}; {_counted(found['rounds'], 'round')}{day}{busy}.", ""]
+    day = f", on {found['day']}, {found['cores']} cores" if "day" in found else ""
+    told += [f"{versions}{ours}{day}.", ""]
     for work in found["works"]:
         told += [f"### {found['title']}: {work['does']}", ""]
         told += [
             f"| | ours: {work['measure']} | theirs | our time for a call | theirs | times |",
             "|---|---|---|---|---|---|",
         ]
-        told += [f"| {' | '.join(_cells(work, result, found['rounds']))} |" for result in work["results"]]
+        told += [f"| {' | '.join(_cells(work, result, work['rounds']))} |" for result in work["results"]]
         lines, first = work["lines"], work["first_seconds"]
-        told += ["", f"- Lines: ours {lines['ours']}, theirs {lines['theirs']}."]
+        told += ["", f"- {_counted(work['rounds'], 'round')}. Lines: ours {lines['ours']}, theirs {lines['theirs']}."]
         if first["ours"] > 0:
             said = f"ours {_time(first['ours'])}, theirs {_time(first['theirs'])}"
             told.append(f"- The first call of a process, which loads everything: {said}.")

@@ -36,7 +36,7 @@ def written_with(name: str, found: dict[str, Any], path: Path = KEPT, only: str 
         found = {**before[name], "works": list(done.values())}
     everything = {
         **before,
-        name: {"day": day, "cores": os.cpu_count(), "load": os.getloadavg()[2], "made_by": made_by, **found},
+        name: {"day": day, "cores": os.cpu_count(), "made_by": made_by, **found},
     }
     text = json.dumps(dict(sorted(everything.items())), indent=1, default=float)
     path.write_text(text + "\n", encoding="utf-8")

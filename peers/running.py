@@ -39,7 +39,6 @@ def compared(name: str, rounds: int, only: str = "") -> dict[str, Any]:
             left_out.append({"work": work.name, "because": str(absent)})
     return {
         "versions": pinned(name),
-        "rounds": rounds,
         "works": found,
         "left_out": left_out,
     }
@@ -67,6 +66,7 @@ def _work(name: str, work: Work, python: Path, rounds: int) -> dict[str, Any]:
         results.append({"setting": dict(setting), **sides, "time_ratio": ratio})
     return {
         "name": work.name,
+        "rounds": rounds,
         "first_seconds": {side: median(first[side]) for side in told},
         "results": results,
     }

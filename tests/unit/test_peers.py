@@ -122,12 +122,12 @@ def told(ours: tuple[float, float], theirs: tuple[float, float], better: str = "
         for side, (score, spread), seconds in (("ours", ours, 0.0123), ("theirs", theirs, 2.0))
     }
     result = {"setting": {"epsilon": 1}, **sides, "time_ratio": {"median": 0.5, "least": 0.25, "most": 20.0}}
-    work = {"name": "w", "does": "work", "measure": "accuracy", "better": better, "why": "Because"}
+    work = {"name": "w", "does": "work", "measure": "accuracy", "better": better, "why": "Because", "rounds": 3}
     promises = {"ours_promises": "much", "theirs_promises": "little"}
     counted = {"lines": {"ours": 3, "theirs": 4}, "first_seconds": {"ours": 1.5, "theirs": 0.0}}
     done = {**work, **promises, **counted, "results": [result]}
     return {
-        "title": "T", "about": "A.", "versions": {"t": "1.0"}, "rounds": 3, "works": [done],
+        "title": "T", "about": "A.", "versions": {"t": "1.0"}, "works": [done],
         "left_out": [{"work": "x", "because": "no rows"}],
     }  # fmt: skip
 
@@ -135,7 +135,7 @@ def told(ours: tuple[float, float], theirs: tuple[float, float], better: str = "
 def test_the_page_prints_figures_with_their_spread_and_times_as_ratios(peers: Any) -> None:
     lines = peers("page").of_peer(told((0.9412, 0.0123), (0.5, 0.02)))
     assert "| epsilon 1 | **0.941 ± 0.012** | 0.500 ± 0.020 | 12 ms | 2.00 s | 0.5 (0.25 to 20) |" in lines
-    assert "- Lines: ours 3, theirs 4." in lines
+    assert "- 3 rounds. Lines: ours 3, theirs 4." in lines
     assert "- Protected by ours: much; by theirs: little." in lines
     assert "- Why: Because." in lines
     assert "Left out: x (no rows)." in lines
