@@ -68,7 +68,7 @@ def of_peer(found: Mapping[str, Any]) -> list[str]:
         told += [f"| {' | '.join(_cells(work, result, work['rounds']))} |" for result in work["results"]]
         lines, first = work["lines"], work["first_seconds"]
         told += ["", f"- {_counted(work['rounds'], 'round')}. Lines: ours {lines['ours']}, theirs {lines['theirs']}."]
-        if first["ours"] > 0:
+        if first["ours"] > 1e-3:  # where nothing was warmed up there is no such call
             said = f"ours {_time(first['ours'])}, theirs {_time(first['theirs'])}"
             told.append(f"- The first call of a process, which loads everything: {said}.")
         ours, theirs = work["ours_promises"], work["theirs_promises"]
