@@ -32,6 +32,11 @@ if (
     os.environ["TMPDIR"] = str(_MEMORY)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Processes that share the tests must call them alike: a name may not tell where in memory something lies."""
+    assert " at 0x" not in item.nodeid, f"{item.nodeid} has another name in every process: give its cases ids"
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What is there now stays until the end; looking for garbage in it again and again takes long."""
     gc.collect()

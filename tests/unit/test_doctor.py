@@ -198,7 +198,9 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("role", "spoil", "what", "how"), SAID, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("role", "spoil", "what", "how"), SAID, ids=[f"{role}: {what} ({how})" for role, _, what, how in SAID]
+)
 def test_what_is_wrong_is_found_and_nothing_else(
     role: str, spoil: Callable[[Path], None], what: str, how: How, request: pytest.FixtureRequest
 ) -> None:
