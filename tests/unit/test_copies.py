@@ -291,6 +291,19 @@ def test_a_copy_of_a_site_has_its_certificate_and_not_what_seals_a_cache(tmp_pat
     assert not {"cache/patients.key", "cache/patients.lock", "daemon.json"} & found
 
 
+def test_rows_that_did_not_fit_into_memory_are_in_no_copy(tmp_path: Path) -> None:
+    home = site_home(tmp_path / "site").folder
+    spilled = ("scratch/1f/rows.tmp", "scratch-ab/rows.tmp", "growing/visits/scratch/1f/rows.tmp")
+    of_data_sets = ("growing/scratch/rows/a/0.parquet", "growing/scratch-2/rows/scratch/0.parquet", "datasets/scratch")
+    for name in (*spilled, "growing/scratch/scratch/rows.tmp", *of_data_sets):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(b"rows")
+    copied(home, tmp_path / "copy")
+    found = names(tmp_path / "copy")
+    assert not any(name.endswith(".tmp") for name in found)
+    assert set(of_data_sets) <= found  # a data set may be called so
+
+
 def test_what_was_being_bought_when_a_copy_was_made_is_paid_anew(tmp_path: Path) -> None:
     """It may have been drawn after that: the same charge must not pay for other noise."""
     home = site_home(tmp_path / "site").folder

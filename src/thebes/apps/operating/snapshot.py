@@ -1,7 +1,8 @@
 """A home as it was at one moment, while its processes go on.
 
 What must stay true: every database is seen as of the same moment, so that no charge is missing for an answer that is
-there, and no answer for a charge; the keys of tasks and what seals a cache's secrets are never part of it.
+there, and no answer for a charge; the keys of tasks, what seals a cache's secrets and rows that were only put aside
+are never part of it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from pathlib import Path
 
 from thebes.apps.operating.roles import Role
 from thebes.privacy.faults import Fault, Mistake
+from thebes.site.dataset import GROWING
 
 STAGE = ".copying-"  #: how the folder is called, in the home, where a copy is put together
 _PATIENCE_SECONDS = 60.0
 _SQLITE = b"SQLite format 3\0"
 _TASK_KEYS = "keys"
+_SCRATCH = "scratch"  #: rows that did not fit into memory, for as long as somebody reads them
 #: each process makes these anew, or a database's own files of a moment
 _PASSING = ("daemon.json", "lock", "site.lock")
 _PASSING_ENDS = (".lock", "-wal", "-shm", "-journal", ".new", ".part")
@@ -67,9 +70,7 @@ def _fill(stage: Path, home: Path, role: Role) -> None:
 def _files(home: Path, role: Role) -> Iterator[Path]:
     for folder, folders, names in os.walk(home):
         place = Path(folder)
-        if place == home:
-            left_out = {_TASK_KEYS} if role is Role.COORDINATOR else set()
-            folders[:] = [name for name in folders if name not in left_out and not name.startswith(STAGE)]
+        folders[:] = [name for name in folders if not _left_out((place / name).relative_to(home), role)]
         for name in names:
             path = place / name
             relative = path.relative_to(home)
@@ -80,6 +81,17 @@ def _files(home: Path, role: Role) -> Iterator[Path]:
                     yield path
             elif not (name in _PASSING or name.endswith(_PASSING_ENDS) or _seals_a_cache(relative) or _begun(path)):
                 yield path
+
+
+def _left_out(folder: Path, role: Role) -> bool:
+    """A folder that is no part of a copy, told from its place: a data set that grows may be called as it likes."""
+    match folder.parts:
+        case (name,):
+            of_tasks = role is Role.COORDINATOR and name == _TASK_KEYS
+            return of_tasks or name == _SCRATCH or name.startswith((f"{_SCRATCH}-", STAGE))
+        case (place, _, name):
+            return (place, name) == (GROWING, _SCRATCH)
+    return False
 
 
 def _seals_a_cache(file: Path) -> bool:
