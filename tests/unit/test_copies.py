@@ -37,7 +37,7 @@ from thebes.person.home import Person
 from thebes.person.participation import State
 from thebes.privacy.faults import Mistake
 from thebes.site.algorithm import Office
-from thebes.site.outbox import Answer, Outbox, Request
+from thebes.site.outbox import LARGE, Answer, Outbox, Request
 from thebes.tasks import registry
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.testing.coordinator import AGES, PETS, Front
@@ -202,6 +202,41 @@ def test_a_copy_of_a_running_home_shows_one_moment(
     assert not failed
     ahead = [paid - answers if charged_first else answers - paid for paid, answers in seen]
     assert set(ahead) <= {0, 1}
+
+
+def test_what_comes_before_every_database_is_held_is_whole_in_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large answer, which lies in a file of its own, and a cache that was not there: both are written after the copy
+    began and before it holds what names them."""
+    home = site_home(tmp_path / "site").folder
+    outbox = Outbox(home / "outbox.db")
+    outbox.begin(Request("t1", "d", "ana", "patients", "relay", "site", {}))
+    unchanged, tokens = module._unchanged, list[str]()
+
+    @contextmanager
+    def late(path: Path) -> Iterator[None]:
+        if path.name == "outbox.db" and not tokens:
+            outbox.keep("t1", Answer("p", "a", "q", b"x" * LARGE, 1.0, 0.0), rule=1)
+            cache = Cache(home / "cache" / "patients.db")
+            tokens.append(cache.buying("a synopsis"))
+            opened.append(cache)
+        with unchanged(path):
+            yield
+
+    opened = list[Cache]()
+    monkeypatch.setattr(module, "_unchanged", late)
+    with snapshot(home, Role.SITE) as stage:
+        copy = Outbox(stage / "outbox.db")
+        answer = copy.answer("t1", "p")
+        assert answer is not None
+        assert answer.body == b"x" * LARGE
+        copy.close()
+        of_cache = Cache(stage / "cache" / "patients.db")
+        assert of_cache.buying("a synopsis") == tokens[0]
+        of_cache.close()
+    opened[0].close()
+    outbox.close()
 
 
 def test_what_a_killed_copy_left_is_cleared_away(ledger_home: Path, tmp_path: Path) -> None:

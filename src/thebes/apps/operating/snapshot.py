@@ -46,17 +46,10 @@ def snapshot(home: Path, role: Role) -> Iterator[Path]:
 
 
 def _fill(stage: Path, home: Path, role: Role) -> None:
-    files = sorted(path.relative_to(home) for path in _files(home, role))
-    databases = [file for file in files if _plain_database(home / file)]
-    databases.sort(key=lambda file: (_LAST.index(file.name) if file.name in _LAST else -1, str(file)))
-    for folder in sorted({file.parent for file in files}):
-        (stage / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as opened:
-        with ExitStack() as held:
-            if role is Role.PERSON:
-                held.enter_context(_alone(home / "store" / "lock"))
-            for file in databases:
-                held.enter_context(_unchanged(home / file))
+        with _still(home, role) as (files, databases):
+            for folder in sorted({file.parent for file in files}):
+                (stage / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             reading = {file: opened.enter_context(_as_of_now(home / file)) for file in databases}
             # Logs before their databases: whatever is carried over meanwhile is then in the log that was copied.
             for file in sorted(files, key=lambda file: (not file.name.endswith("-wal"), str(file))):
@@ -65,6 +58,35 @@ def _fill(stage: Path, home: Path, role: Role) -> None:
         # Whoever writes goes on from here: what is copied now is what was there before.
         for file, connection in reading.items():
             _copied(connection, stage / file)
+
+
+@contextmanager
+def _still(home: Path, role: Role) -> Iterator[tuple[list[Path], list[Path]]]:
+    """The files that there are, and which of them are databases, while nobody writes to any of these: only then is
+    every file there that they name. Begins anew where a database came before all were held."""
+    while True:
+        with ExitStack() as held:
+            if role is Role.PERSON:
+                held.enter_context(_alone(home / "store" / "lock"))
+            databases = _databases(home, _listed(home, role))
+            for file in databases:
+                held.enter_context(_unchanged(home / file))
+            files = _listed(home, role)
+            # Only others are looked into: to close a file that is held lets go of it.
+            if not _databases(home, sorted({*files} - {*databases})):
+                there = {*files}
+                yield files, [file for file in databases if file in there]
+                return
+
+
+def _listed(home: Path, role: Role) -> list[Path]:
+    return sorted(path.relative_to(home) for path in _files(home, role))
+
+
+def _databases(home: Path, files: list[Path]) -> list[Path]:
+    """Those that can be read without a key, in the order in which they are held."""
+    found = [file for file in files if _plain_database(home / file)]
+    return sorted(found, key=lambda file: (_LAST.index(file.name) if file.name in _LAST else -1, str(file)))
 
 
 def _files(home: Path, role: Role) -> Iterator[Path]:
