@@ -293,6 +293,20 @@ def test_what_is_no_coordinator_is_told(ledger: Path) -> None:
     assert trouble(ledger, coordinator=nowhere) == {f"the coordinator at {nowhere} answers": How.BROKEN}
 
 
+@pytest.mark.parametrize("address", [f"http://ana:hushhush@{NOBODY}", f"ana:hushhush@{NOBODY}"])
+@pytest.mark.parametrize("role", ["site", "ledger"])
+def test_an_address_that_holds_a_password_is_refused_and_not_shown(
+    role: str, address: str, request: pytest.FixtureRequest
+) -> None:
+    home: Path = request.getfixturevalue(role)
+    said = list[str]()
+    with pytest.raises(Mistake) as mistake:
+        said += (finding.line for finding in examined(home, Surroundings(coordinator=address)))
+    assert mistake.value.argument == "--coordinator"
+    assert said
+    assert "hushhush" not in "\n".join([*said, str(mistake.value)])
+
+
 @contextmanager
 def port_for_sites(authority: Authority, *, believes: Path) -> Iterator[str]:
     """A port that shows the coordinator's certificate and believes one authority."""

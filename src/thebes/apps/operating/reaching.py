@@ -15,6 +15,7 @@ from thebes.coordinator.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
 from thebes.ledger.schema import VERSIONS as LEDGER
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import SERVER_NAME
 
@@ -23,7 +24,12 @@ _PATIENCE = 10.0
 
 
 def over_http(url: str, proxy: str | None, clock: Callable[[], float]) -> Iterator[Finding]:
-    """One request to a coordinator, on the way that everything else takes."""
+    """One request to a coordinator, on the way that everything else takes. An address with a password is a Mistake,
+    which does not show it."""
+    try:
+        base_url(url)
+    except Mistake as mistake:
+        raise Mistake("--coordinator", mistake.message) from None
     what = f"the coordinator at {url} answers"
     try:
         with CoordinatorClient(url, proxy=proxy, retries=0) as client:
@@ -50,7 +56,7 @@ def _clocks(whose: str, apart: float) -> Finding:
 def over_tls(address: str, home: Path) -> Iterator[Finding]:
     """A connection as a site makes it, both certificates shown and verified, and nothing said on it."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal():
+    if not colon or not host or "@" in host or not port.isdecimal():
         raise Mistake("--coordinator", "must be HOST:PORT, or an address that begins with https://")
     what = f"the coordinator at {address} is the one that the site's certificate names"
     link = home / "link"
