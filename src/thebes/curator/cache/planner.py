@@ -1,8 +1,9 @@
 """The one way of a question to an answer: what was released before, then a synopsis of it, then the mechanism.
 
 What must stay true: which of the three it is, and what it costs at most, follow from what was released; a charge is
-durable before noise is drawn, and what is released is on disk, with the state that gave it, before it leaves; one
-question at a time is answered about a data set, but for what was released before: who asks that waits for nobody.
+durable before noise is drawn, and a failed check is over on disk before what follows from it is charged; what is
+released is on disk, with the state that gave it, before it leaves; one question at a time is answered about a data set,
+but for what was released before: who asks that waits for nobody.
 """
 
 from __future__ import annotations
@@ -248,8 +249,17 @@ class Planner:
             purse = _Purse.of(reserve(most), most)
         except Refusal:
             return None  # the mechanism may cost less
+
+        def pay(purchase: Purchase) -> None:
+            # A charge can be seen, also of a process that is killed over it: it says that a check had failed, whose
+            # opening must be over on disk by then.
+            changed = synopsis.changed()
+            if changed:
+                self.store.looked(changed)
+            purse.pay(purchase)
+
         try:
-            made = synopsis.answer(plan, wanted, rows, purse.pay, randomness)
+            made = synopsis.answer(plan, wanted, rows, pay, randomness)
         except Exception:
             # Whoever is told of it may see that a check had failed: no opening goes on, nor does what they paid.
             self.store.spoil(replace(kept, key=_SPOILED) if kept.payer and purse.paid else None)

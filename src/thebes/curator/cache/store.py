@@ -217,6 +217,11 @@ class Store:
         with self._lock:
             self._db.execute("DELETE FROM buying")
 
+    def looked(self, pieces: Mapping[str, Piece]) -> None:
+        """Write down what a look at rows changed in the state, before what follows from it is paid."""
+        with self._lock:
+            whole(self._db, lambda: self._write(pieces))
+
     def bought(self, what: str, pieces: Mapping[str, Piece]) -> None:
         """Write down what was bought: its name is used up."""
 
