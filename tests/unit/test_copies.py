@@ -35,7 +35,7 @@ from thebes.data.store import Store
 from thebes.ledger import Frozen, Head, Ledger, NoKeeper
 from thebes.person.home import Person
 from thebes.person.participation import State
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Fault, Mistake
 from thebes.site.algorithm import Office
 from thebes.site.outbox import LARGE, Answer, Outbox, Request
 from thebes.tasks import registry
@@ -541,6 +541,19 @@ def test_another_passphrase_opens_nothing(ledger_home: Path, tmp_path: Path) -> 
             brought_back(tmp_path / "copy", tmp_path / "back", passphrase)
     with pytest.raises(Mistake, match="at least 8"):
         copied(ledger_home, tmp_path / "short", "short")
+
+
+def test_what_must_not_lie_open_on_a_disk_goes_into_a_sealed_copy_only(tmp_path: Path) -> None:
+    (tmp_path / "stage").mkdir()
+    (tmp_path / "stage" / "key").write_bytes(b"where it is")
+    about, to, instead = archive.Copied(Role.PERSON, 0.0), tmp_path / "copy", {"key": b"telltale"}
+    with pytest.raises(Fault):
+        archive.write(tmp_path / "stage", to, about, None, instead=instead)
+    assert not to.exists()
+    assert archive.write(tmp_path / "stage", to, about, SECRET, instead=instead) == 1
+    assert b"telltale" not in to.read_bytes()
+    with archive.opened(to, SECRET) as (_, contents):
+        assert [(name, held.read()) for name, held in contents] == [("key", b"telltale")]
 
 
 def test_chunks_of_a_sealed_file_cannot_change_places_or_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

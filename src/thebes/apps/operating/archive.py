@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from typing import IO, Any
 from thebes import __version__
 from thebes.apps.operating.roles import Role
 from thebes.apps.operating.sealing import MAGIC, Opening, Sealing
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Fault, Mistake
 
 FORMAT = 1
 _FIRST, _LAST = "thebes-copy.json", "thebes-digests.json"
@@ -39,8 +39,13 @@ class Copied:
     format: int = FORMAT
 
 
-def write(stage: Path, to: Path, about: Copied, passphrase: str | None) -> int:
-    """Put everything below `stage` into a new file that only its owner reads; how many files those were."""
+def write(
+    stage: Path, to: Path, about: Copied, passphrase: str | None, *, instead: Mapping[str, bytes] | None = None
+) -> int:
+    """Put everything below `stage` into a new file that only its owner reads; how many files those were. What is given
+    `instead` of files by their names never lies open on a disk: only a sealed copy may hold it."""
+    if instead and passphrase is None:
+        raise Fault("what must not lie open on a disk goes into a sealed copy only")
     if to.exists():
         raise Mistake("--to", f"{str(to)!r} is there already; a copy is never written over another")
     fresh = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
@@ -51,7 +56,7 @@ def write(stage: Path, to: Path, about: Copied, passphrase: str | None) -> int:
     try:
         with os.fdopen(descriptor, "wb") as file:
             sealing = None if passphrase is None else Sealing(file, passphrase)
-            digests = _archived(stage, sealing or file, about)
+            digests = _archived(stage, sealing or file, about, instead or {})
             if sealing is not None:
                 sealing.close()
             file.flush()
@@ -65,16 +70,17 @@ def write(stage: Path, to: Path, about: Copied, passphrase: str | None) -> int:
     return len(digests)
 
 
-def _archived(stage: Path, file: Any, about: Copied) -> dict[str, str]:
+def _archived(stage: Path, file: Any, about: Copied, instead: Mapping[str, bytes]) -> dict[str, str]:
     digests: dict[str, str] = {}
     with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         _add(archive, _FIRST, json.dumps(asdict(about)).encode())
         for path in sorted(path for path in stage.rglob("*") if path.is_file()):
             name = path.relative_to(stage).as_posix()
-            with open(path, "rb") as opened:
+            with io.BytesIO(instead[name]) if name in instead else open(path, "rb") as opened:
+                size = opened.seek(0, os.SEEK_END)
+                opened.seek(0)
                 content = _Digesting(opened)
-                told = _told(name, os.fstat(opened.fileno()).st_size)
-                archive.addfile(told, content)
+                archive.addfile(_told(name, size), content)
             digests[name] = content.digest.hexdigest()
         _add(archive, _LAST, json.dumps(digests).encode())
     return digests
