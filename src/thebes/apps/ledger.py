@@ -80,14 +80,19 @@ def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json
 @app.command()
 def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
     """Let nothing be spent until `thaw`: for a ledger that came back by other means than `thebes restore`, such as
-    pg_restore or a snapshot of a disk, and may have forgotten what was spent since.
+    pg_restore or a snapshot of a disk, and may have forgotten what was spent since. A site whose home it lies in only
+    says again what it said of tasks that are open, and pays anew for what it was just buying.
 
     Example: thebes ledger freeze postgresql:///thebes
     """
+    from thebes.apps.operating.settling import settle
+
     where, as_json = _untangled(where, as_json)
     with _opened(where, home) as ledger:
         before = ledger.frozen
         ledger.freeze("frozen by its owner")
+    if (folder := _folder(where, home)) is not None:
+        settle(folder)
     if as_json is not None:
         _write({"was_frozen": before, "frozen": True}, as_json)
     else:
@@ -96,18 +101,18 @@ def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> N
 
 @app.command()
 def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
-    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole, and what
-    caches of its home had still open is closed.
+    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole. A site whose
+    home it lies in only says again what it said of tasks that are open, and pays anew for what it was just buying.
 
     Example: thebes ledger thaw --home .
     """
-    from thebes.site.caches import ended
+    from thebes.apps.operating.settling import settle
 
     where, as_json = _untangled(where, as_json)
     with _opened(where, home) as ledger:
         frozen = ledger.frozen
         if frozen and (folder := _folder(where, home)) is not None:
-            ended(folder)
+            settle(folder)  # first: whoever is killed in between thaws again
         settled = ledger.thaw()
     if as_json is not None:
         _write({"was_frozen": frozen, "frozen": False, "settled": settled}, as_json)
@@ -123,10 +128,11 @@ def _untangled(where: str | None, as_json: str | None) -> tuple[str | None, str 
 
 
 def _folder(where: str | None, home: Path | None) -> Path | None:
-    """The home that a ledger in a file belongs to."""
+    """The home that a ledger belongs to, where it lies in one."""
     if where is None:
         return home or Path(os.environ.get("THEBES_HOME", "."))
-    return Path(where.removeprefix("sqlite:///")).parent if where.startswith("sqlite:///") else None
+    file = Path(where.removeprefix("sqlite:///"))
+    return file.parent if where.startswith("sqlite:///") and file.name == "ledger.db" else None
 
 
 def _opened(where: str | None, home: Path | None) -> Ledger:

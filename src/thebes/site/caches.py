@@ -29,12 +29,13 @@ def path_of(home: Home, name: str) -> Path:
     return home.folder / FOLDER / f"{name}.db"
 
 
-def ended(folder: Path) -> None:
-    """End every opening of a home's sparse vectors: in a copy one may be open that was closed since."""
+def came_back(folder: Path) -> None:
+    """A home was restored from a copy: in that an opening of a sparse vector may be open that was closed since, and
+    what was just being bought may have been drawn. The one is ended, the other paid anew."""
     for path in sorted((folder / FOLDER).glob("*.db")):
         store = Store(path)
         with store.alone():
-            store.spoil()
+            store.came_back()
         store.close()
 
 

@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -87,6 +88,15 @@ class Answer:
     epsilon: float
     delta: float
     answered_at: float = 0.0
+
+
+def came_back(path: Path) -> int:
+    """An outbox was restored from a copy, and parts may have been answered that it knows nothing of: of each task that
+    was not closed it only says again what it said. How many tasks those are."""
+    sql = "INSERT OR IGNORE INTO restored SELECT task FROM request WHERE state != ?"
+    with closing(opened(path, _TABLES, patience=30, foreign_keys=True)) as db:
+        db.execute(sql, (CLOSED,))
+        return int(db.execute("SELECT count(*) FROM restored").fetchone()[0])
 
 
 class Outbox:
@@ -200,14 +210,6 @@ class Outbox:
 
         self._write(work)
         self._discard()
-
-    def came_back(self) -> int:
-        """This outbox was restored from a copy, and parts may have been answered that it knows nothing of: of each task
-        that was not closed it only says again what it said. How many tasks those are."""
-        sql = "INSERT OR IGNORE INTO restored SELECT task FROM request WHERE state != ?"
-        self._write(lambda: self._db.execute(sql, (CLOSED,)))
-        with self._lock:
-            return int(self._db.execute("SELECT count(*) FROM restored").fetchone()[0])
 
     def restored(self, task: str) -> bool:
         """Whether a task was under way when this outbox was copied."""

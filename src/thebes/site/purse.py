@@ -17,7 +17,7 @@ from typing import Any
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempts import CLAIM as PIPELINE
 from thebes.curator.streams import OURS, Stream
-from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
+from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Frozen, Ledger
 from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
 from thebes.ledger.asked import loss_of_text
 from thebes.ledger.filters import FILTERS
@@ -136,6 +136,7 @@ class Purse:
             block = self.block(dataset)
             if earlier is not None:
                 self._refresh()
+                self._thawed(block.name, price or _price(document))
                 if not self._within(rule, block.name, NOTHING):
                     raise BudgetExceeded(block.name, price or _price(document), NOTHING, str(rule))
                 return earlier
@@ -176,6 +177,7 @@ class Purse:
             context = request.requestor if stream.terms.separate else None
             if earlier is not None:
                 self._refresh()
+                self._thawed(stream.name, price or _price(document))
                 if not all(self._has(rule, stream, name, context, NOTHING) for name in stream.named(earlier)):
                     raise BudgetExceeded(stream.name, price or _price(document), NOTHING, str(rule))
                 return earlier, stream.named(earlier)
@@ -231,6 +233,11 @@ class Purse:
         return price.epsilon <= rule.epsilon - counted.epsilon and (
             rule.delta is None or price.delta <= rule.delta - counted.delta
         )
+
+    def _thawed(self, name: str, price: Budget) -> None:
+        """A part that a claim has paid for costs nothing again; in a copy it may have been answered since."""
+        if self.ledger.frozen:
+            raise Frozen(name, price, NOTHING)
 
     def claim(self, request: Request) -> Claim | None:
         """The claim of a task, if there is one."""

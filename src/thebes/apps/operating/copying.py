@@ -20,17 +20,14 @@ from typing import IO
 
 from thebes.apps.operating import archive
 from thebes.apps.operating.roles import Role, role_of
+from thebes.apps.operating.settling import settle
 from thebes.apps.operating.snapshot import snapshot
 from thebes.coordinator import restored as of_a_coordinator
-from thebes.curator.cache.store import Store as Cache
 from thebes.data import keys
-from thebes.data.growing import manifest
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
-from thebes.site.caches import FOLDER as CACHE
-from thebes.site.outbox import Outbox
 
-_KEY = "key.json"
+_KEY, _KEYRING = "key.json", "keyring"
 _WHY = "restored from a copy"
 
 
@@ -54,24 +51,26 @@ def backup(home: Path, to: Path, *, passphrase: str | None, clock: Callable[[], 
         raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")
     about = archive.Copied(role, clock())
     with snapshot(home, role) as stage:
-        notices = [*_of_keys(stage, home, passphrase), *_of_a_server(stage, role)]
-        files = archive.write(stage, to, about, passphrase)
+        key = _out_of_the_keyring(stage, home) if passphrase is not None else {}
+        notices = [*_of_keys(stage, passphrase), *_of_a_server(stage, role)]
+        files = archive.write(stage, to, about, passphrase, instead=key)
     return Made(role, files, about.made_at, tuple(notices))
 
 
-def _of_keys(stage: Path, home: Path, passphrase: str | None) -> list[str]:
-    """The key of a person's store goes along, where it is protected there."""
-    kept = keys.kept(stage)
-    if kept == "keyring":
-        if passphrase is None:
-            return [
-                "the store's key stays in this system's keyring and is not in the copy, which opens nowhere else; "
-                "--passphrase-file FILE takes the key along"
-            ]
-        key = keys.key_of(home)
-        (stage / _KEY).unlink()
-        with open(os.open(stage / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            json.dump({"kept": "file", "key": key.hex()}, file)
+def _out_of_the_keyring(stage: Path, home: Path) -> dict[str, bytes]:
+    """The key of a person's store as a file would hold it, for a copy that is sealed: it goes there from memory, as
+    beside the store that it opens it must not lie, however short."""
+    if keys.kept(stage) != _KEYRING:
+        return {}
+    return {_KEY: json.dumps({"kept": "file", "key": keys.key_of(home).hex()}).encode("ascii")}
+
+
+def _of_keys(stage: Path, passphrase: str | None) -> list[str]:
+    if passphrase is None and keys.kept(stage) == _KEYRING:
+        return [
+            "the store's key stays in this system's keyring and is not in the copy, which opens nowhere else; "
+            "--passphrase-file FILE takes the key along"
+        ]
     return []
 
 
@@ -124,18 +123,8 @@ def _settled(home: Path, role: Role) -> list[str]:
             ledger.freeze(_WHY)
         (home / "ledger.db").chmod(0o600)
         notices.append("its ledger is frozen: nothing is spent until its owner runs `thebes ledger thaw --home HOME`")
-    if (home / "outbox.db").exists():
-        outbox = Outbox(home / "outbox.db")
-        said_again = outbox.came_back()
-        outbox.close()
-        if said_again:
-            notices.append("tasks that were open: what was answered is said again as it was, nothing else is answered")
-    for path in sorted((home / CACHE).glob("*.db")):
-        cache = Cache(path)
-        cache.came_back()
-        cache.close()
-    for path in sorted(home.glob("growing/*/manifest.db")):
-        manifest.came_back(path)
+    if settle(home):
+        notices.append("tasks that were open: what was answered is said again as it was, nothing else is answered")
     if role is Role.COORDINATOR and (home / "coordinator.db").exists():
         ended = of_a_coordinator.settle(home)
         if ended:

@@ -1,0 +1,121 @@
+"""Homes that came back by other means than `thebes restore`: what `thebes ledger freeze` and `thaw` make of them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.apps import command
+from thebes.curator.cache.store import Store as Cache
+from thebes.data.growing.blocking import block_by
+from thebes.data.growing.manifest import Manifest
+from thebes.data.schema import schema_of
+from thebes.ledger import Ledger, NoKeeper
+from thebes.site.algorithm import Office
+from thebes.site.home import Home
+from thebes.tasks import registry
+from thebes.testing.siting import ask, site_home
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+
+RELAY = {"type": "relay", "dataset": "patients", "epsilon": 1.0, "rounds": 4}
+Said = Callable[[str, Path], None]
+
+
+@pytest.fixture
+def says(monkeypatch: pytest.MonkeyPatch) -> Said:
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+
+    def say(name: str, home: Path) -> None:
+        monkeypatch.setattr(sys, "argv", ["thebes", "ledger", name, "--home", str(home)])
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+        assert not stop.value.code
+
+    return say
+
+
+def _shut(office: Office) -> None:
+    office.ledger.close()
+    office.outbox.close()
+    office.audit.close()
+
+
+@pytest.fixture
+def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a site's folder from between a charge and the answer that it paid for, which then left."""
+    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    office = Office(site_home(tmp_path / "site"), "north")
+    keep = office.outbox.keep
+
+    def copy_then_keep(*arguments: Any, **more: Any) -> None:
+        shutil.copytree(tmp_path / "site", tmp_path / "copy")
+        keep(*arguments, **more)
+
+    monkeypatch.setattr(office.outbox, "keep", copy_then_keep)
+    assert office.answer(ask(RELAY))["kind"] == "contribution"
+    _shut(office)
+    return tmp_path / "copy"
+
+
+def _asked(folder: Path, task: str = "t1") -> dict[str, Any]:
+    office = Office(Home(folder), "north")
+    try:
+        return office.answer(ask(RELAY, task=task))
+    finally:
+        _shut(office)
+
+
+def test_a_charge_that_a_copied_folder_has_pays_for_no_second_answer(half: Path, says: Said) -> None:
+    says("freeze", half)
+    assert "restored from a copy" in _asked(half)["reason"]
+    says("thaw", half)
+    assert "only says again" in _asked(half)["reason"]
+    assert _asked(half, task="t2")["kind"] == "contribution"
+
+
+def test_nor_where_the_ledger_alone_noticed_that_it_is_older(half: Path, says: Said) -> None:
+    office = Office(Home(half), "north")
+    office.ledger.freeze("this copy is older than the head remembered outside it")
+    _shut(office)
+    assert _asked(half)["code"] == "budget"
+    says("thaw", half)
+    assert "only says again" in _asked(half)["reason"]
+
+
+@pytest.mark.parametrize("by", [["freeze"], ["freeze", "thaw"]])
+def test_what_a_copied_folder_was_buying_is_paid_anew(tmp_path: Path, says: Said, by: list[str]) -> None:
+    home = site_home(tmp_path / "site").folder
+    folder = home / "growing" / "visits"
+    folder.mkdir(parents=True)
+    columns = {"age": {"type": "integer", "low": 0, "high": 100}, "at": {"type": "timestamp"}}
+    days = block_by("time:1d", schema_of({"unit": "event", "time": "at", "columns": columns}))
+    kept = Manifest(folder / "manifest.db", days)
+    kept.begin_with([1])
+    kept.seal([block.number for block in kept.blocks()])
+    (purchase,) = kept.unsized()
+    cache = Cache(home / "cache" / "patients.db")
+    token = cache.buying("a synopsis")
+    for name in by:
+        says(name, home)
+    assert cache.buying("a synopsis") != token
+    assert set(kept.unsized()).isdisjoint({purchase})
+    cache.close()
+    kept.close()
+
+
+def test_a_ledger_beside_strangers_files_is_not_taken_for_a_homes(tmp_path: Path, says: Said) -> None:
+    where = f"sqlite:///{tmp_path}/budget.db"
+    Ledger(where, keeper=NoKeeper()).close()
+    (tmp_path / "outbox.db").write_bytes(b"something else")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["thebes", "ledger", "freeze", where])
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+    assert not stop.value.code
+    assert (tmp_path / "outbox.db").read_bytes() == b"something else"
