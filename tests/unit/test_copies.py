@@ -499,6 +499,32 @@ def test_a_persons_rows_come_back_and_so_does_a_key_from_the_keyring(
         Person(tmp_path / "locked", delay=False)
 
 
+def test_a_key_from_the_keyring_lies_open_on_no_disk_while_it_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed there, a copy leaves what it has put together beside the store."""
+    held: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr(keyring, "set_password", lambda s, n, p: held.__setitem__((s, n), p))
+    monkeypatch.setattr(keyring, "get_password", lambda s, n: held.get((s, n)))
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    home, left = tmp_path / "me", list[bytes]()
+    Person(home, delay=False).close()
+    write = archive.write
+
+    def looked_at(stage: Path, *arguments: Any, **more: Any) -> int:
+        left.extend(path.read_bytes() for path in home.rglob("*") if path.is_file())
+        return write(stage, *arguments, **more)
+
+    monkeypatch.setattr(archive, "write", looked_at)
+    copied(home, tmp_path / "sealed", SECRET)
+    (key,) = held.values()
+    assert len(left) > 4
+    assert not [content for content in left if key.encode() in content or bytes.fromhex(key) in content]
+    held.clear()
+    brought_back(tmp_path / "sealed", tmp_path / "back", SECRET)
+    assert keys.key_of(tmp_path / "back").hex() == key
+
+
 # --- the file ---------------------------------------------------------------------------------------------------
 
 
