@@ -146,6 +146,19 @@ def test_a_lower_limit_holds_at_once_and_a_higher_one_forgets_nothing() -> None:
         wallet.reserve("0.1")
 
 
+def test_what_a_thawed_ledger_settled_is_not_forgotten_when_a_limit_changes() -> None:
+    """A claim that was open in a copy counts as consumed whole, in every block there will be."""
+    wallet = Wallet(local={"epsilon": 3, "overall_epsilon": 9})
+    partly = wallet.reserve("1", delta="1e-6")
+    partly.consume(epsilon=Decimal("0.25"))
+    wallet.reserve("2")
+    wallet.ledger.freeze("restored from a copy")
+    assert len(wallet.ledger.thaw()) == 2
+    wallet.settings = wallet.settings.changed({"local": {"epsilon": 3.5, "overall_epsilon": 9}})
+    assert (wallet.left(), wallet.left(block="overall")) == (0.5, 6.0)
+    wallet.ledger.verify()
+
+
 def test_a_cap_survives_a_change_of_the_limit() -> None:
     wallet = Wallet(local={"epsilon": 10}, caps={"ana": {"epsilon": 3}})
     wallet.reserve("2").consume()

@@ -101,6 +101,13 @@ def after(left: Loss, part: Loss) -> Loss | None:
     raise Mistake("loss", "a part is taken in the terms in which its claim was asked")
 
 
+def nothing_of(left: Loss) -> Loss:
+    """What is left once all of it is taken."""
+    rest = after(left, left)
+    assert rest is not None  # noqa: S101
+    return rest
+
+
 def exhausted(left: Loss) -> bool:
     """Whether nothing can be taken any more (an order without a promise has nothing to take)."""
     return not any(number for number in _numbers(left) if number.is_finite())

@@ -212,10 +212,11 @@ def thaw(t: Transaction, now: str) -> list[int]:
         moves += [(block, row.spender, place, -amount, amount) for block, place, amount in held if blocks[block].usage]
         for charge in charges:
             charge.spent, charge.reserved = charge.spent + charge.reserved, 0
+        row.left = asked.text_of(asked.nothing_of(asked.loss_of_text(row.left)))
         t.set_claim(number, ClaimState.CLOSED, row.left)
         t.set_charges(number, charges)
         t.move(moves)
-        settled.append({"claim": number, "charges": grouped(held)})
+        settled.append({"claim": number, "left": row.left, "charges": grouped(held)})
     standing = standing_of(t)
     if not standing.frozen:
         raise Conflict

@@ -157,7 +157,7 @@ def _freeze(books: Books, facts: dict[str, Any]) -> None:
 def _thaw(books: Books, facts: dict[str, Any]) -> None:
     books.frozen = False
     for settled in facts["settled"]:
-        _state(books, settled["claim"], "closed", None)
+        _state(books, settled["claim"], "closed", settled.get("left"))
         for block, place, steps in _spread(settled["charges"]):
             _moved(books, settled["claim"], block, place, -steps, steps)
 
