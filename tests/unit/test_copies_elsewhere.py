@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +89,31 @@ def test_nor_where_the_ledger_alone_noticed_that_it_is_older(half: Path, says: S
     assert _asked(half)["code"] == "budget"
     says("thaw", half)
     assert "only says again" in _asked(half)["reason"]
+
+
+def test_a_site_that_came_back_starts_says_again_and_hears_that_tasks_are_over(half: Path, says: Said) -> None:
+    late = {**RELAY, "expires_at": (datetime.now(UTC) + timedelta(minutes=1)).isoformat()}
+    office = Office(Home(half), "north")
+    said = office.answer(ask(late, task="t3"))
+    for task in ("t4", "t5"):
+        office.answer(ask(RELAY, task=task))
+    office.outbox.finish("t5")  # and killed before the rest of its claim went back
+    _shut(office)
+    with closing(sqlite3.connect(half / "outbox.db")) as outbox, outbox:
+        past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
+        outbox.execute("UPDATE request SET document = json_set(document, '$.expires_at', ?) WHERE task = 't3'", (past,))
+    says("freeze", half)
+    for _ in range(2):
+        office = Office(Home(half), "north")
+        assert office.outbox.answer("t3", said["part"]).body is not None, "it may still be asked for"
+        assert office.answer({"kind": "closed", "task": "t4"}) == {"kind": "noted"}
+        assert office.outbox.request("t4").state == "closed"
+        _shut(office)
+    says("thaw", half)
+    office = Office(Home(half), "north")
+    assert not [claim for claim in office.ledger.claims() if claim.state.open]
+    office.ledger.verify()
+    _shut(office)
 
 
 @pytest.mark.parametrize("by", [["freeze"], ["freeze", "thaw"]])

@@ -106,7 +106,10 @@ class Desk:
         self._noting = threading.Lock()
 
     def recover(self) -> None:
-        """After a restart: give back what tasks still hold that ended meanwhile."""
+        """After a restart: give back what tasks still hold that ended meanwhile. Of a home that came back from a copy
+        nothing is given back, and it goes on saying what it said, until its owner thaws it."""
+        if self._purse.ledger.frozen:
+            return
         now = datetime.now(UTC)
         for task in self._purse.holding():
             request = self._outbox.request(task)

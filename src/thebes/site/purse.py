@@ -252,12 +252,15 @@ class Purse:
         return [key.removeprefix(CLAIM) for key in keys if key.startswith(CLAIM)]
 
     def release(self, request: Request) -> None:
-        """Give back what a task has not consumed."""
+        """Give back what a task has not consumed; of a frozen ledger nothing: its thaw takes open claims whole."""
         with self._lock:
             claim = self.claim(request)
             if claim is None or not claim.state.open:
                 return
-            claim.release()
+            try:
+                claim.release()
+            except Frozen:
+                return
             if claim.state is ClaimState.RELEASED:
                 left = NOTHING
             elif isinstance(claim.loss, Pure) and isinstance(claim.left, Pure):
