@@ -91,6 +91,21 @@ def test_the_walls_around_strangers_work_can_still_be_built() -> None:
         assert told["RestrictNamespaces"] == ["user net"]
 
 
+def test_what_a_service_is_told_in_secret_can_be_read_by_root_alone() -> None:
+    """The process of a site that talks runs as the service's user and can reach files in /etc."""
+    lines = (DEPLOY / "systemd" / "thebes.tmpfiles.conf").read_text(encoding="utf-8").splitlines()
+    assert [line.split() for line in lines if "/etc/" in line] == [["d", "/etc/thebes", "0700", "root", "root"]]
+    made: set[str] = set()
+    written = 0
+    for line in (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8").splitlines():
+        if found := re.fullmatch(r"# install -m 600 /dev/null (/etc/thebes/\S+)", line):
+            made.add(found.group(1))
+        elif line.startswith("# ") and (found := re.search(r"(?:>|tee|cp .*) *(/etc/thebes/\S+)", line)):
+            assert found.group(1) in made, line
+            written += 1
+    assert written
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
 def test_systemd_finds_nothing_wrong_with_a_unit_and_little_exposed(path: Path, tmp_path: Path) -> None:
