@@ -22,7 +22,9 @@ from thebes.ledger import Ledger, NoKeeper
 from thebes.site.algorithm import Office
 from thebes.site.home import Home
 from thebes.tasks import registry
+from thebes.testing.coordinator import AGES, PETS, Front
 from thebes.testing.siting import ask, site_home
+from thebes.wire.local import Hold
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
@@ -135,6 +137,61 @@ def test_what_a_copied_folder_was_buying_is_paid_anew(tmp_path: Path, says: Said
     assert set(kept.unsized()).isdisjoint({purchase})
     cache.close()
     kept.close()
+
+
+# --- a coordinator whose database is of an earlier moment, beside a home that lives on -----------------------------
+
+
+def test_a_trusted_task_whose_key_lives_on_is_not_answered_from_an_older_database(tmp_path: Path) -> None:
+    """The key of a task lives until its last phase is over; here the older moment is that before its only one."""
+    home, older, newer = tmp_path / "home", tmp_path / "older.db", tmp_path / "newer.db"
+    with Front(tmp_path / "before", store=f"sqlite:///{newer}") as front:
+        task = front.post(AGES)
+        front.fill(task, 12, {"age": 41})
+        with closing(sqlite3.connect(newer)) as now, closing(sqlite3.connect(older)) as then:
+            now.backup(then)
+        shutil.copytree(tmp_path / "before", home)
+        front.closing.step()
+        assert front.task(task)["status"] == "done", "so would the older one be answered"
+    with closing(Hold(home, shared=True)):  # another process of the coordinator
+        assert _settle(home, older) != 0
+    assert _settle(home, older) == 0
+    with Front(home, store=f"sqlite:///{older}") as back:
+        back.closing.step()
+        told = back.task(task)
+        assert (told["status"], told.get("result")) == ("failed", None)
+        assert back.home.keys.of(task) is None
+
+
+def test_a_task_that_owners_noise_goes_on_in_an_older_database_under_the_key_it_has(tmp_path: Path) -> None:
+    home, store = tmp_path / "home", tmp_path / "database.db"
+    with Front(home, store=f"sqlite:///{store}") as front:
+        task = front.post(PETS)
+        body = front.submission(task, {"species": 0}, "c" * 32)
+        assert front.submit(task, body).status_code == 202
+    assert _settle(home, store) == 0
+    with Front(home, store=f"sqlite:///{store}") as back:
+        assert back.submit(task, body).status_code == 202, "it is known to be the same"
+        back.fill(task, 11, {"species": 0})
+        back.closing.step()
+        assert back.task(task)["result"]["certificate"]["contributors"] == 12
+
+
+@pytest.mark.parametrize("made", [{}, {"policy.toml": ""}, {"admin.token": "x"}])
+def test_only_a_coordinators_database_is_settled(tmp_path: Path, made: dict[str, str]) -> None:
+    for name, text in made.items():
+        (tmp_path / name).write_text(text)
+    assert _settle(tmp_path, None) == 2
+    assert not (tmp_path / "coordinator.db").exists()
+
+
+def _settle(home: Path, store: Path | None) -> int:
+    named = [] if store is None else ["--store", f"sqlite:///{store}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["thebes", "settle", "--home", str(home), *named])
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+    return int(stop.value.code or 0)
 
 
 def test_a_ledger_beside_strangers_files_is_not_taken_for_a_homes(tmp_path: Path, says: Said) -> None:

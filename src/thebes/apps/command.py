@@ -73,6 +73,7 @@ def _wire() -> None:
     app.command("doctor")(doctor.doctor)
     app.command("backup")(copies.backup)
     app.command("restore")(copies.restore)
+    app.command("settle")(copies.settle)
 
 
 def with_json_target(arguments: list[str]) -> list[str]:

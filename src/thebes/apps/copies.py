@@ -1,7 +1,8 @@
-"""`thebes backup` and `thebes restore`: a home as one file, and back."""
+"""`thebes backup` and `thebes restore`: a home as one file, and back; `thebes settle`: what came back otherwise."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,6 +51,32 @@ def restore(
     made = copying.restore(file, home, passphrase=_passphrase(passphrase_file))
     when = datetime.fromtimestamp(made.made_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     _told(made, f"{home} is the {made.role}'s home again as it was at {when}", as_json)
+
+
+def settle(
+    home: Annotated[Path, typer.Option("--home", metavar="HOME", help="Of a coordinator, which does not run.")],
+    store: Annotated[str | None, typer.Option(help="postgresql://..., unless its database is in the home.")] = None,
+    as_json: str | None = json_option(),
+) -> None:
+    """End the trusted tasks of a coordinator whose database is that of an earlier moment, such as one of pg_restore or
+    a standby that lacked the latest changes: none of them may be answered twice with two noises.
+
+    Example: thebes settle --home /var/lib/thebes --store postgresql:///thebes
+    """
+    from thebes.apps.operating.roles import Role, role_of
+    from thebes.coordinator import restored
+    from thebes.wire.local import Hold
+
+    if role_of(home) is not Role.COORDINATOR:
+        raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
+    if store is None and not (home / "coordinator.db").exists():
+        raise Mistake("--store", "is needed: there is no database in the home")
+    with closing(Hold(home)):
+        ended = restored.settle(home, store)
+    if as_json is not None:
+        write_json(as_json, {"failed": ended})
+    else:
+        typer.echo(f"Open trusted tasks that ended as failed: {ended}. The coordinator may be started.")
 
 
 def _passphrase(file: Path | None) -> str | None:
