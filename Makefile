@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-slow test-heavy check bench audit chaos peers docs clean
+.PHONY: help demo test test-slow test-heavy check bench audit chaos fuzz peers docs clean
 .PHONY: wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
@@ -36,8 +36,8 @@ test-heavy: $(READY)  ## the tests of big optional parts, and those that take ma
 	@$(BIN)/pytest -m heavy
 
 check: $(READY)  ## style, types, and the arrows between the rooms
-	@$(BIN)/ruff check src tests audit bench chaos peers tools
-	@$(BIN)/ruff format --check src tests audit bench chaos peers tools
+	@$(BIN)/ruff check src tests audit bench chaos fuzz peers tools
+	@$(BIN)/ruff format --check src tests audit bench chaos fuzz peers tools
 	@$(BIN)/mypy
 	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
 
@@ -52,6 +52,9 @@ audit: $(READY)  ## what samples say about every claimed epsilon
 
 chaos: $(READY)  ## strike a small world for some minutes; its databases must tell of no broken promise
 	@$(BIN)/python -m chaos --minutes 5
+
+fuzz: $(READY)  ## a minute of strange input for everything that reads what strangers send
+	@$(BIN)/python -m fuzz --minutes 1
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -88,5 +91,5 @@ hashes:  ## the file of hashes anew, after a pin changed (asks outside)
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11.7 - -o constraints.hashed.txt
 
 clean:  ## remove what the other verbs made
-	@rm -rf $(VENV) .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results
+	@rm -rf $(VENV) .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results fuzz/found
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,8 +7,9 @@ from torch import nn
 
 import thebes.torch
 from thebes.learning.graph import clip_rows, finite, read_loss, read_model
+from thebes.learning.graph.document import Weight
 from thebes.learning.graph.interpret import per_example_gradients
-from thebes.learning.graph.weights import checked, named, pack_flat, unpack_flat
+from thebes.learning.graph.weights import checked, named, pack, pack_flat, unpack, unpack_flat
 from thebes.privacy.faults import Mistake
 
 
@@ -27,6 +28,15 @@ def test_flat_weights_survive_safetensors(pair):
     assert np.array_equal(unpack_flat(graph, raw), flat)
     assert named(graph, flat)["0.weight"].tolist() == [[0, 1], [2, 3], [4, 5]]
     assert thebes.torch.decode_weights(raw)["0.bias"].tolist() == [6, 7, 8]
+
+
+def test_a_single_number_is_a_weight_too():
+    weights = (Weight("scale", ()), Weight("bias", (2,)))
+    values = {"scale": np.array(2.0, np.float32), "bias": np.array([1, 2], np.float32)}
+    read = unpack(pack(values, weights), weights, argument="weights")
+    assert read["scale"].shape == ()
+    assert read["scale"] == 2
+    assert read["bias"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(

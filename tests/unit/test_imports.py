@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("tests", "audit", "bench", "chaos", "peers", "tools")
+FOLDERS = ("tests", "audit", "bench", "chaos", "fuzz", "peers", "tools")
 FILES = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
 #: where a module is looked for; the last two are put on the path by whoever imports what lies there
 PLACES = (ROOT / "src", ROOT, ROOT / "tests" / "scenarios", ROOT / "tests" / "contract")

@@ -33,7 +33,7 @@ def release_from_json(body: Mapping[str, Any]) -> Release:
         return made(body["value"], certificate_of(body["certificate"]), bars, extra)
     except Mistake:
         raise
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise Mistake("release", f"is not a release ({type(error).__name__})") from None
 
 

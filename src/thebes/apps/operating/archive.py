@@ -24,6 +24,7 @@ from thebes.privacy.faults import Fault, Mistake
 FORMAT = 1
 _FIRST, _LAST = "thebes-copy.json", "thebes-digests.json"
 _MOST_TOLD = 2**26  #: bytes of either
+_LATEST = 2.0**37  #: moments after it are no dates
 _PART = re.compile(r"[^/\0]{1,255}")
 _NONE = "is not a copy that `thebes backup` made; nothing was restored"
 _BROKEN = "is damaged or cut off; nothing was restored"
@@ -133,13 +134,14 @@ def opened(file: Path, passphrase: str | None) -> Iterator[tuple[Copied, Iterato
                 yield _about(archive), _contents(archive)
         except Mistake:
             raise
-        except (tarfile.TarError, EOFError, ValueError, UnicodeDecodeError):
+        except (tarfile.TarError, EOFError, ValueError, RecursionError):
             raise Mistake("FILE", _BROKEN) from None
 
 
 def _about(archive: tarfile.TarFile) -> Copied:
     first = archive.next()
-    content = None if first is None or first.name != _FIRST or first.size > _MOST_TOLD else archive.extractfile(first)
+    known = first is not None and first.name == _FIRST and first.size <= _MOST_TOLD and not first.issparse()
+    content = archive.extractfile(first) if first is not None and known else None
     if content is None:
         raise Mistake("FILE", _NONE)
     told = json.loads(content.read())
@@ -150,15 +152,18 @@ def _about(archive: tarfile.TarFile) -> Copied:
             "FILE", f"was made by a newer version of Thebes ({told.get('version')}); restore it with that one"
         )
     try:
-        return Copied(Role(told["role"]), float(told["made_at"]), str(told["version"]), told["format"])
-    except (KeyError, ValueError, TypeError):
+        about = Copied(Role(told["role"]), float(told["made_at"]), str(told["version"]), told["format"])
+    except (KeyError, ValueError, TypeError, OverflowError):
         raise Mistake("FILE", _BROKEN) from None
+    if not 0 <= about.made_at < _LATEST:
+        raise Mistake("FILE", _BROKEN)
+    return about
 
 
 def _contents(archive: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
     digests: dict[str, str] = {}
     while (told := archive.next()) is not None:
-        if not told.isreg() or not _inside(told.name):
+        if not told.isreg() or told.issparse() or not _inside(told.name):  # holes could be larger than any disk
             raise Mistake("FILE", "holds what no copy of a home holds; nothing was restored")
         content = archive.extractfile(told)
         assert content is not None  # noqa: S101  it is a plain file

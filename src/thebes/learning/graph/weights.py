@@ -24,7 +24,7 @@ def pack(values: Values, weights: Sequence[Weight]) -> bytes:
     """`values` of exactly these weights, as safetensors."""
     from safetensors.numpy import save
 
-    content = {weight.name: np.ascontiguousarray(values[weight.name], dtype=np.float32) for weight in weights}
+    content = {weight.name: np.asarray(values[weight.name], dtype=np.float32, order="C") for weight in weights}
     return bytes(save(content))
 
 

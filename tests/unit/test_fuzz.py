@@ -1,0 +1,90 @@
+"""What fuzzing begins with, and what it found once, is taken or refused as each reader promises; and whatever else
+happened would be noticed."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from fuzz import judging, mutating
+from fuzz.running import NAMES, inputs
+from thebes.privacy.faults import Fault, Mistake
+
+
+def outcomes(name: str) -> dict[str, bool]:
+    one = import_module(f"fuzz.targets.{name}").one
+    found = {}
+    for file in inputs(name):
+        try:
+            found[file.name] = judging.judged(one, file.read_bytes())
+        except judging.Broken:  # what is first needed is imported within the first one
+            found[file.name] = judging.judged(one, file.read_bytes())
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_in_the_corpus_is_taken_or_refused_as_promised(name: str) -> None:
+    found = outcomes(name)
+    taken = {file for file, well in found.items() if well}
+    assert taken  # else nothing is reached behind the first refusal
+    assert found
+    assert not {file for file in taken if file.startswith("mended-")}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "documents"])
+def test_a_hundred_changes_of_it_are_too(name: str) -> None:
+    one, chance = import_module(f"fuzz.targets.{name}").one, random.Random(7)
+    kept = [file.read_bytes() for file in inputs(name)]
+    outcomes(name)
+    for _ in range(100):
+        judging.judged(one, mutating.mutated(chance.choice(kept), kept, chance))
+
+
+@pytest.mark.parametrize("error", [KeyError, OverflowError, RecursionError, MemoryError, AssertionError, Fault])
+def test_another_error_than_ours_is_no_refusal(error: type[Exception]) -> None:
+    def one(data: bytes) -> None:
+        raise error("no")
+
+    with pytest.raises(error):
+        judging.judged(one, b"")
+
+
+def test_a_refusal_is_one_and_slowness_is_not() -> None:
+    def refusing(data: bytes) -> None:
+        raise Mistake("data", "must be other data")
+
+    def slow(data: bytes) -> None:
+        end = time.process_time() + 0.02
+        while time.process_time() < end:
+            pass
+
+    assert judging.judged(refusing, b"") is False
+    assert judging.judged(slow, b"") is True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(judging, "SECONDS", 0.01)
+        with pytest.raises(judging.Broken, match="for 3 bytes"):
+            judging.judged(slow, b"abc")
+
+
+def test_the_same_seed_changes_the_same_and_values_are_reached() -> None:
+    kept = [b'{"kind":"query","epsilon":1.0,"columns":["a","b"]}', b"other"]
+
+    def run(seed: int) -> list[bytes]:
+        chance = random.Random(seed)
+        return [mutating.mutated(kept[0], kept, chance) for _ in range(200)]
+
+    assert run(1) == run(1) != run(2)
+    assert len(set(run(1))) > 150
+    assert any(b"NaN" in made for made in run(1))
+    assert mutating.revalued(b"no object", random.Random(1)) is None
+    head, tail = b"\x01\xff", b"\xfe tail"
+    whole = mutating.revalued(head + b'{"a":1}' + tail, random.Random(1))
+    assert whole is not None
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
