@@ -4,6 +4,7 @@ really are, all of made-up people. What broke something once (`mended-*`), or wa
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -195,7 +196,7 @@ def main() -> None:
                 old.unlink()
         for name, content in maker():
             if len(content) <= LARGEST:
-                (place / name.replace("/", "-").replace(" ", "")[:60]).write_bytes(content)
+                (place / re.sub(r"[^A-Za-z0-9=._-]", "", name)[:60]).write_bytes(content)
 
 
 if __name__ == "__main__":
