@@ -70,7 +70,8 @@ def interface(
     app = FastAPI(title="Thebes coordinator", version=__version__, docs_url=None, redoc_url=None)
     metrics = CollectorRegistry()
     shortcuts = Shortcuts("/api/task/")
-    app.add_middleware(Guard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts)
+    known = reception.lobby.knows
+    app.add_middleware(Guard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts, known=known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     _contributions(app, reception, metrics, shortcuts)

@@ -115,6 +115,7 @@ class Reception:
 
     def close(self) -> None:
         self._admission.close()
+        self.lobby.close()
         self._intake.close()
         self._trainings.finish()
         self._readers.shutdown()
@@ -125,18 +126,25 @@ class Reception:
         """Put a task up: (task_id, digest)."""
         if requestor.role not in (Role.REQUESTOR, Role.OPERATOR):
             raise NotAllowed("only requestors and operators put tasks up")
+        await self._in_reader(lambda: self._refuse_too_many(requestor))  # before anything is computed
         accepted = await self._quoted(await self._in_reader(lambda: self.acceptance.accepted(document)), requestor)
         # In a thread: first models take a while to draw.
         new = await self._in_reader(lambda: self.acceptance.task(accepted, requestor.name))
-        await self._intake.change(lambda: self._post(new))
+        await self._intake.change(lambda: self._post(new, requestor))
         if new.sites is not None:
             self.inquiries.look()
         return new.id, new.digest
 
-    def _post(self, new: NewTask) -> None:
+    def _post(self, new: NewTask, requestor: Somebody) -> None:
+        self._refuse_too_many(requestor)  # again: many may be put up in the same moment
         if new.sites is None or new.trusted:  # else nothing is ever sealed
             self._home.keys.make(new.id)
         self.store.add(new)
+
+    def _refuse_too_many(self, requestor: Somebody) -> None:
+        most = self._home.settings.tasks_under_way
+        if requestor.role is not Role.OPERATOR and self.store.under_way(requestor.name) >= most:
+            raise NotAllowed(f"{most} of your tasks are under way, and no more may be; cancel one, or wait for its end")
 
     async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
         """What one contributor would pay; nothing is put up. Sites that may have answered the same before are asked

@@ -26,6 +26,8 @@ class Settings(BaseModel):
     largest_body: int = Field(default=64 * 2**20, ge=1024)
     #: so many logins may wait for their turn
     waiting_logins: int = Field(default=64, ge=1)
+    #: so many tasks of one requestor may be under way at the same time; of an operator any number
+    tasks_under_way: int = Field(default=200, ge=1)
     #: every so many seconds a linked site is asked whether it is there
     site_ping: float = Field(default=10.0, ge=0.1, le=600)
     #: the link of a site that said nothing for so many seconds is cut

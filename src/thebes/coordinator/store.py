@@ -196,6 +196,11 @@ class CoordinatorStore:
         query = select(*_STANDING).where(TASK.c.status.in_([Status.OPEN, Status.RUNNING])).order_by(TASK.c.created)
         return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
+    def under_way(self, requestor: str) -> int:
+        """How many tasks of this requestor are open or running."""
+        own = (TASK.c.requestor == requestor, TASK.c.status.in_([Status.OPEN, Status.RUNNING]))
+        return self.database.read(lambda c: c.scalar(select(sa.func.count()).where(*own))) or 0
+
     def ended(self, *, skip: int, most: int) -> list[Standing]:
         """Tasks that are over, the one put up last first."""
         over = TASK.c.status.in_([status for status in Status if status.final])

@@ -1,0 +1,189 @@
+"""What strangers send costs everybody else little."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from thebes.coordinator import lobby, whole
+from thebes.coordinator.accounts import Role, Somebody
+from thebes.coordinator.guard import STRANGERS
+from thebes.coordinator.whole import WholeAnswers
+from thebes.privacy.faults import Refusal
+from thebes.testing.coordinator import AGES, Front
+from thebes.wire.refusals import Busy
+
+LARGE = json.dumps({**AGES, "username": "a", "password": "b", "purpose": "x" * STRANGERS}).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def front(tmp_path: Path) -> Iterator[Front]:
+    with Front(tmp_path / "home") as made:
+        yield made
+
+
+@pytest.mark.parametrize("path", ["/api/check", "/api/quote", "/api/login", "/api/task", "/sign-in", "/ask/check"])
+def test_who_shows_no_token_may_not_send_much(front: Front, path: str) -> None:
+    headers = {**JSON, "Origin": "http://testserver"}
+    for content in (LARGE, iter([LARGE[:1000], LARGE[1000:]])):
+        answer = front.client.post(path, content=content, headers=headers)
+        assert answer.status_code == 413, answer.text
+        assert answer.json()["detail"].endswith("whoever shows a token may send more")
+    wrong = front.client.post(path, content=LARGE, headers={**headers, "Authorization": "Bearer nobody's"})
+    assert wrong.status_code == 413
+
+
+def test_who_shows_a_token_may_send_as_much_as_the_settings_say(front: Front) -> None:
+    for shown in (front.admin, {"Cookie": f"a=b; thebes_asking_80={front.admin_token}"}):
+        for content in (LARGE, iter([LARGE[:1000], LARGE[1000:]])):
+            answer = front.client.post("/api/check", content=content, headers={**JSON, **shown})
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is a whole process's")
+def test_passwords_are_checked_when_nobody_else_needs_the_machine(front: Front) -> None:
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    lowered = front.reception.lobby._passwords.submit(priority).result()
+    assert lowered == min(19, priority() + 10)
+    readers = front.reception._readers.submit(priority).result()
+    assert readers == priority()
+
+
+def test_who_may_not_even_wait_to_log_in_hears_so_after_a_while(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else those who are refused would ask again at once, and take the time of everybody who asks something else."""
+    held = threading.Event()
+    monkeypatch.setattr(front.reception.accounts, "login", lambda name, password: held.wait(20))
+    monkeypatch.setattr(lobby, "_REFUSAL_SECONDS", 0.3)
+
+    async def come(people: int) -> list[Any]:
+        waiting = [asyncio.create_task(front.reception.lobby.login("a", "b")) for _ in range(people)]
+        await asyncio.sleep(0)  # now they do wait
+        began = time.monotonic()
+        with pytest.raises(Busy):
+            await front.reception.lobby.login("c", "d")
+        assert time.monotonic() - began >= 0.3
+        held.set()
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(come(front.home.settings.waiting_logins)) == [True] * 64
+
+
+def test_who_hangs_up_halfway_is_no_fault_of_ours(front: Front, caplog: pytest.LogCaptureFixture) -> None:
+    task_id = front.post(AGES)
+    said: list[Any] = []
+    parts = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> dict[str, Any]:
+        return next(parts)
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"/api/task/{task_id}/submit",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"content-length", b"1000")],
+    }
+    with caplog.at_level(logging.DEBUG, logger="thebes"):
+        asyncio.run(front.client.app(scope, receive, send))
+    assert said == []
+    assert caplog.records == []
+    assert front.task(task_id)["contributions"] == 0
+
+
+def test_one_requestor_has_only_so_many_tasks_under_way_also_when_they_come_together(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "coordinator.toml").write_text("tasks_under_way = 3\n")
+    ana, bob = (Somebody(name, Role.REQUESTOR) for name in ("ana", "bob"))
+    with Front(tmp_path / "home") as front:
+
+        async def put_up(somebody: Somebody, count: int) -> list[Any]:
+            posting = [front.reception.post(AGES, somebody) for _ in range(count)]
+            return await asyncio.gather(*posting, return_exceptions=True)
+
+        answers = asyncio.run(put_up(ana, 8))
+        refused = [str(answer) for answer in answers if isinstance(answer, Refusal)]
+        assert set(refused) == {"3 of your tasks are under way, and no more may be; cancel one, or wait for its end"}
+        assert len(answers) - len(refused) == len(front.client.get("/api/task").json()) == 3
+        assert len(list((tmp_path / "home" / "keys").iterdir())) == 3
+        assert len(asyncio.run(put_up(bob, 1))) == 1
+        for _ in range(4):
+            front.post(AGES)  # an operator's
+        first = next(answer[0] for answer in answers if not isinstance(answer, Refusal))
+        asyncio.run(front.reception.cancel(first, ana))
+        assert [isinstance(answer, Refusal) for answer in asyncio.run(put_up(ana, 2))].count(False) == 1
+
+
+# --- requests that do not arrive ------------------------------------------------------------------------
+
+HEAD = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 600\r\n\r\n"
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Reads everything, then thinks for longer than a request may take to arrive."""
+    while (message := await receive())["type"] == "http.request" and message["more_body"]:
+        pass
+    if message["type"] == "http.request":
+        await asyncio.sleep(0.6)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def talked(pieces: list[bytes], pause: float) -> bytes:
+    """What somebody hears who says these pieces with pauses, and then nothing more."""
+    loop = asyncio.get_running_loop()
+    config = uvicorn.Config(app, http=WholeAnswers, lifespan="off", log_level="critical")
+    config.load()
+    server = await loop.create_server(
+        lambda: WholeAnswers(config=config, server_state=ServerState(), app_state={}), "127.0.0.1", 0
+    )
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    heard = asyncio.create_task(reader.read(12))
+    for piece in pieces:
+        writer.write(piece)
+        await asyncio.sleep(pause)
+        if heard.done():
+            break
+    async with asyncio.timeout(5):
+        try:
+            return await heard
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+            server.close()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pause", "answered"),
+    [
+        ([b""], 0.0, False),
+        ([b"GET / HTTP/1.1\r\n", *[b"a: b\r\n"] * 100], 0.02, False),
+        ([HEAD, *[b"x"] * 100], 0.02, False),
+        ([HEAD, *[b"x" * 60] * 10], 0.02, True),  # slowly, and not too slowly: 3,000 bytes a second
+        ([HEAD + b"x" * 600], 0.0, True),
+        ([2 * (HEAD + b"x" * 600)], 0.0, True),
+    ],
+)
+def test_a_request_arrives_in_time_or_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], pause: float, answered: bool
+) -> None:
+    monkeypatch.setattr(whole, "PATIENCE_SECONDS", 0.15)
+    assert (asyncio.run(talked(pieces, pause)) == b"HTTP/1.1 204") is answered
