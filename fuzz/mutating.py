@@ -26,7 +26,7 @@ def mutated(data: bytes, others: Sequence[bytes], chance: random.Random) -> byte
 def revalued(data: bytes, chance: random.Random) -> bytes | None:
     """One to three values of the first JSON object inside exchanged, left out or doubled; None without one."""
     start = data.find(b"{")
-    if start < 0:
+    if start < 0 or len(data) > MOST_BYTES:
         return None
     text = data[start:].decode("latin-1")
     try:

@@ -48,8 +48,7 @@ def loaded(name: str, *, instrumented: bool) -> Callable[[bytes], object]:
                 one(file.read_bytes())
             except (refused.Mistake, refused.Refusal):
                 continue
-    judging.hold_memory()
-    return lambda data: judging.judged(one, data)
+    return lambda data: judging.judged(one, data, memory=True)
 
 
 def with_coverage(name: str, seconds: float, seed: int) -> None:

@@ -72,6 +72,16 @@ def test_a_refusal_is_one_and_slowness_is_not() -> None:
             judging.judged(slow, b"abc")
 
 
+def test_a_reader_that_wants_more_memory_does_not_get_it() -> None:
+    def greedy(data: bytes) -> None:
+        assert bytes(2 * judging.BYTES)
+
+    assert judging.judged(greedy, b"") is True
+    with pytest.raises(MemoryError):
+        judging.judged(greedy, b"", memory=True)
+    assert judging.judged(greedy, b"") is True
+
+
 def test_the_same_seed_changes_the_same_and_values_are_reached() -> None:
     kept = [b'{"kind":"query","epsilon":1.0,"columns":["a","b"]}', b"other"]
 

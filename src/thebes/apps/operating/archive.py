@@ -28,6 +28,8 @@ _LATEST = 2.0**37  #: moments after it are no dates
 _PART = re.compile(r"[^/\0]{1,255}")
 _NONE = "is not a copy that `thebes backup` made; nothing was restored"
 _BROKEN = "is damaged or cut off; nothing was restored"
+#: what reading a strange archive, or strange JSON in one, raises
+_ODD = (tarfile.TarError, EOFError, ValueError, IndexError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +129,14 @@ def opened(file: Path, passphrase: str | None) -> Iterator[tuple[Copied, Iterato
             raw.seek(0)
         try:
             archive = tarfile.open(fileobj=source, mode="r|")  # noqa: SIM115
-        except tarfile.TarError:
+        except _ODD:
             raise Mistake("FILE", _NONE) from None
         try:
             with archive:
                 yield _about(archive), _contents(archive)
         except Mistake:
             raise
-        except (tarfile.TarError, EOFError, ValueError, RecursionError):
+        except _ODD:
             raise Mistake("FILE", _BROKEN) from None
 
 
