@@ -536,8 +536,9 @@ class Guessing:
 
 def test_a_synopsis_at_one_site_leaves_the_others_their_own_share(tmp_path: Path) -> None:
     north, south = office_at(tmp_path / "north", "north"), office_at(tmp_path / "south", "south")
-    planner = north.caches(north.datasets.get("patients"))
-    planner._synopsis = Guessing(Purchase.pure("0.15"))
+    dataset = north.datasets.get("patients")
+    for planner in (north.caches(dataset), north.caches.looking(dataset)):  # who answers, and who says for how much
+        planner._synopsis = Guessing(Purchase.pure("0.15"))
 
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
