@@ -129,6 +129,8 @@ def opened(file: Path, passphrase: str | None) -> Iterator[tuple[Copied, Iterato
             raw.seek(0)
         try:
             archive = tarfile.open(fileobj=source, mode="r|")  # noqa: SIM115
+        except Mistake:
+            raise
         except _ODD:
             raise Mistake("FILE", _NONE) from None
         try:
