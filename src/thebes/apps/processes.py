@@ -140,6 +140,8 @@ def stoppable() -> Iterator[None]:
         signal.signal(number, stop)
     try:
         yield
+    except KeyboardInterrupt:  # DuckDB forgets what a handler raised while it worked, and tells of Ctrl-C instead
+        raise Stopped from None
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)

@@ -271,7 +271,7 @@ class Witness:
     def __init__(self, port: int, server: tuple[str, int], known: dict[int, str]) -> None:
         self.callers: list[str] = []
         self.gone = 0
-        self._server, self._known = server, known
+        self._port, self._server, self._known = port, server, known
         self._listening = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -290,7 +290,7 @@ class Witness:
 
     def _who(self, port: int) -> str | None:
         for _ in range(20):  # a reading of the system's tables may miss an entry
-            inode = _inode(port)
+            inode = _inode(port, self._port)
             if inode is not None:
                 for pid, name in self._known.items():
                     if _holds(str(pid), inode):
@@ -314,11 +314,12 @@ class Witness:
             back.join()
 
 
-def _inode(port: int) -> str | None:
-    """The socket of this machine that speaks from 127.0.0.1:`port`, while its connection stands."""
+def _inode(port: int, there: int) -> str | None:
+    """The socket of this machine that speaks from 127.0.0.1:`port` to 127.0.0.1:`there`, while its connection stands:
+    others may speak from the same port to other servers."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         columns = line.split()
-        if columns[1] == f"0100007F:{port:04X}" and columns[3] == "01":
+        if columns[1:4] == [f"0100007F:{port:04X}", f"0100007F:{there:04X}", "01"]:
             return columns[9]
     return None
 
