@@ -83,6 +83,13 @@ def client(url: str, bearer: Path, seconds: float = 60.0) -> httpx.Client:
     )
 
 
+def told(answer: httpx.Response) -> Any:
+    """What the coordinator says; a Fault where it refuses."""
+    if answer.is_error:
+        raise Fault(f"the coordinator of an experiment refused: {answer.text[:300]}")
+    return answer.json()
+
+
 def ready(process: subprocess.Popen[str], what: str) -> dict[str, Any]:
     """What a process says when it is ready."""
     assert process.stdout is not None  # noqa: S101

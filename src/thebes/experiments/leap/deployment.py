@@ -10,10 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import httpx
 import pandas as pd
 
-from thebes.experiments.processes import Processes, client, run_all
+from thebes.experiments.processes import Processes, client, run_all, told
 from thebes.privacy.faults import Fault
 
 DATASET = "records"
@@ -63,16 +62,16 @@ class Deployment:
         """Put a task up at these sites and wait for its end."""
         began = time.perf_counter()
         asked = {**document, "dataset": DATASET, "sites": list(sites)}
-        task = self._told(self._web.post("/api/task", json=asked))["task_id"]
-        while (told := self._told(self._web.get(f"/api/task/{task}")))["status"] not in _OVER:
+        task = told(self._web.post("/api/task", json=asked))["task_id"]
+        while (standing := told(self._web.get(f"/api/task/{task}")))["status"] not in _OVER:
             if time.perf_counter() - began > _DONE_SECONDS:
                 raise Fault("a task of sites did not end")
             time.sleep(_LOOK_SECONDS)
         seconds = time.perf_counter() - began
-        progress = self._told(self._web.get(f"/api/task/{task}/training"))["sites"]
-        if told["result"] is None:
-            raise Fault(f"a task of sites ended as {told['status']}: {progress.get('missing')}")
-        return Asked(told["result"], seconds, progress["seconds"]["total"])
+        progress = told(self._web.get(f"/api/task/{task}/training"))["sites"]
+        if standing["result"] is None:
+            raise Fault(f"a task of sites ended as {standing['status']}: {progress.get('missing')}")
+        return Asked(standing["result"], seconds, progress["seconds"]["total"])
 
     # --- processes --------------------------------------------------------------------------------------
 
@@ -104,11 +103,5 @@ class Deployment:
         return [("dataset", "create", DATASET, "--home", str(home), *source, *budget)]
 
     def _linked(self) -> set[str]:
-        found = self._told(self._web.get("/api/site"))
+        found = told(self._web.get("/api/site"))
         return {site["name"] for site in found if site["state"] == "connected" and site["datasets"]}
-
-    @staticmethod
-    def _told(answer: httpx.Response) -> Any:
-        if answer.is_error:
-            raise Fault(f"the coordinator of an experiment refused: {answer.text[:300]}")
-        return answer.json()

@@ -22,7 +22,7 @@ import httpx
 import numpy as np
 
 from thebes.data.rows import Rows
-from thebes.experiments.processes import Processes, client, ready
+from thebes.experiments.processes import Processes, client, ready, told
 from thebes.privacy.faults import Fault
 from thebes.privacy.randomness import system
 from thebes.simulation.featurizing import featurize
@@ -90,24 +90,18 @@ class Coordinator:
 
     def _timed(self, asked: Mapping[str, Any], answer: Callable[[str], None]) -> Timed:
         began = time.perf_counter()
-        task = self._told(self._web.post("/api/task", json=asked))["task_id"]
+        task = told(self._web.post("/api/task", json=asked))["task_id"]
         up = time.perf_counter()
         answer(str(task))
         heard = time.perf_counter()
-        while (told := self._told(self._web.get(f"/api/task/{task}")))["status"] in ("open", "running"):
+        while (standing := told(self._web.get(f"/api/task/{task}")))["status"] in ("open", "running"):
             if time.perf_counter() - heard > _DONE_SECONDS:
                 raise Fault("a task of an experiment did not end")
             time.sleep(_LOOK_SECONDS)
         end = time.perf_counter()
-        if told["status"] != "done" or told["result"]["certificate"]["contributors"] != asked["min_count"]:
-            raise Fault(f"a task of an experiment ended as {told['status']}")
-        return Timed(up - began, heard - up, end - heard, told["result"])
-
-    @staticmethod
-    def _told(answer: httpx.Response) -> Any:
-        if answer.is_error:
-            raise Fault(f"the coordinator of an experiment refused: {answer.text[:300]}")
-        return answer.json()
+        if standing["status"] != "done" or standing["result"]["certificate"]["contributors"] != asked["min_count"]:
+            raise Fault(f"a task of an experiment ended as {standing['status']}")
+        return Timed(up - began, heard - up, end - heard, standing["result"])
 
 
 class Crowd:

@@ -59,6 +59,23 @@ def filled(data: Dataset, printed: Printed, *, quick: bool, seeds: Sequence[int]
     return Filled(rows, {series: min(each) for series, each in last.seconds.items()})
 
 
+def whole(
+    tables: Sequence[Dataset], printed: Mapping[str, Printed], goals: Goals, *, quick: bool, seeds: Sequence[int]
+) -> tuple[list[Row], list[str]]:
+    """The rows of a table of the paper, and what its own cells say about it."""
+    rows: list[Row] = []
+    notes: list[str] = []
+    for data in tables:
+        found = filled(data, printed[data.name], quick=quick, seeds=seeds)
+        rows += found.rows
+        notes.append(took(data.name, found.seconds))
+    if not quick:  # one fold of five is luck
+        smallest, never = reached(rows)
+        notes += [never, missed(rows, goals)]
+        rows += smallest
+    return rows, notes
+
+
 def _printed_as(series: str) -> str:
     return PERCEPTRON if series == SHALLOW else series
 

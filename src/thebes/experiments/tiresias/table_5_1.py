@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from thebes.experiments import datasets
 from thebes.experiments.experiment import Experiment, Headline
-from thebes.experiments.outcome import Found, Row
+from thebes.experiments.outcome import Found
 from thebes.experiments.tiresias import PAPER
 from thebes.experiments.tiresias.learning import BAYES, FOREST, LOGISTIC, PERCEPTRON, REGRESSION, SHALLOW, VECTORS
-from thebes.experiments.tiresias.table import NETWORKS, PLAIN, SPLIT, Goals, Printed, filled, missed, reached, took
+from thebes.experiments.tiresias.table import NETWORKS, PLAIN, SPLIT, Goals, Printed, whole
 
 PRINTED: dict[str, Printed] = {
     "wine": {
@@ -56,18 +56,9 @@ NOTES = (
 
 
 def find(quick: bool, seeds: Sequence[int]) -> Found:
-    rows: list[Row] = []
-    notes = [*NOTES]
-    for data in (datasets.wine(), datasets.cancer()):
-        found = filled(data, PRINTED[data.name], quick=quick, seeds=seeds)
-        rows += found.rows
-        notes.append(took(data.name, found.seconds))
-    if not quick:  # one fold of five is luck
-        smallest, never = reached(rows)
-        notes += [never, missed(rows, GOALS)]
-        rows += smallest
+    rows, notes = whole((datasets.wine(), datasets.cancer()), PRINTED, GOALS, quick=quick, seeds=seeds)
     data_told = "scikit-learn's wine (178 rows) and breast cancer (569 rows), every row a person"
-    return Found(rows=rows, data=data_told, notes=notes)
+    return Found(rows=rows, data=data_told, notes=[*NOTES, *notes])
 
 
 EXPERIMENT = Experiment(

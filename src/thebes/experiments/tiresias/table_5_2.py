@@ -9,10 +9,10 @@ import numpy as np
 from thebes.experiments import datasets
 from thebes.experiments.datasets import Dataset
 from thebes.experiments.experiment import Experiment, Headline
-from thebes.experiments.outcome import Found, Row
+from thebes.experiments.outcome import Found
 from thebes.experiments.tiresias import PAPER
 from thebes.experiments.tiresias.learning import FOREST, LINEAR, PERCEPTRON, REGRESSION, SHALLOW, VECTORS
-from thebes.experiments.tiresias.table import NETWORKS, PLAIN, SPLIT, Goals, Printed, filled, missed, reached, took
+from thebes.experiments.tiresias.table import NETWORKS, PLAIN, SPLIT, Goals, Printed, whole
 
 QUICK_HOUSES = 4000
 PRINTED: dict[str, Printed] = {
@@ -56,19 +56,10 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
     houses = datasets.housing()
     made_up = houses is None
     districts = datasets.made_up_housing() if houses is None else _some(houses) if quick else houses
-    rows: list[Row] = []
-    notes = [*NOTES]
-    for data in (datasets.diabetes(), districts):
-        found = filled(data, PRINTED[data.name], quick=quick, seeds=seeds)
-        rows += found.rows
-        notes.append(took(data.name, found.seconds))
-    if not quick:  # one fold of five is luck
-        smallest, never = reached(rows)
-        notes += [never, missed(rows, GOALS)]
-        rows += smallest
+    rows, notes = whole((datasets.diabetes(), districts), PRINTED, GOALS, quick=quick, seeds=seeds)
     whose = "made-up districts" if made_up else "districts of California"
     told = f"scikit-learn's diabetes (442 rows) and {len(districts.y):,} {whose}, every row a person"
-    return Found(rows=rows, data=told, made_up=made_up, notes=notes)
+    return Found(rows=rows, data=told, made_up=made_up, notes=[*NOTES, *notes])
 
 
 def _some(data: Dataset) -> Dataset:
