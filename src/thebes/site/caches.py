@@ -85,7 +85,7 @@ class Caches:
         budget = dataset.budget
 
         def made() -> Synopsis:
-            synopsis = synopsis_of(kind, dataset.schema, more, filter=budget.filter, delta=budget.delta)
+            synopsis = synopsis_of(kind, dataset.schema, more, filter=budget.filter)
             assert synopsis is not None  # noqa: S101
             return synopsis
 
@@ -123,7 +123,6 @@ class Caches:
                 dataset.schema,
                 cache.more,
                 filter=budget.filter,
-                delta=budget.delta,
                 sizes=self._sizes(dataset),
             ),
             rows=json.dumps(dict(dataset.source), sort_keys=True, default=str),

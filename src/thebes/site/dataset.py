@@ -241,7 +241,7 @@ def cache_of(told: object, schema: Schema, budget: Budget, blocks: Blocks | None
     if isinstance(own, bool) or not isinstance(own, (int, float)) or not 0 <= own <= 1:
         raise Mistake("cache.own_share", "must be a number from 0 to 1")
     kind = checked(told.get("kind", DEFAULT))
-    if synopsis_of(kind, schema, more, filter=budget.filter, delta=budget.delta) is not None and blocks is not None:
+    if synopsis_of(kind, schema, more, filter=budget.filter) is not None and blocks is not None:
         if blocks.more.get("separate_by"):
             raise Mistake("cache.kind", "must be none or exact where budgets are separate: a synopsis would join them")
         if blocks.by.kind == USER:

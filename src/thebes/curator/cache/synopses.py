@@ -1,13 +1,12 @@
 """Which synopses there are, by the kind that a data set's owner declares.
 
-A package beside this file makes each: its `synopsis(schema, parameters, filter=, delta=)` reads what was declared in
+A package beside this file makes each: its `synopsis(schema, parameters, filter=, sizes=)` reads what was declared in
 `[cache]` beside `kind` and `fresh_for`, or refuses it naming the parameter at fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from importlib import import_module
 from typing import Any
 
@@ -33,14 +32,13 @@ def synopsis_of(
     parameters: Mapping[str, Any],
     *,
     filter: str,
-    delta: Decimal = Decimal(0),
     sizes: Sizes | None = None,
 ) -> Synopsis | None:
-    """A new synopsis with nothing in it; None for kinds that have none. `filter` and `delta` are those of the budget
-    that pays; `sizes` tells how many rows blocks have, where that was bought for other purposes."""
+    """A new synopsis with nothing in it; None for kinds that have none. `filter` is how the budget that
+    pays counts; `sizes` tells how many rows blocks have, where that was bought for other purposes."""
     if kind not in SYNOPSES:
         if parameters:
             raise Mistake(f"cache.{next(iter(parameters))[:40]}", f"means nothing to the kind {kind}")
         return None
     made: Callable[..., Synopsis] = import_module(f"thebes.curator.cache.{kind}").synopsis
-    return made(schema, parameters, filter=filter, delta=delta, sizes=sizes)
+    return made(schema, parameters, filter=filter, sizes=sizes)

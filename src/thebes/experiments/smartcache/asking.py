@@ -213,7 +213,7 @@ def _answering(rows: Truth, strategy: Strategy, paid: Paid, randomness: Randomne
             declared = dict(strategy.parameters)
             if strategy.kind != "exact":
                 declared = {**declared, "bins": dict(declared.get("bins", asked.bins))}
-            made = synopsis_of(strategy.kind, asked.schema, declared, filter=strategy.filter, delta=DELTA)
+            made = synopsis_of(strategy.kind, asked.schema, declared, filter=strategy.filter)
             planner = Planner(asked.schema, store, filter=strategy.filter, fresh_for=math.inf, synopsis=made)
 
             def answer(plan: Plan) -> tuple[Floats, str]:

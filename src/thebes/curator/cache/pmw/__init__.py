@@ -7,7 +7,6 @@ Source: Kostopoulou, Tholoniat, Cidon, Geambasu & Lécuyer 2023 (Turbo); Hardt &
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from thebes.curator.cache.pmw.bypass import Pmw
@@ -23,7 +22,6 @@ def synopsis(
     parameters: Mapping[str, Any],
     *,
     filter: str,
-    delta: Decimal = Decimal(0),
     sizes: Sizes | None = None,
 ) -> Pmw:
     """The synopsis of a data set that declares this. Nothing that it buys needs a delta but an answer that has one, or

@@ -7,7 +7,6 @@ their weights, and every look at the data is paid for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from thebes.curator.cache.smart.guesses import Smart
@@ -21,7 +20,6 @@ def synopsis(
     parameters: Mapping[str, Any],
     *,
     filter: str,
-    delta: Decimal = Decimal(0),
     sizes: Sizes | None = None,
 ) -> Synopsis:
     """A new one by what was declared; refused naming the parameter at fault. What rows are made of needs no delta
