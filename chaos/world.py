@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from chaos.wire import Wire
 from thebes.coordinator.authority import Authority
 from thebes.coordinator.clock import SystemClock
 from thebes.site.home import Home, written
+from thebes.testing.ports import free_ports
 from thebes.testing.siting import EVERYBODY, declare
 
 START_SECONDS = 120.0
@@ -40,7 +40,7 @@ class World:
 
     def __init__(self, folder: Path, *, people: int, sites: int, seed: int) -> None:
         self.folder, self._dice = folder, random.Random(seed)
-        port, site_port = _free(), _free()
+        port, site_port = free_ports(2)
         self.web, self.links = Wire(port, seed), Wire(site_port, seed + 1)
         self.wires = (self.web, self.links)
         home = folder / "coordinator"
@@ -225,9 +225,3 @@ class World:
     def _await(self, process: Process) -> None:
         if not process.ready(START_SECONDS):
             raise RuntimeError(f"{process.name} does not start; {self.folder}/{process.name}.log says why")
-
-
-def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port

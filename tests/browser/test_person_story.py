@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from neighbours import BARS, COMMUTES, MEDIAN, NEIGHBOURS, RIDES, ROWS, Neighbourhood
 
 from thebes.testing.browser import Visitor
+from thebes.testing.ports import free_port
 
 pytestmark = pytest.mark.slow
 PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy")
@@ -319,7 +320,7 @@ def test_a_page_that_keeps_itself_fresh_says_when_nobody_answers(
 def test_the_coordinator_away_is_told_and_everything_else_works(
     chromium: Any, visit: Callable[..., Visitor], tmp_path: Path
 ) -> None:
-    from processes import PersonProcess, free_port
+    from processes import PersonProcess
 
     alone = PersonProcess(tmp_path / "home", f"http://127.0.0.1:{free_port()}", "--example")
     alone.ready()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,9 +19,10 @@ from thebes.coordinator.clock import SystemClock
 from thebes.ledger import Block, Entry, Ledger, NoKeeper
 from thebes.site.audit import Audit
 from thebes.site.home import AUDIT, Home, written
+from thebes.testing.ports import free_ports
 from thebes.testing.siting import EVERYBODY, declare
 
-SOON = 60.0
+SOON = 240.0  #: for whatever takes seconds on an idle machine
 
 
 class Institution:
@@ -79,7 +79,7 @@ class Institutions:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self.site_port = _free(), _free()
+        self.port, self.site_port = free_ports(2)
         self.home = folder / "coordinator"
         self.sites: dict[str, Institution] = {}
         self._coordinator: Process | None = None
@@ -186,9 +186,3 @@ def until(look: Callable[[], Any], within: float) -> Any:
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.05)
     return found
-
-
-def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port

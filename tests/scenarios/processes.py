@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+PATIENCE = 120.0  #: seconds for whatever takes a few on an idle machine
 
 
 class Process:
@@ -49,7 +50,7 @@ class Process:
     def ended(self) -> int:
         """The exit status of a process that ends by itself."""
         assert self._running is not None
-        return self._running.wait(timeout=20)
+        return self._running.wait(timeout=PATIENCE)
 
     def stop(self) -> int:
         """The exit status of a clean stop."""
@@ -62,7 +63,7 @@ def stopped(processes: list[Process]) -> list[int]:
     for one in running:
         assert one is not None
         one.terminate()
-    return [one.wait(timeout=20) for one in running if one is not None]
+    return [one.wait(timeout=PATIENCE) for one in running if one is not None]
 
 
 class PersonProcess:
@@ -78,7 +79,7 @@ class PersonProcess:
         url = self.process.ready()["address"]
         token = (self.home / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=90, trust_env=False)
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, trust_env=False)
 
     def get(self, path: str) -> Any:
         answer = self.http.get(path)
@@ -88,7 +89,7 @@ class PersonProcess:
     def accept(self, task_id: str) -> int:
         return self.http.post(f"/api/tasks/{task_id}/accept", json={}).status_code
 
-    def wait(self, task_id: str, *states: str, timeout: float = 120) -> str:
+    def wait(self, task_id: str, *states: str, timeout: float = 2 * PATIENCE) -> str:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             mine = [p for p in self.get("/api/participations") if p["task_id"] == task_id]
@@ -100,9 +101,3 @@ class PersonProcess:
 
 def coordinator(home: Path, port: int = 0) -> Process:
     return Process("coordinator", "--home", str(home), "--port", str(port))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

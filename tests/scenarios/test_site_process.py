@@ -21,7 +21,7 @@ import pytest
 import thebes
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import Process, free_port, stopped
+from processes import PATIENCE, Process, stopped
 
 from thebes.confinement import landlock
 from thebes.coordinator.authority import Authority
@@ -31,6 +31,7 @@ from thebes.privacy.faults import ThebesError
 from thebes.site.audit import Audit
 from thebes.site.home import AUDIT, Home
 from thebes.testing.command import typed
+from thebes.testing.ports import free_ports
 from thebes.testing.siting import site_home
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def thebes_ca(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def until(what: Callable[[], Any], seconds: float = 40) -> Any:
+def until(what: Callable[[], Any], seconds: float = 2 * PATIENCE) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = what()
@@ -93,7 +94,7 @@ class Site:
         facts = self.process.ready()
         token = (self.home.folder / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
-        self.http = httpx.Client(base_url=facts["address"], headers=headers, timeout=30, trust_env=False)
+        self.http = httpx.Client(base_url=facts["address"], headers=headers, timeout=PATIENCE, trust_env=False)
         return self
 
     @property
@@ -123,7 +124,7 @@ class Site:
 class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = free_port(), free_port()
+        self.ports = free_ports(2)
         place = ("coordinator", "--home", str(folder / "c"), "--port", str(self.ports[0]))
         self.coordinator = Process(*place, "--site-port", str(self.ports[1]))
         self.coordinator.ready()

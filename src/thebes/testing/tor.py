@@ -6,7 +6,6 @@ It proves plumbing and not anonymity: every relay is this machine. Needs pytest 
 from __future__ import annotations
 
 import os
-import random
 import re
 import shutil
 import signal
@@ -20,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from thebes.testing.ports import free_ports
 
 REQUIRE = "THEBES_REQUIRE"
 BOOT_SECONDS = 300.0  #: about 40 on an idle machine
@@ -148,7 +149,7 @@ class Network:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ports = _free_ports(4 + 3 * (_AUTHORITIES + _RELAYS))
+        ports = free_ports(4 + 3 * (_AUTHORITIES + _RELAYS))
         self.target, self.socks_port = ports.pop(), ports.pop()
         target = self.target
 
@@ -383,15 +384,3 @@ def _certified(node: Node) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports below those that the system gives to anybody who asks, so that nobody takes them before Tor does."""
-    found: list[int] = []
-    for port in random.SystemRandom().sample(range(11_000, 32_000), 2_000):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-            if len(found) == count:
-                return found
-    raise RuntimeError("too few free ports")
