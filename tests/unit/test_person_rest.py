@@ -1,20 +1,14 @@
-"""The person's REST interface as the contract says it, and under whatever its own OpenAPI allows."""
+"""The person's REST interface as the contract says it."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import schemathesis
-import uvicorn
-from hypothesis import HealthCheck, given, settings
-from schemathesis.specs.openapi import checks
 
 from thebes.apps.pages.person import put_on
 from thebes.person.home import Person
@@ -22,7 +16,6 @@ from thebes.person.rest import guarded
 from thebes.simulation import example
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.wire.access import Access, make_token, read_secret
-from thebes.wire.local import listening_at
 from thebes.wire.problems import MEDIA_TYPE
 
 PORT = 8766
@@ -213,48 +206,3 @@ def test_every_path_is_documented(world: World) -> None:
         if f"`{method.upper()} {path}`" not in page
     ]
     assert not missing
-
-
-@pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    home = tmp_path_factory.mktemp("fuzzed") / "home"
-    server = CoordinatorInMemory()
-    server.post(MEDIAN)
-    with Person(home, client=server, delay=False) as me:  # type: ignore[arg-type]
-        example.fill(me, seed=4)
-        make_token(home)
-        bound = listening_at(0)
-        port = int(bound.getsockname()[1])
-        app = guarded(me, Access(home), port=port, stop=lambda: None)
-        running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
-        thread.start()
-        while not running.started:
-            assert thread.is_alive()
-            time.sleep(0.02)
-        token = {"Authorization": f"Bearer {read_secret(home / 'token')}"}
-        yield schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json", headers=token), token
-        running.should_exit = True
-        thread.join(timeout=10)
-
-
-def test_schemathesis_finds_nothing(fuzzed: tuple[Any, dict[str, str]]) -> None:
-    found, token = fuzzed
-    operations = [operation.ok() for operation in found.exclude(path="/api/destroy").get_all_operations()]
-    assert len(operations) >= 18
-    for operation in operations:
-        # what fits depends on what a collector declared before, and no schema can say that two names must not differ
-        # in their case only
-        unknowable = (
-            [checks.positive_data_acceptance] if operation.path.endswith(("/insert", "/register", "/delivery")) else []
-        )
-        _finds_nothing(operation.as_strategy(), headers=token, excluded_checks=unknowable)
-
-
-def _finds_nothing(cases: Any, **named: Any) -> None:
-    @given(case=cases)
-    @settings(max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-    def every(case: Any) -> None:
-        case.call_and_validate(**named)
-
-    every()

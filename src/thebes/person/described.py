@@ -29,7 +29,7 @@ def _named(values: dict[str, Any], most: int) -> dict[str, Any]:
     }
 
 
-_DESCRIPTION = {"type": "string", "maxLength": LONGEST_DESCRIPTION, "pattern": "^[ -~]*$"}
+_DESCRIPTION = {"type": "string", "maxLength": LONGEST_DESCRIPTION}
 _COLUMN = _object({"type": {"enum": list(TYPES)}, "description": _DESCRIPTION}, "type")
 _TABLE = _object({"description": _DESCRIPTION, "columns": _named(_COLUMN, MOST_COLUMNS)}, "columns")
 _ALLOWANCE = _object({"epsilon": _EPSILON, "delta": _DELTA, "overall_epsilon": _EPSILON, "overall_delta": _DELTA})

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import Body, FastAPI, Path, Query, Request
+from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -56,6 +57,8 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}} for status, text in _ANSWERS.items()
 }
 Name = Annotated[str, Path(pattern=described.NAME)]
+#: says in the description what the guard asks for; it checks nothing by itself
+_TOKEN = HTTPBearer(auto_error=False, description="what stands in the home's file `token`")
 GroupName = Annotated[str, Path(pattern=GROUP_NAME)]
 TaskId = Annotated[str, Path(pattern=described.TASK_ID)]
 
@@ -90,7 +93,14 @@ Pages = Callable[[FastAPI, Person, Door], None]
 
 def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None], pages: Pages | None = None) -> App:
     """The whole interface behind its guard. `stop` ends the server after everything was destroyed."""
-    api = FastAPI(title="thebes person", version=__version__, docs_url=None, redoc_url=None, responses=_RESPONSES)
+    api = FastAPI(
+        title="thebes person",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        responses=_RESPONSES,
+        dependencies=[Depends(_TOKEN)],
+    )
     guard = Guard(api, access, port=port)
     _errors(api)
     _store(api, person)
