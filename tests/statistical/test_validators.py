@@ -13,7 +13,7 @@ from thebes.privacy import quality
 from thebes.privacy.grid import Grid
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.privacy.stability import BernsteinSums, change_of
 from thebes.testing.statistics import assert_scale, laplace_cdf
 
@@ -38,10 +38,12 @@ def test_both_cells_bear_noise_of_one_over_epsilon(metric: str) -> None:
 
 
 def cells(rows: int, loss: float, epsilon: float, draw: np.random.Generator) -> tuple[Any, Any]:
-    """Noise, and noisy (kept, lost) of as many trials, whose rows lose all or nothing: losses of the most spread."""
+    """Noise, and noisy (kept, lost) of as many trials, whose rows lose all or nothing: losses of the most spread.
+    Seeded by `draw`: that the noise has its scale is told above, with real draws."""
     noise = Laplace(epsilon).noise(BernsteinSums(Grid(0.0, 1.0, BITS), 1).sensitivity(change_of(ADD)))
     lost = draw.binomial(rows, loss, TRIALS)
-    return noise, noise.add(np.stack([rows - lost, lost], axis=1) * STEPS, bulk()) / STEPS
+    source = seeded_for_simulation(int(draw.integers(2**32)))
+    return noise, noise.add(np.stack([rows - lost, lost], axis=1) * STEPS, source) / STEPS
 
 
 def wrongly_accepted(method: str, loss: float, epsilon: float, *, split: bool) -> float:
@@ -96,10 +98,10 @@ def test_the_seeds_own_test_without_its_correction_errs_as_often() -> None:
 
 
 def test_thirty_thousand_test_rows_accept_a_target_of_five_thousandths() -> None:
-    draw = np.random.default_rng(0)
+    draw, source = np.random.default_rng(0), seeded_for_simulation(0)
     accepted = 0
     for _ in range(100):
         losses = np.where(draw.random(30_000) < 0.0065, draw.uniform(0.05, 0.25, 30_000), 0.0017)
-        found = validate("mse", 0.005, losses, epsilon=1, eta=ETA, change=ADD, randomness=bulk())
+        found = validate("mse", 0.005, losses, epsilon=1, eta=ETA, change=ADD, randomness=source)
         accepted += found.verdict is Verdict.ACCEPT
     assert accepted >= 90
