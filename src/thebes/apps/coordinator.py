@@ -18,23 +18,45 @@ def coordinator(
     store: Annotated[str | None, typer.Option(help="sqlite:///FILE (default: in the home) or postgresql://...")] = None,
     tls_cert: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM private key.")] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, help="So many processes share the port; above 1 needs a PostgreSQL.")
+    ] = 1,
     log: Annotated[
         str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
     ] = "text",
+    one_of_several: Annotated[bool, typer.Option("--one-of-several", hidden=True)] = False,
 ) -> None:
     """Run the coordinator until SIGTERM. Prints one line of JSON with its address when it is ready.
 
     Example: thebes coordinator --home /var/lib/thebes --port 8000
     """
+    import sys
+
+    from thebes.wire import logs
+
+    logs.choose(log)
+    if processes > 1:
+        from thebes.coordinator.fronts import serve_together
+
+        status = serve_together(
+            home,
+            processes=processes,
+            command=[sys.executable, "-m", "thebes", "coordinator", "--home", str(home), "--one-of-several"],
+            host=host,
+            port=port,
+            store=store,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            site_port=site_port,
+        )
+        raise typer.Exit(status)
+
     from thebes.apps.pages import coordinator as pages
     from thebes.coordinator.federation.local import Start
     from thebes.coordinator.own_models import Models
     from thebes.coordinator.serving import serve
     from thebes.site.starting import algorithm_command, algorithm_environment
     from thebes.tasks.sites import LOCAL
-    from thebes.wire import logs
-
-    logs.choose(log)
 
     def local(home: Path, descriptor: int) -> Start:
         return Start(algorithm_command(home, LOCAL), algorithm_environment(descriptor))
@@ -44,6 +66,11 @@ def coordinator(
 
         return Store(home)
 
+    if one_of_several:
+        from thebes.coordinator.fronts import serve_one
+
+        serve_one(home, pages=pages.put_on, local=local, models=models)
+        return
     serve(
         home,
         host=host,

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from thebes import __version__
 from thebes.coordinator import messages as m
 from thebes.coordinator.accounts import Role
+from thebes.coordinator.counted import gathered
 from thebes.coordinator.examining import Sent
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
@@ -223,7 +224,8 @@ def _models(app: FastAPI, reception: Reception) -> None:
 
 
 def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry, whom: str) -> None:
-    standing = Gauge("thebes_tasks", "Tasks by status.", ["status"], registry=metrics)
+    told = ("thebes_tasks", "Tasks by status.", ["status"])
+    standing = Gauge(*told, registry=metrics, multiprocess_mode="mostrecent")
 
     @app.get("/api/schema", responses=_says())
     async def schemas() -> dict[str, m.Collector]:
@@ -267,7 +269,7 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         await _may_read_figures(reception, whom, await _BEARER(request))
         for status, count in (await reception.counts()).items():
             standing.labels(status).set(count)
-        return Response(generate_latest(metrics), headers={"content-type": CONTENT_TYPE_LATEST})
+        return Response(generate_latest(gathered(metrics)), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 async def _may_read_figures(reception: Reception, whom: str, bearer: HTTPAuthorizationCredentials | None) -> None:

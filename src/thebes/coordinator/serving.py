@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 import signal
@@ -26,10 +25,10 @@ from thebes.coordinator.federation.local import Start
 from thebes.coordinator.federation.pace import Pace
 from thebes.coordinator.home import Home
 from thebes.coordinator.interface import Pages, interface
+from thebes.coordinator.listening import check_tls, listen, shown, url_of
 from thebes.coordinator.own_models import Models
 from thebes.coordinator.reception import Reception
 from thebes.coordinator.whole import WholeAnswers
-from thebes.privacy.faults import Mistake
 from thebes.wire import logs
 from thebes.wire.local import Hold
 
@@ -50,12 +49,14 @@ def serve(
     pages: Pages | None = None,
     local: Callable[[Path, int], Start] | None = None,
     models: Callable[[Path], Models] | None = None,
+    listening: socket.socket | None = None,
+    parent: int | None = None,
 ) -> None:
     """Run until SIGTERM or ctrl-c. Prints one line of JSON when it listens. `pages` puts web pages on; `local` says how
     the process of the coordinator's own site is started, of a home and with the descriptor of its pipe; `models` gives
-    the models of a home."""
-    if (tls_cert is None) != (tls_key is None):
-        raise Mistake("--tls-cert", "and --tls-key go together")
+    the models of a home. `listening` is a socket that is bound already; `parent` a descriptor that ends when whoever
+    started this process says goodbye, or is gone."""
+    check_tls(tls_cert, tls_key)
     logs.to_stderr("%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     place = Home(home)
@@ -63,8 +64,8 @@ def serve(
     hold = Hold(place.folder, shared=not where.startswith("sqlite:"))
     database = Database(where)
     database.check_writable()
-    listening = _socket(host, port)
-    url = f"{'https' if tls_cert else 'http'}://{_shown(host)}:{listening.getsockname()[1]}"
+    listening = listening or listen(host, port)
+    url = url_of(host, listening, secure=tls_cert is not None)
     crew = Crew(str(place.folder), where, database)
     clock = SystemClock()
     reception = Reception(place, database, clock, look=crew.look, models=models)
@@ -86,7 +87,7 @@ def serve(
     )
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            server = _Server(config, url)
+            server = _Server(config, url, parent)
             runner.run(_run(server, listening, crew, reception, _Sites(federation, host, site_port)))
     finally:
         reception.close()
@@ -107,9 +108,10 @@ async def _run(server: _Server, listening: socket.socket, crew: Crew, reception:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    server.follow_parent()
     taken = await sites.federation.start(sites.host, sites.port)
     if taken is not None:
-        server.facts["site_url"] = f"{_shown(sites.host)}:{taken}"
+        server.facts["site_url"] = f"{shown(sites.host)}:{taken}"
     await crew.start()
     forgetting = asyncio.create_task(_forget(reception))
     try:
@@ -129,15 +131,26 @@ async def _forget(reception: Reception) -> None:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, url: str, parent: int | None) -> None:
         super().__init__(config)
         self.facts: dict[str, Any] = {"ready": True, "url": url}
+        self._parent = parent
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             sys.stdout.write(json.dumps(self.facts) + "\n")
             sys.stdout.flush()
+
+    def follow_parent(self) -> None:
+        """End when whoever started this process says goodbye or is gone."""
+        if self._parent is not None:
+            asyncio.get_running_loop().add_reader(self._parent, self._left)
+
+    def _left(self) -> None:
+        assert self._parent is not None  # noqa: S101
+        asyncio.get_running_loop().remove_reader(self._parent)
+        self.stop()
 
     def stop(self) -> None:
         """Finish what was begun, then end. A second time: at once."""
@@ -147,26 +160,3 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # ours are set on the loop, and end in status 0
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP, and at once: else an answer's body waits 40 ms for the acknowledgement of its head.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-    except (OSError, OverflowError, UnicodeError) as error:
-        made.close()
-        if isinstance(error, (socket.gaierror, UnicodeError)) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
-            raise Mistake("--host", f"{host} is not an address of this machine") from None
-        raise Mistake(
-            "--port", f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    made.set_inheritable(True)
-    return made
