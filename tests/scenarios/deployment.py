@@ -103,7 +103,7 @@ class Institutions:
         self._coordinator.ready()
         token = (self.home / "admin.token").read_text().strip()
         self.web = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {token}"}, timeout=30
+            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {token}"}, timeout=120
         )
 
     def kill(self) -> None:

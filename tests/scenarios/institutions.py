@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from processes import PATIENCE
 
 from thebes.apps.hospitals import Hospitals
 from thebes.apps.processes import Process
@@ -33,15 +39,23 @@ class Institutions:
 
     def stop(self, site: str) -> int:
         """End a site cleanly; its exit status."""
-        return self.processes.pop(f"site-{site}").stop()
+        return _stopped(self.processes.pop(f"site-{site}"))
 
     def close(self) -> list[int]:
         for process in self.processes.values():
             process.ask_to_stop()
-        return [process.stop() for process in self.processes.values()]
+        return [_stopped(process) for process in self.processes.values()]
 
     def _start(self, command: str, *arguments: str, called: str | None = None) -> Process:
         name = called or command
         process = Process(name, "thebes.apps.command", command, *arguments, log=self.folder / f"{name}.log")
         self.processes[name] = process
         return process
+
+
+def _stopped(process: Process) -> int:
+    """Its exit status, however long a busy machine takes for a clean end."""
+    process.ask_to_stop()
+    with suppress(subprocess.TimeoutExpired):
+        process._process.wait(PATIENCE)
+    return process.stop()

@@ -18,7 +18,7 @@ import pytest
 import thebes
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import PersonProcess, Process, coordinator
+from processes import PATIENCE, PersonProcess, Process, coordinator
 
 NOWHERE = "http://127.0.0.1:9"
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ class World:
 
     def run(self, *arguments: str, status: int = 0, said: str = "") -> str:
         running = self.start(*arguments)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=PATIENCE)
         assert running.returncode == status, (out, err)
         assert said in out + err
         assert "Traceback" not in err
@@ -148,7 +148,7 @@ def test_a_run_that_is_killed_anywhere_counts_wholly_or_not_at_all(world: World)
     running = world.start("run", "steps")
     _until(pause.exists)  # a first part of the delivery has arrived, and it is in the middle of the second
     running.send_signal(signal.SIGKILL)
-    running.communicate(timeout=20)
+    running.communicate(timeout=PATIENCE)
     assert world.rows("steps", "walks") == 0
     pause.unlink()
     other = world.start("run", "steps")
@@ -156,7 +156,7 @@ def test_a_run_that_is_killed_anywhere_counts_wholly_or_not_at_all(world: World)
     world.run("run", "steps", status=1, said="running already")
     world.person.process.kill()  # now the store is killed in the middle
     pause.unlink()
-    _, err = other.communicate(timeout=60)
+    _, err = other.communicate(timeout=PATIENCE)
     assert other.returncode == 1
     assert "does not answer" in err
     world.run("run", "steps", status=1, said="thebes person --home")
@@ -165,7 +165,7 @@ def test_a_run_that_is_killed_anywhere_counts_wholly_or_not_at_all(world: World)
     again = world.start("run", "steps")
     _until(pause.exists)
     pause.unlink()
-    again.communicate(timeout=60)
+    again.communicate(timeout=PATIENCE)
     assert world.rows("steps", "walks") == 12_000
     world.run("run", "steps", said="0 new rows")
     assert world.rows("steps", "walks") == 12_000
@@ -211,10 +211,12 @@ def test_what_is_due_runs_by_itself_until_it_is_told_to_stop(world: World) -> No
     world.run("install", "steps", "--file", str(numbers), "--every", "1s", "--yes")
     staying = world.start("run", "--all", "--every")
     _until(lambda: world.rows("steps", "walks") == 3)
-    numbers.write_text("1 2 3 4")
+    longer = world.folder / "longer.txt"
+    longer.write_text("1 2 3 4")
+    longer.rename(numbers)  # at no moment is the file half written
     _until(lambda: world.rows("steps", "walks") == 4)
     staying.terminate()
-    out, _ = staying.communicate(timeout=20)
+    out, _ = staying.communicate(timeout=PATIENCE)
     assert staying.returncode == 0
     assert "steps: 3 new rows" in out
 
@@ -231,13 +233,13 @@ def test_an_operator_makes_a_publication_known(world: World) -> None:
     world.run("publish", "table", *there, status=2, said="depend on the file")
     (world.folder / "publication.json").write_text("{}")
     world.run("publish", str(world.folder / "publication.json"), *there, status=1, said="publication")
-    schemas = httpx.get(f"{url}/api/schema", trust_env=False, timeout=30).json()
+    schemas = httpx.get(f"{url}/api/schema", trust_env=False, timeout=PATIENCE).json()
     assert set(schemas) == {"steps", "browser"}
     assert schemas["steps"]["tables"]["walks"]["columns"]["steps"]["type"] == "integer"
     assert server.stop() == 0
 
 
-def _until(done: Any, seconds: float = 30) -> None:
+def _until(done: Any, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "not in time"

@@ -21,7 +21,7 @@ def _census(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
 
 
-async def until(condition: Any, seconds: float = 20) -> None:
+async def until(condition: Any, seconds: float = 120) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
@@ -53,12 +53,12 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         links.append(Far(first.url, tmp_path / "south" / "link", south))
         await front.known("north", "south")
         turned_away = Far(second.url, tmp_path / "north" / "link", counting(1, 2, 3))
-        await asyncio.wait_for(turned_away.run, 10)
+        await asyncio.wait_for(turned_away.run, 120)
         assert (turned_away.status, turned_away.words[0]["code"]) == ("UNAVAILABLE", "busy")
 
         task = await front.post({**CENSUS, "rounds": 4})
         cancelled = await front.post({**CENSUS, "rounds": 1000})
-        await asyncio.wait_for(deaf.wait(), 20)
+        await asyncio.wait_for(deaf.wait(), 120)
         assert {site["name"]: site["state"] for site in await second.reception.sites()} == {
             "north": "connected",
             "south": "connected",
@@ -74,7 +74,7 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         await until(lambda: second.federation._seated and not front.federation._seated)
         again = Far(second.url, tmp_path / "north" / "link", counting(1, 2, 3))
         late = Far(second.url, tmp_path / "south" / "link", south)
-        done = await front.over(task, seconds=40)
+        done = await front.over(task, seconds=120)
         assert (done["status"], done["result"]["value"]) == ("done", 4 * 66.0)
         assert done["result"]["answered"] == ["north", "south"]
         told = (await front.reception.progress(task))["sites"]["seconds"]["phases"]
@@ -86,5 +86,5 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         await front.close()
 
     with caplog.at_level(logging.ERROR, "thebes.coordinator"):
-        asyncio.run(asyncio.wait_for(scenario(), 120))
+        asyncio.run(asyncio.wait_for(scenario(), 400))
     assert caplog.text == ""

@@ -19,7 +19,7 @@ import pytest
 import thebes
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import PersonProcess, stopped
+from processes import PATIENCE, PersonProcess, stopped
 
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.database import Database
@@ -116,7 +116,7 @@ def test_fourteen_people_answer_with_tokens_and_nobody_can_tell_who(tmp_path: Pa
                 assert set(pool.map(answer, together)) <= {"sent", "done"}
             for process in processes:
                 process.wait(handle.task_id, "sent", "done")
-            release = handle.wait(timeout=60)
+            release = handle.wait(timeout=PATIENCE)
             assert release.certificate.contributors == MEMBERS
             assert str(release.certificate.unit) == "person"
             assert f"hidden among the {MEMBERS} members of the group city" in release.certificate.text
@@ -160,7 +160,7 @@ def test_two_coordinators_that_hear_one_pseudonym_at_once_store_one_contribution
 
             def send(place: int, bodies: list[dict[str, Any]] = bodies, together: threading.Barrier = together) -> Any:
                 together.wait()
-                with httpx.Client(base_url=(one, two)[place // 2 % 2].ready["url"], timeout=30) as own:
+                with httpx.Client(base_url=(one, two)[place // 2 % 2].ready["url"], timeout=PATIENCE) as own:
                     return own.post(f"/api/task/{task_id}/submit", json=bodies[place])
 
             with ThreadPoolExecutor(8) as pool:
@@ -187,7 +187,7 @@ def test_a_code_used_at_two_coordinators_at_once_gives_one_credential(tmp_path: 
 
             def enrol(place: int, code: str = code, together: threading.Barrier = together) -> int:
                 together.wait()
-                with httpx.Client(base_url=(one, two)[place % 2].ready["url"], timeout=30) as own:
+                with httpx.Client(base_url=(one, two)[place % 2].ready["url"], timeout=PATIENCE) as own:
                     return enrolment(own, "city", code)[1].status_code
 
             with ThreadPoolExecutor(6) as pool:
@@ -213,7 +213,7 @@ def test_a_coordinator_killed_between_verifying_and_storing_loses_no_token_and_c
 
         def send(place: int, url: str = url) -> None:
             try:
-                with httpx.Client(base_url=url, timeout=30) as own:
+                with httpx.Client(base_url=url, timeout=PATIENCE) as own:
                     answer = own.post(f"/api/task/{task_id}/submit", json=bodies[place])
             except httpx.TransportError:
                 return

@@ -140,7 +140,7 @@ def test_two_who_bring_the_same_file_at_once_bring_it_once(tmp_path: Path) -> No
     declared(tmp_path, home)
     line = [sys.executable, "-m", "thebes.apps.command", "dataset", "ingest", "rides", str(file), "--home", str(home)]
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = sorted(one.communicate(timeout=120)[0] for one in both)
+    said = sorted(one.communicate(timeout=240)[0] for one in both)
     assert [("came in" in one, "there already" in one) for one in said] == [(True, False), (False, True)]
 
 
@@ -190,7 +190,7 @@ def test_a_pipeline_beside_a_running_site_and_its_tasks_spend_one_budget_under_o
             except TaskExpired:
                 break
             until(lambda: attempted(home))
-        _, err = beside.communicate(timeout=120)
+        _, err = beside.communicate(timeout=240)
     finally:
         beside.kill()
     assert beside.returncode == 0, err

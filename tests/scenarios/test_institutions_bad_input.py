@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.scenarios.deployment import Institutions, until
+from tests.scenarios.deployment import SOON, Institutions, until
 from thebes.coordinator.authority import Authority
 from thebes.testing.coordinator import HandClock
 from thebes.testing.federation import Far, Steward, contribution
@@ -132,7 +132,7 @@ def test_a_certificate_that_has_ended_lets_nobody_in(there: Institutions) -> Non
 
     async def dialled(*, known: bool) -> Far:
         async with Far(f"127.0.0.1:{there.site_port}", folder / "link", steward) as site:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(SOON):
                 await (asyncio.to_thread(there.connected, "late") if known else site.run)
             return site
 
@@ -140,7 +140,7 @@ def test_a_certificate_that_has_ended_lets_nobody_in(there: Institutions) -> Non
     asyncio.run(dialled(known=True))
     Authority(there.home, HandClock(datetime.now(UTC) - timedelta(days=40))).issue("late", folder, days=30)
     assert asyncio.run(dialled(known=False)).status in ("UNAVAILABLE", "PERMISSION_DENIED")
-    told = there.ended(there.submit({**COUNT, "sites": [*HONEST, "late"], "patience": 1.0}))
+    told = there.ended(there.submit({**COUNT, "sites": [*HONEST, "late"], "patience": 15.0}))
     assert "is not linked" in missed(told, "late")
     assert_counted(told, 2 * PEOPLE)
     assert steward.asks == []
@@ -242,5 +242,5 @@ def test_an_answer_sent_twice_and_one_to_a_question_of_long_ago_are_dropped(ther
 def test_after_all_of_this_the_honest_sites_ledgers_agree(there: Institutions) -> None:
     for name in HONEST:
         site = there.sites[name]
-        until(lambda site=site: True if all(m.reserved == 0 for m in site.block().meters.values()) else None, 30)
+        until(lambda site=site: True if all(m.reserved == 0 for m in site.block().meters.values()) else None, SOON)
         assert any(entry.event == "answer" for entry in site.audited())

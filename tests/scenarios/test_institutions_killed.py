@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from tests.scenarios.deployment import Institution, Institutions, until
+from tests.scenarios.deployment import SOON, Institution, Institutions, until
 from thebes.data.schema import schema_of
 from thebes.privacy.accounting import concentrated
 from thebes.privacy.promise import Adjacency
@@ -98,7 +98,7 @@ class Trained:
         once = of_one_round()
         for name, count in rounds.items():
             site = self.there.sites[name]
-            until(lambda site=site: None if reserved(site) else True, 30)
+            until(lambda site=site: None if reserved(site) else True, SOON)
             (meter,) = site.block().meters.values()
             spent, self.spent[name] = meter.spent - self.spent[name], meter.spent
             assert spent * 1e-12 == pytest.approx(count * once, rel=1e-9)
@@ -159,7 +159,7 @@ def test_a_training_goes_on_where_a_killed_coordinator_left_it(trained: Trained)
     there = trained.there
     task = there.submit(TRAIN)
     for least in (ROUNDS // 4, ROUNDS // 2):
-        until(lambda least=least: True if there.phase(task) >= least else None, 60)
+        until(lambda least=least: True if there.phase(task) >= least else None, SOON)
         there.kill()
         there.start()
     trained.assert_right(there.ended(task))
@@ -170,7 +170,7 @@ def test_a_training_goes_on_where_a_killed_coordinator_left_it(trained: Trained)
 def test_a_site_that_is_stopped_for_good_is_named_and_the_others_go_on(trained: Trained) -> None:
     there = trained.there
     task = there.submit({**TRAIN, "min_sites": 2, "patience": 10.0})
-    until(lambda: True if there.phase(task) >= 3 else None, 60)
+    until(lambda: True if there.phase(task) >= 3 else None, SOON)
     there.sites["site-1"].end()
     ended = there.ended(task)
     assert ended["status"] == "done"

@@ -94,7 +94,7 @@ def test_processes_together_never_exceed_a_block_although_some_are_killed(store:
         spenders[name].wait()
         out.close()
     for name in "abcd":
-        told[name] = spenders[name].communicate(timeout=60)[0].split()
+        told[name] = spenders[name].communicate(timeout=240)[0].split()
         assert spenders[name].returncode == 0
     with Ledger(where, keeper=NoKeeper()) as ledger:
         ledger.verify()

@@ -32,7 +32,7 @@ def made(home: Path) -> None:
     dataset(home, "create", "visits", *files, "--epsilon", "5")
 
 
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 120) -> Any:
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, "not in time"
@@ -111,4 +111,4 @@ def test_a_killed_coordinator_leaves_none_behind_and_the_next_one_has_its_own(tm
         done = second.wait_for(task, "done")
         assert abs(done["result"]["value"] - 1000) < 60
         assert until(lambda: process(tmp_path / "home"))
-    until(lambda: process(tmp_path / "home") is None, 5)
+    until(lambda: process(tmp_path / "home") is None)

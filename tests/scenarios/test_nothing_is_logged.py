@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow
 def statuses(server: Server, task_id: str) -> list[int]:
     """One contributor who does everything right and everything wrong, and tells all there is to tell."""
     through = httpx.HTTPTransport(local_address=FROM)
-    with httpx.Client(base_url=server.ready["url"], headers=TELLING, transport=through, timeout=30) as me:
+    with httpx.Client(base_url=server.ready["url"], headers=TELLING, transport=through, timeout=120) as me:
         asked = me.get(f"/api/task/{task_id}/ask", params={"slot": SLOT})
         submit, ask = f"/api/task/{task_id}/submit", asked.json()
         body = {"ask_id": ask["ask_id"], "part": ask["part"], "contributor": SLOT, "payload": {"age": 41}}
@@ -62,6 +63,10 @@ def test_neither_log_nor_disk_holds_who_asked_or_submitted(
     task_id = server.post(AGES)
     assert statuses(server, task_id) == [200, 202, 202, 409, 422, 422, 400, 415, 404, 422, 204, 410]
     rubbish(server)
+    end = time.monotonic() + 120
+    while not written.read_text():  # it has been heard
+        assert time.monotonic() < end
+        time.sleep(0.05)
     assert server.client.get("/api/health").status_code == 200
     metrics = server.client.get("/metrics").text
     assert server.stop() == 0

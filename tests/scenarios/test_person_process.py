@@ -18,7 +18,7 @@ import pytest
 import thebes
 
 sys.path.insert(0, str(Path(__file__).parent))
-from processes import PersonProcess
+from processes import PATIENCE, PersonProcess
 
 from thebes.person.folder import HomeInUse
 from thebes.privacy.faults import Mistake
@@ -38,19 +38,19 @@ def running(tmp_path: Path) -> Iterator[PersonProcess]:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "thebes.apps.command", *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "thebes.apps.command", *arguments], capture_output=True, text=True, timeout=PATIENCE
     )
 
 
 def test_the_ready_line_opens_one_session(running: PersonProcess) -> None:
     facts = running.process.facts
     assert facts["url"].startswith(facts["address"] + "/?code=")
-    with httpx.Client(trust_env=False, timeout=30) as browser:
+    with httpx.Client(trust_env=False, timeout=PATIENCE) as browser:
         opened = browser.get(facts["url"])
         assert opened.status_code == 303
         assert browser.get(facts["address"]).status_code == 200
         assert browser.get(facts["address"] + "/api/store").status_code == 200
-    assert httpx.get(facts["url"], trust_env=False).status_code == 401
+    assert httpx.get(facts["url"], trust_env=False, timeout=PATIENCE).status_code == 401
 
 
 def test_another_one_time_address_is_printed_while_the_process_runs(running: PersonProcess, tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_another_one_time_address_is_printed_while_the_process_runs(running: Per
     assert (again.returncode, again.stderr) == (0, "")
     address = again.stdout.strip()
     assert address.startswith(running.process.facts["address"] + "/?code=")
-    with httpx.Client(trust_env=False, timeout=30) as browser:
+    with httpx.Client(trust_env=False, timeout=PATIENCE) as browser:
         assert browser.get(address).status_code == 303
-    used = httpx.get(address, trust_env=False)
+    used = httpx.get(address, trust_env=False, timeout=PATIENCE)
     assert used.status_code == 401
     assert "thebes person --home DIR --open" in used.text
     nobody = command("person", "--home", str(tmp_path / "empty"), "--open")
@@ -92,11 +92,11 @@ def test_an_unreachable_coordinator_is_one_line_at_the_start(tmp_path: Path) -> 
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["ready"] is True  # being offline stops nobody
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while not (tmp_path / "said").read_text() and time.monotonic() < end:
             time.sleep(0.05)
         process.terminate()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=PATIENCE) == 0
         process.stdout.close()
     (line,) = (tmp_path / "said").read_text().splitlines()
     assert line.startswith(f"thebes: the coordinator cannot be asked now: {NOWHERE}: ")

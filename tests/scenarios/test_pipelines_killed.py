@@ -117,7 +117,7 @@ class Command:
         return made
 
     def done(self, *arguments: str) -> str:
-        out, err = self.start(*arguments).communicate(timeout=120)
+        out, err = self.start(*arguments).communicate(timeout=240)
         assert self.running[-1].returncode == 0, err
         return out
 
@@ -146,7 +146,7 @@ def test_a_command_that_is_killed_while_it_trains_has_paid_once_and_the_next_goe
     first = command.start(*RUN)
     until(lambda: (command.folder / "training").exists())
     second = command.start(*RUN)
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=240)
     assert second.returncode == 1
     assert "being run already" in err
     first.kill()
@@ -168,12 +168,12 @@ def test_a_pipeline_that_is_launched_periodically_ends_when_it_is_told_to(comman
     periodic = command.start(*RUN, "--every", "1s")
     until(lambda: len([run for run in command.runs() if run["attempts"]]) >= 1)
     periodic.send_signal(signal.SIGTERM)
-    assert periodic.wait(timeout=60) == 0
+    assert periodic.wait(timeout=240) == 0
     for run in command.runs():
         assert all(attempt["state"] != "charged" for attempt in run["attempts"])
 
 
-def until(truth: Callable[[], bool], seconds: float = 120) -> None:
+def until(truth: Callable[[], bool], seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not truth():
         assert time.monotonic() < end

@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from institutions import Institutions
+from processes import PATIENCE
 
 import thebes
 from thebes.privacy.faults import Mistake
@@ -49,21 +50,21 @@ def test_sites_are_listed_with_what_they_have_and_no_count_of_rows(there: Instit
 
 def test_a_question_is_answered_by_all_by_some_and_by_groups(there: Institutions) -> None:
     everybody, north = there.hospitals.patients(("north", "south")), there.hospitals.patients(("north",))
-    count = there.server.query("patients", "count", where="diabetes = 1", epsilon=1, timeout=60)
+    count = there.server.query("patients", "count", where="diabetes = 1", epsilon=1, timeout=PATIENCE)
     low, high = count.interval(0.99).low, count.interval(0.99).high
     assert low - 20 <= np.sum(everybody["diabetes"] == 1) <= high + 20
     assert count.extra["coverage"] == {"answered": ["north", "south"], "missing": {}}
-    one = there.server.query("patients", "mean", column="age", sites="north", epsilon=1, timeout=60)
+    one = there.server.query("patients", "mean", column="age", sites="north", epsilon=1, timeout=PATIENCE)
     assert abs(one.value - np.mean(north["age"])) < 2
     assert one.extra["coverage"]["answered"] == ["north"]
-    wards = there.server.query("patients", "mean", column="age", by="ward", epsilon=1, timeout=60)
+    wards = there.server.query("patients", "mean", column="age", by="ward", epsilon=1, timeout=PATIENCE)
     for ward, value in wards.value.items():
         assert abs(value - np.mean(everybody["age"][everybody["ward"] == ward])) < 4
 
 
 def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_before(there: Institutions) -> None:
     where = "bmi >= 25"
-    before = there.server.query("patients", "count", where=where, sites="north", epsilon=1, timeout=60)
+    before = there.server.query("patients", "count", where=where, sites="north", epsilon=1, timeout=PATIENCE)
     asked = thebes.task.query("patients", "count", where=where, accuracy=(12, 0.05))
     quote = there.server.quote(asked)
     assert quote.sites["north"] == {"epsilon": 0.0, "delta": 0.0, "source": "cache"}
@@ -74,7 +75,7 @@ def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_befo
     assert refused.value.argument == "max_epsilon"
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the digest is that of the document with its price, as it is read here
-        release = there.server.submit({**asked, "max_epsilon": float(quote.price.epsilon)}).wait(timeout=60)
+        release = there.server.submit({**asked, "max_epsilon": float(quote.price.epsilon)}).wait(timeout=PATIENCE)
     assert release.certificate.epsilon == float(quote.price.epsilon) == release.sites["south"]["cost"]["epsilon"]
     assert (release.source, release.sites["north"]) == (
         "mixed",
@@ -87,12 +88,12 @@ def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_befo
 
 
 def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Institutions) -> None:
-    some = there.server.query("patients", "count", epsilon=1, noise="coordinator", timeout=60)
+    some = there.server.query("patients", "count", epsilon=1, noise="coordinator", timeout=PATIENCE)
     assert some.extra["coverage"]["answered"] == ["north"]
     assert "noise added by the site" in some.extra["coverage"]["missing"]["south"]
     assert some.certificate.trust == "server"
     with pytest.raises(TaskExpired, match="south refused: the site's policy allows this only with noise added by"):
-        there.server.query("patients", "count", epsilon=1, noise="coordinator", min_sites=2, timeout=60)
+        there.server.query("patients", "count", epsilon=1, noise="coordinator", min_sites=2, timeout=PATIENCE)
 
 
 def test_what_cannot_be_answered_is_refused_naming_the_field(there: Institutions) -> None:
@@ -104,10 +105,10 @@ def test_what_cannot_be_answered_is_refused_naming_the_field(there: Institutions
         ("sites", {"column": "age", "sites": "nowhere"}),
     ):
         with pytest.raises(Mistake) as refused:
-            there.server.query("patients", "mean", epsilon=1, timeout=60, **asked)  # type: ignore[arg-type]
+            there.server.query("patients", "mean", epsilon=1, timeout=PATIENCE, **asked)  # type: ignore[arg-type]
         assert refused.value.argument == field
     with pytest.raises(Mistake) as refused:
-        there.server.query("nothing", "count", epsilon=1, timeout=60)
+        there.server.query("nothing", "count", epsilon=1, timeout=PATIENCE)
     assert refused.value.argument == "dataset"
 
 
@@ -125,7 +126,7 @@ def test_a_model_is_trained_and_every_round_is_told(there: Institutions) -> None
         epsilon=6,
         delta=1e-6,
         progress=told.append,
-        timeout=120,
+        timeout=3 * PATIENCE,
     )
     patients = there.hospitals.patients(("north", "south"))
     right = np.mean(release.model.predict(patients) == patients["diabetes"])  # type: ignore[attr-defined]
@@ -155,15 +156,15 @@ def test_a_wait_that_ends_leaves_the_task_going(there: Institutions) -> None:
         )
     handle = there.server.task(waited.value.task_id)
     assert handle.status in ("open", "done")
-    assert handle.wait(timeout=120).value["model"] == "LinearRegression"
+    assert handle.wait(timeout=3 * PATIENCE).value["model"] == "LinearRegression"
 
 
 def test_a_site_that_stops_is_away_and_missing_with_the_reason(there: Institutions) -> None:
     assert there.stop("south") == 0
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while there.state("south") != "away":
         assert time.monotonic() < end
         time.sleep(0.05)
-    release = there.server.query("patients", "count", epsilon=1, patience=0.5, timeout=60)
+    release = there.server.query("patients", "count", epsilon=1, patience=15, timeout=PATIENCE)
     assert release.extra["coverage"]["answered"] == ["north"]
     assert "not linked" in release.extra["coverage"]["missing"]["south"]

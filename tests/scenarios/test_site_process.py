@@ -144,7 +144,7 @@ class World:
         until(lambda: site.is_("connected"))
         until(lambda: any(one["datasets"] for one in self.server.sites()))
 
-    def ask(self, document: dict[str, Any], timeout: float = 60) -> Any:
+    def ask(self, document: dict[str, Any], timeout: float = PATIENCE) -> Any:
         return self.server.submit(document).wait(timeout=timeout)
 
     def close(self) -> None:
@@ -164,15 +164,18 @@ def test_a_steward_sees_what_was_asked_decided_and_spent(world: World) -> None:
     world.linked(site)
     release = world.ask(COUNT)
     assert 50 < release.value < 150
+    until(lambda: site.get("/api/requests")[0]["state"] == "closed")  # it is told after the release is there
     (request,) = site.get("/api/requests")
-    assert (request["kind"], request["state"]) == ("query", "closed")
+    assert request["kind"] == "query"
     assert request["cost"] == {"epsilon": 0.5, "delta": 0.0}
     assert site.get("/api/ledger")["blocks"][0]["remaining"]["epsilon"] == 9.5
     assert site.get("/api/datasets")[0]["name"] == "patients"
     assert {e["event"] for e in site.get("/api/audit")["entries"]} == {"ask", "allowed", "answer", "closed"}
     told = site.get("/api/site")
     assert (told["name"], told["algorithm"], told["confined"]) == ("north", "up", site.process.facts["confined"])
-    assert httpx.get(f"{site.process.facts['address']}/api/ledger", trust_env=False).status_code == 401
+    assert (
+        httpx.get(f"{site.process.facts['address']}/api/ledger", trust_env=False, timeout=PATIENCE).status_code == 401
+    )
 
 
 def test_the_process_that_talks_holds_no_file_of_the_data_and_is_told_nothing_of_them(world: World) -> None:
@@ -258,7 +261,7 @@ def test_a_site_without_a_certificate_or_at_a_wrong_home_says_what_to_do(tmp_pat
     command = [sys.executable, "-m", "thebes.apps.command", "site", "--home", str(tmp_path / "s")]
 
     def said(*more: str) -> tuple[int, str]:
-        ended = subprocess.run([*command, *more], capture_output=True, text=True, timeout=60)
+        ended = subprocess.run([*command, *more], capture_output=True, text=True, timeout=PATIENCE)
         return ended.returncode, ended.stderr
 
     status, words = said("--coordinator", "localhost:9")
@@ -286,11 +289,12 @@ def test_killed_ten_times_at_random_everything_is_answered_and_paid_once(world: 
             site.process.launch()
             site.ready()
         elif len(both := site.both) == 2:
-            os.kill(both[min(victim, 1)], signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have gone just now with the other one
+                os.kill(both[min(victim, 1)], signal.SIGKILL)
     answered = 0
     for task in tasks:
         try:
-            answered += task.wait(timeout=150).value > 0
+            answered += task.wait(timeout=2 * PATIENCE).value > 0
         except ThebesError:  # asked while nobody was there, and told so
             continue
     assert answered > 0

@@ -33,7 +33,7 @@ class Trainers:
 
     def talk(self, server: Server, task_id: str, names: Iterator[str]) -> None:
         url = str(server.client.base_url)
-        with suppress(httpx.TransportError), httpx.Client(base_url=url, timeout=30) as client:
+        with suppress(httpx.TransportError), httpx.Client(base_url=url, timeout=120) as client:
             for name in names:
                 if self.stopped.is_set():
                     return

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +68,8 @@ EVENTS: dict[str, Any] = {
     "learning_rate": 0.01,
     "instances": 5,
 }
+
+_PATIENCE = 120.0  #: seconds for what takes a few on an idle machine
 
 
 class HandClock:
@@ -194,9 +196,12 @@ class Front(Talking):
 class Server(Talking):
     """`thebes coordinator` as a real process."""
 
-    def __init__(self, folder: Path, *, store: str | None = None, log: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, store: str | None = None, log: Path | None = None, more: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
-        command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(folder), "--port", "0"]
+        begun = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(folder), "--port", "0"]
+        command = [*begun, *more]
         self._error = None if log is None else log.open("ab")
         self.process = subprocess.Popen(
             [*command, *(() if store is None else ("--store", store))],
@@ -210,12 +215,15 @@ class Server(Talking):
         assert line, "the coordinator ended before it was ready"
         self.ready = json.loads(line)
         self.admin_token = (folder / "admin.token").read_text().strip()
-        self.client = httpx.Client(base_url=self.ready["url"], timeout=30)
+        self.client = httpx.Client(base_url=self.ready["url"], timeout=_PATIENCE)
+
+    def fronts(self) -> list[int]:
+        """The process ids of those that answer: its own, or of several behind one port theirs, oldest first."""
+        return _children(self.process.pid) if "processes" in self.ready else [self.process.pid]
 
     def workers(self) -> list[int]:
-        """The process ids of its worker."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in children.split()]
+        """The process ids of its worker, and of its own site where it has one."""
+        return [pid for front in self.fronts() for pid in _children(front)]
 
     def kill(self, *, with_worker: bool = True) -> None:
         """SIGKILL, with or without the worker beside it."""
@@ -230,7 +238,7 @@ class Server(Talking):
         self.process.terminate()
         return self._ended()
 
-    def wait_for(self, task_id: str, *statuses: str, seconds: float = 30) -> dict[str, Any]:
+    def wait_for(self, task_id: str, *statuses: str, seconds: float = _PATIENCE) -> dict[str, Any]:
         """The task once it has one of these statuses."""
         end = time.monotonic() + seconds
         while (found := self.task(task_id))["status"] not in statuses:
@@ -239,7 +247,7 @@ class Server(Talking):
         return found
 
     def _ended(self) -> int:
-        status = self.process.wait(timeout=20)
+        status = self.process.wait(timeout=_PATIENCE)
         self.client.close()
         if self.process.stdout is not None:
             self.process.stdout.close()
@@ -255,3 +263,10 @@ class Server(Talking):
     ) -> None:
         if self.process.poll() is None:
             self.stop()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:  # it has ended
+        return []
