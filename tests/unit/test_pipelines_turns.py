@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from thebes.curator.pipelines.attempts import Run, RunState
-from thebes.curator.pipelines.runner import Runner
 from thebes.curator.validators import Verdict
 from thebes.curator.waiting import Turns
 from thebes.testing.pipelines import Home, Lines
@@ -38,7 +37,9 @@ def turns(home: Home, policy: str) -> Turns:
 
 
 def run(home: Home, pipeline: Lines, room: Turns) -> Run:
-    return Runner(home.stream, home.workshop, "ana", home.rights, turns=room).run(pipeline)
+    runner = home.runner()
+    runner.turns = room
+    return runner.run(pipeline)
 
 
 def test_two_that_wait_have_half_of_each_new_block(home: Home) -> None:
