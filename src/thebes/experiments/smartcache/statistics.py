@@ -12,7 +12,7 @@ from thebes.experiments.smartcache.asking import STRATEGIES, Strategy, Trail, as
 from thebes.experiments.smartcache.questions import ORDERS, workload
 from thebes.experiments.smartcache.tables import table
 
-QUERIES, QUICK_QUERIES = 500, 120
+QUERIES, QUICK_QUERIES = 500, 100
 POINTS = (1, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 PAID, OFF = "epsilon paid", "mean error"
 WORDS = {

@@ -10,7 +10,7 @@ from thebes.experiments.experiment import Experiment, Headline
 from thebes.experiments.outcome import Found, Row
 from thebes.experiments.smartcache import PAPER
 
-QUERIES, QUICK_QUERIES = 20_000, 800
+QUERIES, QUICK_QUERIES = 20_000, 400
 POINTS = (100, 200, 400, 800, 2000, 4000, 8000, 12_000, 16_000, 20_000)
 
 
