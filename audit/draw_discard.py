@@ -71,11 +71,15 @@ def _drawn(document: Any, row: tuple[float, float], seen: slice) -> Draw:
     ask = Ask("a", "phase-0", 0, {"weights": DRAWN, "version": 0, "lane": 0})
 
     def draw(n: int) -> np.ndarray:
-        rows = Rows.one_each({"x": np.full(n, row[0]), "y": np.full(n, row[1])})
-        given = owner.contribute(document, ask, rows, _Paid(), randomness=randomness)
+        given = owner.contribute(document, ask, rows_of(row, n), _Paid(), randomness=randomness)
         return np.asarray(given.fields["weights"], dtype=np.float64)[:, seen]
 
     return draw
+
+
+def rows_of(row: tuple[float, float], people: int) -> Rows:
+    """So many people who all have this row."""
+    return Rows.one_each({"x": np.full(people, row[0]), "y": np.full(people, row[1])})
 
 
 class _Paid:

@@ -108,9 +108,14 @@ def _sizes(rows: int) -> Draw:
 
 
 def _users(users: int, rows: int) -> Draw:
+    made = counts()
+    return repeatedly(lambda: list(map(float, made.noisy(users, rows, FAST))))
+
+
+def counts() -> UserCounts:
+    """The counts of a data set whose blocks are its users."""
     nothing: Any = None
-    counts = UserCounts("s", VISITS, block_by("user", VISITS), TERMS, nothing, nothing, nothing)
-    return repeatedly(lambda: list(map(float, counts.noisy(users, rows, FAST))))
+    return UserCounts("s", VISITS, block_by("user", VISITS), TERMS, nothing, nothing, nothing)
 
 
 def _told(document: dict[str, Any], frame: pd.DataFrame) -> Draw:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,9 @@ from thebes.learning.budget import Budget
 from thebes.learning.features import Categories, Features, Range
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import Randomness, bulk
 from thebes.privacy.stability import Change
-from thebes.testing.audit import Audited, Draw, repeatedly
+from thebes.testing.audit import Audited, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
 BOX: dict[Any, tuple[float, float]] = {0: (-1.0, 1.0), 1: (-1.0, 1.0)}
@@ -29,8 +31,40 @@ _CROWD = 600
 PLACES = np.array([[1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])
 
 
+#: Fits once with the given noise, and returns every number that is released.
+Fit = Callable[[Randomness], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """One estimator, fitted on two neighbours."""
+
+    name: str
+    delta: float
+    adjacency: Adjacency
+    here: Fit
+    there: Fit
+    draws: int
+
+
 def cases(*, epsilon: float = 1.0) -> list[Audited]:
     """All of this room, fitted with `epsilon`, which is also the claim."""
+    randomness = bulk()
+    return [
+        Audited(
+            each.name,
+            epsilon,
+            each.delta,
+            each.adjacency,
+            *(repeatedly(partial(fit, randomness)) for fit in (each.here, each.there)),
+            draws=each.draws,
+        )
+        for each in fitted(epsilon=epsilon)
+    ]
+
+
+def fitted(*, epsilon: float = 1.0) -> list[Fitted]:
+    """Every estimator, on neighbours that are hard to hide."""
     classes = {"bounds": BOX, "classes": [0, 1]}
     made: list[tuple[str, Callable[..., Any], dict[str, Any], tuple[str, ...], int]] = [
         ("Gaussian naive Bayes", learning.GaussianNB, classes, ("means_", "variances_", "class_prior_"), 800),
@@ -81,13 +115,12 @@ def cases(*, epsilon: float = 1.0) -> list[Audited]:
         ),
     ]
     estimators = [
-        Audited(
+        Fitted(
             name,
-            epsilon,
             options.get("delta", 0.0),
             adjacency,
-            *_draws(kind, {"epsilon": epsilon, **options}, seen, adjacency),
-            draws=draws,
+            *_fits(kind, {"epsilon": epsilon, **options}, seen, adjacency),
+            draws,
         )
         for name, kind, options, seen, draws in made
         for adjacency in (REPLACE, ADD)
@@ -102,12 +135,12 @@ _TARGETS, _CLASSES = np.array([0.1, -0.2, 0.0, 0.2, 1.0]), np.array([0.0, 1.0, 0
 _DELTA = 1e-2
 
 
-def _over_batches(epsilon: float) -> list[Audited]:
+def _over_batches(epsilon: float) -> list[Fitted]:
     """What pipelines train with: rows come in batches, and their number is private."""
-    randomness, size = bulk(), 5.0
+    size = 5.0
 
-    def squares(count: int) -> Callable[[], np.ndarray]:
-        def fit() -> np.ndarray:
+    def squares(count: int) -> Fit:
+        def fit(randomness: Randomness) -> np.ndarray:
             budget = Budget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
             batch = _COLUMNS.of(_ROWS[:count]), _TARGETS[:count]
             model = moments.fitted(_COLUMNS, (-1.0, 1.0), lambda: [batch], count=size, budget=budget)
@@ -115,8 +148,8 @@ def _over_batches(epsilon: float) -> list[Audited]:
 
         return fit
 
-    def told_apart(count: int) -> Callable[[], np.ndarray]:
-        def fit() -> np.ndarray:
+    def told_apart(count: int) -> Fit:
+        def fit(randomness: Randomness) -> np.ndarray:
             budget = Budget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
             batch = _ROWS[:count], _CLASSES[:count]
             model = odds.fitted(_COLUMNS, [batch], count=size, budget=budget, steps=3)
@@ -124,8 +157,8 @@ def _over_batches(epsilon: float) -> list[Audited]:
 
         return fit
 
-    def trained(count: int) -> Callable[[], np.ndarray]:
-        def fit() -> np.ndarray:
+    def trained(count: int) -> Fit:
+        def fit(randomness: Randomness) -> np.ndarray:
             model = network.fitted(
                 _COLUMNS,
                 [(_ROWS[:count], _TARGETS[:count], np.arange(count))],
@@ -142,18 +175,14 @@ def _over_batches(epsilon: float) -> list[Audited]:
 
     made = (("least squares over batches", squares, 800), ("odds by categories", told_apart, 600),
             ("network by sampled descent", trained, 200))  # fmt: skip
-    return [
-        Audited(name, epsilon, _DELTA, ADD, repeatedly(fit(5)), repeatedly(fit(4)), draws=draws)
-        for name, fit, draws in made
-    ]
+    return [Fitted(name, _DELTA, ADD, fit(5), fit(4), draws) for name, fit, draws in made]
 
 
-def _draws(
+def _fits(
     kind: Callable[..., Any], options: dict[str, Any], seen: tuple[str, ...], adjacency: Adjacency
-) -> tuple[Draw, Draw]:
+) -> tuple[Fit, Fit]:
     with_corner = np.vstack([MIDDLE, CORNER]), np.append(LABELS, 1)
     other = (np.vstack([MIDDLE, -CORNER]), np.append(LABELS, 0)) if adjacency is REPLACE else (MIDDLE, LABELS)
-    randomness = bulk()
 
     if options["bounds"] == "estimate":  # so many more rows that the range can just be seen
         crowd = np.full((_CROWD, 2), 0.9), np.zeros(_CROWD, dtype=np.int64)
@@ -162,8 +191,8 @@ def _draws(
         )
     width = sum({"low_": 2, "high_": 2, "means_": 4}.get(name, 0) for name in seen)
 
-    def fitted(rows: tuple[np.ndarray, np.ndarray]) -> Callable[[], np.ndarray]:
-        def fit() -> np.ndarray:
+    def fitted(rows: tuple[np.ndarray, np.ndarray]) -> Fit:
+        def fit(randomness: Randomness) -> np.ndarray:
             model = kind(adjacency=str(adjacency), random_state=randomness, **options)
             try:
                 model.fit(*rows)
@@ -175,4 +204,4 @@ def _draws(
 
         return fit
 
-    return repeatedly(fitted(with_corner)), repeatedly(fitted(other))
+    return fitted(with_corner), fitted(other)

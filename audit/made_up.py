@@ -47,18 +47,19 @@ def cases() -> list[Case]:
 
 def broken() -> list[Case]:
     """Noise for one column of several; a check that takes a person for one row."""
-    one, other = (partial(_alone, _exactly(table)) for table in _tables())
+    one, other = (partial(_alone, _exactly(table)) for table in tables())
     return [
         Audited("marginals, each noised alone", 1.0, 0.0, ADD, one, other, positive_control=True, draws=200_000),
         Audited("a threshold for one row", 1.0, 0.0, ADD, *_thresholds(1), positive_control=True, draws=15_000),
     ]
 
 
-def _tables() -> list[Known]:
+def tables() -> list[Known]:
+    """With the person's rows, and without."""
     return [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
 
 
-class _Rows:
+class Rows:
     """The rows of a data set that does not grow."""
 
     def __init__(self, table: Known) -> None:
@@ -72,18 +73,19 @@ class _Rows:
         raise NotImplementedError
 
 
-def _groundwork(source: str) -> Groundwork:
+def groundwork(source: str) -> Groundwork:
+    """What made-up rows are made of, not yet bought."""
     return Groundwork(Domain(SCHEMA, CUTS), source=source, epsilon=EPSILON, delta=Decimal(0))
 
 
 def _marginals(source: str) -> tuple[Draw, Draw]:
     """How many rows there are in the cells of somebody's, over all histograms."""
 
-    made = _groundwork(source)
+    made = groundwork(source)
 
     def told(table: Known) -> float:
         made.restore({})
-        made.buy(_Rows(table), lambda purchase: None, FAST)
+        made.buy(Rows(table), lambda purchase: None, FAST)
         found = made.histograms("")
         return float(sum(each.counts[tuple(_PLACES[place] for place in each.places)] for each in found))
 
@@ -118,8 +120,8 @@ def _directions() -> tuple[Draw, Draw]:
     far as it can."""
     features = Features([Range("x", 0, 10)])
     taught = Taught(SCHEMA, features, "y", LinearSlopes(features.width))
-    made = _groundwork("independent")
-    made.buy(_Rows(Known(pd.concat([OTHERS, ALIKE], ignore_index=True))), lambda purchase: None, FAST)
+    made = groundwork("independent")
+    made.buy(Rows(Known(pd.concat([OTHERS, ALIKE], ignore_index=True))), lambda purchase: None, FAST)
     steered = Steered(Noised(taught, 1, 1e-6, 10), MadeUp.of(CUTS, made.tree(()), ROWS, PARAMETERS, 1), seed=1)
     guess, away = np.array([1.0, 0.0]), np.array([-ROWS * 2**BITS, 0])
     sought = Sought(steered.reach, 0, BETA, 0)
@@ -135,7 +137,7 @@ def _directions() -> tuple[Draw, Draw]:
 
 
 def _both(told: Callable[[Known], float]) -> tuple[Draw, Draw]:
-    one, other = (repeatedly(partial(told, table)) for table in _tables())
+    one, other = (repeatedly(partial(told, table)) for table in tables())
     return one, other
 
 

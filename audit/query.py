@@ -82,7 +82,7 @@ def cases() -> list[Case]:
     for name, (fields, mine) in QUESTIONS.items():
         tables = [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([mine], [])]
         for noise, seen in (("site", _sent), ("coordinator", _told)):
-            document = _document(name, fields, noise)
+            document = document_of(name, fields, noise)
             draws = [repeatedly(lambda d=document, t=table, s=seen: s(d, t)) for table in tables]
             title = f"query: {name}, noise at the {noise}"
             made.append(
@@ -103,7 +103,7 @@ def broken() -> list[Case]:
     made: list[Case] = []
     for name, short in (("count by group", 1), ("quantile in levels", ROWS)):
         fields, mine = QUESTIONS[name]
-        document = _document(name, fields, "site")
+        document = document_of(name, fields, "site")
         tables = [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([mine], [])]
         draws = [_underestimated(document, table, short) for table in tables]
         said = "one row of a person with three" if short == 1 else "one level of several"
@@ -112,7 +112,7 @@ def broken() -> list[Case]:
     return made
 
 
-def _document(name: str, fields: dict[str, Any], noise: str) -> Any:
+def document_of(name: str, fields: dict[str, Any], noise: str) -> Any:
     body = {"type": "query", "dataset": "audited", "statistic": name, "epsilon": 1.0, "noise": noise, **fields}
     return registry.check(body)
 

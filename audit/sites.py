@@ -32,6 +32,12 @@ TRAIN: dict[str, Any] = {
     "type": "train", "dataset": "audited", "model": "LinearRegression", "inputs": ["x"], "output": "y", "clip": 1.0,
     "epsilon": 1.0, "delta": 1e-2, "rounds": 2, "learning_rate": 0.1, "size_share": 0.1,
 }  # fmt: skip
+#: a gradient and its curvature told together, in every round
+NEWTON: dict[str, Any] = {
+    "type": "algorithm", "dataset": "audited", "epsilon": 1.0, "delta": 1e-2, "size_share": 0.1, "reduce": "mean",
+    "map": {"gradient": {"model": "LinearRegression", "inputs": ["x"], "output": "y"}},
+    "update": {"rule": "newton"}, "stop": {"rounds": 2},
+}  # fmt: skip
 
 
 class Handful:
@@ -67,11 +73,7 @@ def cases() -> list[Case]:
 
 
 def _composed(name: str, more: dict[str, Any]) -> Case:
-    """A gradient and its curvature told together, in every round."""
-    gradient = {"model": "LinearRegression", "inputs": ["x"], "output": "y"}
-    blocks = {"map": {"gradient": gradient}, "reduce": "mean", "update": {"rule": "newton"}, "stop": {"rounds": 2}}
-    own = {"type": "algorithm", "dataset": "audited", "epsilon": 1.0, "delta": 1e-2, "size_share": 0.1}
-    document: Any = registry.check({**own, **blocks, **more})
+    document: Any = registry.check({**NEWTON, **more})
     seen = _at_the_coordinator if document.noise == "coordinator" else _by_the_site
     draws = [(lambda n, table=table: np.array([seen(document, table) for _ in range(n)])) for table in NEIGHBOURS]
     return Audited(name, 1.0, 1e-2, ADD, draws[0], draws[1], draws=1000)

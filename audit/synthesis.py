@@ -13,6 +13,7 @@ from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
 from thebes.data.schema import schema_of
+from thebes.privacy.randomness import Randomness
 from thebes.testing.audit import Audited, Case, Draw, repeatedly
 
 ROWS = 2
@@ -53,14 +54,18 @@ class _Short(Independent):
         return super()._noise(share, chosen[:1])
 
 
+def tables() -> list[Known]:
+    """With the person's rows, and without."""
+    return [Known(pd.concat([OTHERS, *rows], ignore_index=True), SCHEMA) for rows in ([MINE], [])]
+
+
 def _draws(recipe: Recipe) -> tuple[Draw, Draw]:
-    tables = [Known(pd.concat([OTHERS, *rows], ignore_index=True), SCHEMA) for rows in ([MINE], [])]
-    one, other = (repeatedly(partial(_told, recipe, table)) for table in tables)
+    one, other = (repeatedly(partial(told, recipe, table)) for table in tables())
     return one, other
 
 
-def _told(recipe: Recipe, table: Any) -> list[float]:
+def told(recipe: Recipe, table: Any, randomness: Randomness = FAST) -> list[float]:
     """The cells of every histogram that the person is in, their sum, and which pairs there are."""
-    found, _ = recipe.histograms(table, lambda: None, FAST)
+    found, _ = recipe.histograms(table, lambda: None, randomness)
     mine = [float(each.counts.reshape(-1)[-1]) for each in found]
     return [*mine, sum(mine[:3]), sum(sum(each.places) for each in found)]

@@ -10,6 +10,7 @@ from audit import (
     broken,
     central,
     draw_discard,
+    drawn,
     ensemble,
     growing,
     guessing,
@@ -22,16 +23,16 @@ from audit import (
     synthesis,
     validating,
 )
-from thebes.testing.audit import LEVEL, Case, Finding, examine
+from thebes.testing.audit import LEVEL, Audited, Case, Finding, examine
 
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every case of every room."""
     counted = (central, local, learning, ensemble, draw_discard, sites, query, validating)
-    honest = (*counted, people, growing, synthesis, guessing, made_up)
+    honest = (*counted, people, growing, synthesis, guessing, made_up, drawn)
     made = [case for room in honest for case in room.cases()]
-    failing = (people, ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing, made_up)
+    failing = (people, ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing, made_up, drawn)
     return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
 
 
@@ -43,4 +44,4 @@ def everything(*, effort: float = 1.0) -> list[Finding]:
 
 
 def _examined(index: int, effort: float) -> Finding:
-    return examine(cases()[index], level=LEVEL / len(cases()), effort=effort)
+    return examine(cases()[index], level=LEVEL / sum(isinstance(case, Audited) for case in cases()), effort=effort)

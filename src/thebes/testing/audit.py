@@ -21,6 +21,7 @@ from thebes.privacy import exact
 from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
+from thebes.testing.transcripts import Run, loss
 
 Floats = NDArray[np.float64]
 #: `n` outputs, independent of each other: one number each, or one row of numbers each
@@ -67,7 +68,20 @@ class Enumerated:
     positive_control: bool = False
 
 
-Case = Audited | Enumerated
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Something that runs with the noise it is given, on two neighbouring inputs: judged by what it adds noise to."""
+
+    name: str
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    run_a: Run
+    run_b: Run
+    positive_control: bool = False
+
+
+Case = Audited | Enumerated | Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +130,16 @@ def audit(cases: Iterable[Case], *, level: float = LEVEL, effort: float = 1.0) -
 
 def examine(case: Case, *, level: float, effort: float = 1.0) -> Finding:
     """Attack one case; `effort` multiplies its number of draws."""
-    if isinstance(case, Enumerated):
+    if isinstance(case, Written):
+        through = loss(case.run_a, case.run_b)
+        found, gained = through.epsilon(case.delta), through.advantage
+    elif isinstance(case, Enumerated):
         found = exact_epsilon(case.pmf_a, case.pmf_b, delta=case.delta)
         gained = exact_advantage(case.pmf_a, case.pmf_b)
     else:
         draws = max(FEWEST, round(case.draws * effort))
         found, gained = certified(case.draw_a, case.draw_b, delta=case.delta, draws=draws, level=level)
-    exactly = isinstance(case, Enumerated)
+    exactly = not isinstance(case, Audited)
     return Finding(case.name, case.adjacency, case.epsilon, case.delta, found, exactly, case.positive_control, gained)
 
 
