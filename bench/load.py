@@ -6,7 +6,10 @@ at a moment that was drawn before, however many are still waiting, over a connec
 receipt comes again with the same bytes. An attack comes from a process of its own, which shares this machine's cores
 with the coordinator and with everybody else; its `ratio` is the ordinary 99th percentile with it to that without it.
 
-`--people N` changes how many come, `--postgres URL` (an empty database) has two coordinators and half of them at each.
+`--people N` changes how many come. With `--sites N --pipelines N` sites train meanwhile and pipelines wait for their
+turn, with `--kills N` so many processes are killed; then nobody attacks. `--store postgresql`, or the address of an
+empty database, has a server keep what is known, and `--processes N` so many coordinators behind one port. `--postgres
+URL` (an empty database) has two coordinators at two ports, and half of the people at each.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Iterator
@@ -28,17 +34,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from bench._hostile import ATTACKS, connected
+from bench._institutions import Institutions
 from bench.coordinator import MEDIAN
 from thebes.coordinator.accounts import Accounts, Role
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.database import Database
 from thebes.coordinator.guard import STRANGERS
 from thebes.coordinator.home import Home
-from thebes.coordinator.schema import CONTRIBUTION
+from thebes.coordinator.schema import CONTRIBUTION, RELEASE
 from thebes.testing.coordinator import Server
+from thebes.testing.postgres import Cluster, server_programs
 
 PEOPLE, WITHIN = 10_000, 60.0
 REQUESTORS, EVERY = 100, 1.0  #: how many look, and after how many seconds each looks again
@@ -48,14 +56,44 @@ HUGE = 64 * 2**20 - 2**10
 LOGIN = {"username": "somebody", "password": secrets.token_hex(16)}
 
 
-def run(people: int = PEOPLE, postgres: str | None = None) -> dict[str, Any]:
+def run(
+    people: int = PEOPLE,
+    *,
+    sites: int = 0,
+    pipelines: int = 0,
+    store: str | None = None,
+    processes: int = 1,
+    kills: int = 0,
+    postgres: str | None = None,
+) -> dict[str, Any]:
     """Times, memory and errors."""
-    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "home", postgres) as world:
-        measured: dict[str, Any] = {"people": people, "coordinators": len(world.servers)}
-        measured |= together(world, people, WITHIN)
-        measured["attacks"] = {name: attacked(world, name, ATTACKED) for name in ATTACKS}
-        measured["peak MiB after the attacks"] = world.peaks()
-        return measured
+    with tempfile.TemporaryDirectory() as folder, _stored(postgres or store) as address:
+        several = 1 if postgres is None else 2
+        there = Institutions(Path(folder), Path(folder) / "home", sites, pipelines)
+        load = [round(each, 1) for each in os.getloadavg()]
+        with opened(Path(folder) / "home", address, servers=several, processes=processes, institutions=there) as world:
+            measured: dict[str, Any] = {"people": people, "coordinators": several, "processes of each": processes}
+            measured |= together(world, people, WITHIN, kills=kills)
+            if not (sites or pipelines or kills):
+                measured["attacks"] = {name: attacked(world, name, ATTACKED) for name in ATTACKS}
+                measured["peak MiB after the attacks"] = world.peaks()
+            return {**measured, "load before and after": [load, [round(each, 1) for each in os.getloadavg()]]}
+
+
+@contextmanager
+def _stored(store: str | None) -> Iterator[str | None]:
+    """The address of the database; None for a file in the home. A server of one's own waits for its disk."""
+    if store != "postgresql":
+        yield None if store == "sqlite" else store
+        return
+    programs = server_programs()
+    if programs is None:
+        raise SystemExit("bench: PostgreSQL's server programs are not installed")
+    cluster = Cluster(programs, durable=True)
+    try:
+        yield cluster.new_database()
+    finally:
+        cluster.stop()
 
 
 @dataclass
@@ -88,6 +126,7 @@ class World:
     home: Path
     store: str
     servers: list[Server]
+    institutions: Institutions | None = None
     token: str = ""
 
     @property
@@ -97,7 +136,9 @@ class World:
     def let_in(self) -> None:
         """Somebody who may put tasks up and is no operator."""
         home, database, clock = Home(self.home), Database(self.store), SystemClock()
-        accounts = Accounts(database, admin_token=home.admin_token, session_key=home.session_key, clock=clock)
+        accounts = Accounts(
+            database, admin_token=lambda: home.admin_token, session_key=lambda: home.session_key, clock=clock
+        )
         accounts.add(LOGIN["username"], LOGIN["password"], Role.REQUESTOR)
         database.close()
         self.token = self.rested()
@@ -112,41 +153,86 @@ class World:
     def proved(self, task: str, people: int, heard: Heard) -> dict[str, Any]:
         """Nobody who was given a receipt is missing from the database or from the release."""
         database = Database(self.store)
-        kept = set(
-            database.read(lambda c: c.scalars(select(CONTRIBUTION.c.receipt).where(CONTRIBUTION.c.task == task)))
-        )
-        database.close()
-        lost = heard.receipts - kept
+        those = select(CONTRIBUTION.c.receipt).where(CONTRIBUTION.c.task == task)
+        kept = database.read(lambda c: list(c.scalars(those)))
+        lost = heard.receipts - {*kept}
         assert not lost, f"{len(lost)} receipts of {len(heard.receipts)} are not in the database"
+        assert len(kept) <= people, f"{people} people came, and the database has {len(kept)}"
         if len(heard.receipts) < people:  # the task waits for those who gave up
+            database.close()
             return {"receipts": len(heard.receipts), "lost": 0, "in the release": "there is none"}
         done = self.servers[0].wait_for(task, "done", seconds=60)
         counted = done["result"]["certificate"]["contributors"]
         assert counted == people, f"{people} receipts, and the release counts {counted}"
+        releases = select(func.count()).select_from(RELEASE).where(RELEASE.c.task == task)
+        closed = database.read(lambda c: c.scalar(releases))
+        database.close()
+        assert closed == 1, f"the phase was closed {closed} times"
         return {"receipts": people, "lost": 0, "in the release": counted}
 
     def peaks(self) -> dict[str, list[int]]:
         """The most memory that each had at any time, in MiB."""
-        workers = [pid for server in self.servers for pid in server.workers()]
-        of_servers = [server.process.pid for server in self.servers]
-        return {"coordinator": [_peak(pid) for pid in of_servers], "worker": [_peak(pid) for pid in workers]}
+        fronts = [pid for server in self.servers for pid in server.fronts()]
+        beside = [pid for server in self.servers for pid in server.workers()]
+        workers = [pid for pid in beside if b"thebes.coordinator.worker" in _command(pid)]
+        found = {"coordinator": fronts, "worker": workers, "local": [pid for pid in beside if pid not in workers]}
+        peaks = {name: [_peak(pid) for pid in pids] for name, pids in found.items() if pids}
+        return peaks | ({"site": self.institutions.peak(_peak)} if self.institutions else {})
 
 
 @contextmanager
-def opened(home: Path, postgres: str | None = None) -> Iterator[World]:
-    """A coordinator, or two where a server keeps their database."""
+def opened(
+    home: Path,
+    store: str | None = None,
+    *,
+    servers: int = 1,
+    processes: int = 1,
+    institutions: Institutions | None = None,
+) -> Iterator[World]:
+    """So many coordinators with one database, each of so many processes behind one port; institutions at the first."""
+    there = institutions if institutions is not None and (institutions.sites or institutions.pipelines) else None
+    more = ["--processes", str(processes)] if processes > 1 else []
+    if there is not None:
+        there.prepare()
+        more += ["--site-port", "0"]
     with ExitStack() as stack:
-        servers = [stack.enter_context(Server(home, store=postgres)) for _ in range(1 if postgres is None else 2)]
-        world = World(home, postgres or Home(home).store, servers)
+        started = [stack.enter_context(Server(home, store=store, more=more)) for _ in range(servers)]
+        world = World(home, store or Home(home).store, started, there)
         world.let_in()
+        if there is not None:
+            stack.enter_context(there.linked(started[0]))
         yield world
 
 
-def together(world: World, people: int, within: float) -> dict[str, Any]:
-    """So many people within so many seconds."""
+def together(world: World, people: int, within: float, *, kills: int = 0) -> dict[str, Any]:
+    """So many people within so many seconds, while institutions are busy and processes are killed."""
+    there = world.institutions
     task = world.servers[0].post({**MEDIAN, "min_count": people})
-    heard = asyncio.run(_crowd(world.urls, task, people, within, requestors=REQUESTORS))
-    return {**heard.told(), **world.proved(task, people, heard), "peak MiB": world.peaks()}
+    with contextlib.nullcontext() if there is None else there.busy(world.servers[0]):
+        with _killing(world.servers[0], kills, within):
+            heard = asyncio.run(_crowd(world.urls, task, people, within, requestors=REQUESTORS))
+        crowd = {**heard.told(), **world.proved(task, people, heard), "killed": kills}
+    return {**crowd, **({} if there is None else there.told), "peak MiB": world.peaks()}
+
+
+@contextmanager
+def _killing(server: Server, kills: int, within: float) -> Iterator[None]:
+    """Processes behind a port are killed, the longest there first, spread over the time in which people come."""
+    over = threading.Event()
+
+    def kill() -> None:
+        for _ in range(kills):
+            if over.wait(within / (kills + 1)):
+                return
+            os.kill(server.fronts()[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        killer.join()
 
 
 def attacked(world: World, name: str, seconds: float) -> dict[str, Any]:
@@ -293,5 +379,15 @@ def _attack(name: str, world: World, task: str, told: dict[str, Any]) -> Iterato
 
 
 def _peak(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:  # it was killed, and ended just now
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0) // 1024
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -214,7 +214,7 @@ def session_key() -> bytes:
 @pytest.fixture
 def accounts(tmp_path: Path, clock: HandClock, session_key: bytes) -> Iterator[Accounts]:
     database = Database(f"sqlite:///{tmp_path / 'x.db'}")
-    yield Accounts(database, admin_token="the-admin-token", session_key=session_key, clock=clock)
+    yield Accounts(database, admin_token=lambda: "the-admin-token", session_key=lambda: session_key, clock=clock)
     database.close()
 
 

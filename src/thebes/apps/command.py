@@ -47,6 +47,7 @@ def _wire() -> None:
         person,
         pipeline,
         requests,
+        rotating,
         simulate,
         site,
         task,
@@ -74,6 +75,7 @@ def _wire() -> None:
     app.command("backup")(copies.backup)
     app.command("restore")(copies.restore)
     app.command("settle")(copies.settle)
+    app.command("rotate")(rotating.rotate)
 
 
 def with_json_target(arguments: list[str]) -> list[str]:

@@ -30,6 +30,12 @@ def person(
     new_token: Annotated[
         bool, typer.Option("--new-token", help="Replace DIR/token; the old one stops working.")
     ] = False,
+    pin: Annotated[
+        str | None,
+        typer.Option(
+            "--pin", help="The fingerprint of the coordinator's key, as you found it elsewhere; no other is believed."
+        ),
+    ] = None,
     open_: Annotated[
         bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
     ] = False,
@@ -59,6 +65,11 @@ def person(
         if coordinator is None:
             typer.echo(f"{home / 'token'} is new; the old token no longer works")
             return
+    if pin is not None:
+        _pin(prepared(home), pin)
+        if coordinator is None:
+            typer.echo("Only the key with this fingerprint is believed from now on, and the one that it gives way to.")
+            return
     if coordinator is None and Settings.read(prepared(home)).coordinator is None:
         raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
     logs.choose(log)
@@ -75,6 +86,15 @@ def person(
         )
     except HomeInUse as used:
         raise HomeInUse(f"{used}; for a new address of its pages: thebes person --home {home} --open") from None
+
+
+def _pin(home: Path, told: str) -> None:
+    from thebes.person.board import is_fingerprint, pin
+
+    fingerprint = "".join(told.split()).lower()
+    if not is_fingerprint(fingerprint):
+        raise Mistake("--pin", "must be 64 hexadecimal digits, as the coordinator's page /log shows them")
+    pin(home, fingerprint)
 
 
 def _address(home: Path) -> str:

@@ -47,6 +47,25 @@ def add(
     typer.echo(f"{name} is a user now: {checked}.")
 
 
+@app.command()
+def password(
+    name: str,
+    home: _Home,
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password's line from stdin.")
+    ] = False,
+    store: _Store = None,
+) -> None:
+    """Give a user another password. Without --password-stdin it is asked for. A login of before lasts a quarter of an
+    hour at most.
+
+    Example: thebes user password ana --home /var/lib/thebes
+    """
+    chosen = _piped() if password_stdin else _asked()
+    _accounts(home, store).change_password(name, chosen)
+    typer.echo(f"{name} has another password.")
+
+
 @app.command("list")
 def list_(home: _Home, store: _Store = None, json: str | None = output.json_option()) -> None:
     """Every user with role and state.
@@ -160,7 +179,7 @@ def _accounts(home: Path, store: str | None) -> Accounts:
     place = Home(home)
     return Accounts(
         Database(store or place.store),
-        admin_token=place.admin_token,
-        session_key=place.session_key,
+        admin_token=lambda: place.admin_token,
+        session_key=lambda: place.session_key,
         clock=SystemClock(),
     )

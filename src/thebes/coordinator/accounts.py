@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -65,21 +66,22 @@ class User:
 
 
 class Accounts:
-    """The users in the database and the tokens they are given. `hasher` is for tests that are not about passwords:
-    nothing that serves gives one."""
+    """The users in the database and the tokens they are given. The operator's token and the key of sessions are asked
+    for each time they are needed, so that others count as soon as they were replaced. `hasher` is for tests that are
+    not about passwords: nothing that serves gives one."""
 
     def __init__(
         self,
         database: Database,
         *,
-        admin_token: str,
-        session_key: bytes,
+        admin_token: Callable[[], str],
+        session_key: Callable[[], bytes],
         clock: Clock,
         hasher: PasswordHasher | None = None,
     ) -> None:
         self._database = database
-        self._admin_token = admin_token.encode()
-        self._key = Ed25519PrivateKey.from_private_bytes(session_key)
+        self._admin_token = admin_token
+        self._session_key = session_key
         self._clock = clock
         self._hasher = hasher or PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
         self._nobody: str | None = None
@@ -91,9 +93,7 @@ class Accounts:
         """A new user; the name must be free."""
         if not name.isascii() or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or " " in name:
             raise Mistake("NAME", f"must be 1 to {LONGEST_NAME} printable ASCII characters without spaces")
-        if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-            raise Mistake("password", f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
-        hashed = self._hasher.hash(password)
+        hashed = self._hashed(password)
 
         def work(connection: sa.Connection) -> None:
             if connection.execute(select(USER.c.name).where(USER.c.name == name)).first() is not None:
@@ -107,6 +107,15 @@ class Accounts:
         query = select(USER.c.name, USER.c.role, USER.c.disabled).order_by(USER.c.name)
         rows = self._database.read(lambda c: c.execute(query).all())
         return [User(row.name, Role(row.role), bool(row.disabled)) for row in rows]
+
+    def change_password(self, name: str, password: str) -> None:
+        """Another password; the one before logs nobody in any more. Tokens given before end by themselves."""
+        self._change(name, password=self._hashed(password))
+
+    def _hashed(self, password: str) -> str:
+        if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+            raise Mistake("password", f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
+        return self._hasher.hash(password)
 
     def disable(self, name: str) -> None:
         """From now on neither the user's password nor a token given before counts."""
@@ -140,7 +149,7 @@ class Accounts:
 
     def who(self, bearer: str) -> Somebody:
         """Whose token this is."""
-        if hmac.compare_digest(bearer.encode(), self._admin_token):
+        if self._is_admins(bearer):
             return ADMIN
         claims = self._claims(bearer)
         if claims["sub"] == ADMIN.name:
@@ -153,14 +162,19 @@ class Accounts:
     def session(self, bearer: str) -> str:
         """What a browser keeps for whoever has this token: one that ends by itself, also for the operator's, which does
         not. A browser hands a cookie to every port of the host."""
-        own = hmac.compare_digest(bearer.encode(), self._admin_token)
-        return self._token(ADMIN.name)[0] if own else bearer
+        return self._token(ADMIN.name)[0] if self._is_admins(bearer) else bearer
 
     def ends(self, bearer: str) -> datetime | None:
         """When this token stops counting; None for the operator's own, which does not."""
-        if hmac.compare_digest(bearer.encode(), self._admin_token):
+        if self._is_admins(bearer):
             return None
         return datetime.fromtimestamp(self._claims(bearer)["exp"], UTC)
+
+    def _is_admins(self, bearer: str) -> bool:
+        return hmac.compare_digest(bearer.encode(), self._admin_token().encode())
+
+    def _key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self._session_key())
 
     def _claims(self, bearer: str) -> dict[str, Any]:
         """What a token of this coordinator says that still counts."""
@@ -168,7 +182,7 @@ class Accounts:
         try:
             claims: dict[str, Any] = jwt.decode(
                 bearer,
-                self._key.public_key(),
+                self._key().public_key(),
                 algorithms=["EdDSA"],
                 audience=_AUDIENCE,
                 issuer=_ISSUER,
@@ -191,7 +205,7 @@ class Accounts:
             "iat": int(now.timestamp()),
             "exp": int((now + LIFE).timestamp()),
         }
-        return jwt.encode(claims, self._key, algorithm="EdDSA"), now + LIFE
+        return jwt.encode(claims, self._key(), algorithm="EdDSA"), now + LIFE
 
     def _found(self, name: str) -> tuple[str, Role, bool] | None:
         row = self._database.read(lambda c: c.execute(select(USER).where(USER.c.name == name)).first())

@@ -1,27 +1,32 @@
 """A coordinator's folder: who may read it, and the secrets that are made when it is first used.
 
 What must stay true: every secret is a file of its own, readable by its owner only, made whole or not at all, so
-that several processes may start in the same home at once.
+that several processes may start in the same home at once. One that is replaced counts at once, in each of them.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from thebes.coordinator import settings
 from thebes.coordinator.keys import Keys
 from thebes.privacy.faults import Mistake
-from thebes.wire.log import new_key
+from thebes.wire.log import Succession, new_key
 
 TOKEN = "admin.token"  # noqa: S105
+LOG_KEY = "log.key"
+SESSION_KEY = "session.key"
+NEXT_LOG_KEY = "log.key.next"  #: while it takes the place of the one before
+SUCCESSIONS = "log.keys.json"  #: which key of the list gave way to which; not secret
 _AUTHORITIES = "groups"
-_LOG_KEY = "log.key"
-_SESSION_KEY = "session.key"
 _OF_A_PERSON = ("person.db", "token")  # files that only `thebes person` makes
 
 
@@ -43,12 +48,61 @@ class Home:
             raise Mistake("--home", f"cannot use {str(folder)!r}: {error.strerror}") from None
         self.settings = settings.read(self.folder)
         self.keys = Keys(self.folder / "keys")
-        #: an operator's token
-        self.admin_token = self._secret(TOKEN, lambda: secrets.token_urlsafe(32).encode() + b"\n").decode().strip()
-        #: Ed25519, 32 raw bytes: signs the task list
-        self.log_key = self._secret(_LOG_KEY, new_key)
-        #: Ed25519, 32 raw bytes: signs the tokens of who has logged in
-        self.session_key = self._secret(_SESSION_KEY, new_key)
+        self._read: dict[str, tuple[tuple[int, int], bytes]] = {}
+        for name, make in _MADE.items():
+            self._secret(name, make)
+            self._now(name)
+
+    @property
+    def admin_token(self) -> str:
+        """An operator's token."""
+        return self._now(TOKEN).decode().strip()
+
+    @property
+    def log_key(self) -> bytes:
+        """Ed25519, 32 raw bytes: signs the task list."""
+        return self._now(LOG_KEY)
+
+    @property
+    def session_key(self) -> bytes:
+        """Ed25519, 32 raw bytes: signs the tokens of who has logged in."""
+        return self._now(SESSION_KEY)
+
+    @property
+    def successions(self) -> list[Succession]:
+        """Which key of the list gave way to which, oldest first."""
+        try:
+            return [Succession(**each) for each in json.loads((self.folder / SUCCESSIONS).read_bytes())]
+        except FileNotFoundError:
+            return []
+
+    def replace(self, name: str) -> None:
+        """A new session key or operator's token instead of the one that there is; that counts no longer."""
+        with self.alone():
+            self._put(name, _MADE[name]())
+
+    def successor(self) -> bytes:
+        """The key that is to sign the list next: the same until it does, however often this process dies meanwhile."""
+        return self._secret(NEXT_LOG_KEY, new_key)
+
+    def succeed(self, succession: Succession) -> None:
+        """Remember what the key said last; then the next one signs the list."""
+        known = self.successions
+        if succession not in known:
+            told = [each.as_json() for each in (*known, succession)]
+            self._put(SUCCESSIONS, json.dumps(told, indent=1).encode() + b"\n")
+        os.replace(self.folder / NEXT_LOG_KEY, self.folder / LOG_KEY)
+        _settle(self.folder)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One process at a time replaces what lies here."""
+        descriptor = os.open(self.folder / "rotate.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     @property
     def store(self) -> str:
@@ -61,6 +115,32 @@ class Home:
         if make is None and not (self.folder / file).exists():
             return None
         return self._secret(file, make or bytes)
+
+    def _now(self, name: str) -> bytes:
+        """A secret as it stands: read anew when its file changed. One that is gone, or that others can read, is not
+        taken in the middle of a run; the one before stays."""
+        file = self.folder / name
+        held = self._read.get(name)
+        try:
+            facts = file.stat()
+            stamp = (facts.st_ino, facts.st_mtime_ns)
+            if held is None or held[0] != stamp:
+                _own(file)
+                held = self._read[name] = (stamp, file.read_bytes())
+        except (OSError, Mistake):
+            if held is None:
+                raise
+        return held[1]
+
+    def _put(self, name: str, content: bytes) -> None:
+        """In place of what was there, whole or not at all."""
+        descriptor, beside = tempfile.mkstemp(prefix=f".{name}.", dir=self.folder)  # 0600, O_EXCL
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.folder / name)
+        _settle(self.folder)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         file = self.folder / name
@@ -81,6 +161,23 @@ class Home:
             pass
         finally:
             os.unlink(beside)
+
+
+def _new_token() -> bytes:
+    return secrets.token_urlsafe(32).encode() + b"\n"
+
+
+#: what is made at the first start, and how
+_MADE: dict[str, Callable[[], bytes]] = {TOKEN: _new_token, LOG_KEY: new_key, SESSION_KEY: new_key}
+
+
+def _settle(folder: Path) -> None:
+    """What happened to the folder's entries survives a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _belongs(place: Path) -> None:

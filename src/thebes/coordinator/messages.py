@@ -242,13 +242,23 @@ class Group(BaseModel):
     epochs: list[str]
 
 
+class ListSuccession(BaseModel):
+    key: str
+    next: str
+    length: int
+    head: str
+    signature: str
+
+
 class TaskList(BaseModel):
-    """The signed, append-only list of tasks and groups, without the first `after` entries."""
+    """The signed, append-only list of tasks and groups, without the first `after` entries; and which key that signed
+    it before gave way to which."""
 
     key: str
     entries: list[ListEntry]
     head: str
     signature: str
+    successions: list[ListSuccession]
 
 
 class Collector(BaseModel):

@@ -95,7 +95,11 @@ class Reception:
         self._models_of = models  #: a home's models, made when somebody first asks for one
         self.store = CoordinatorStore(database)
         self.accounts = Accounts(
-            database, admin_token=home.admin_token, session_key=home.session_key, clock=clock, hasher=hasher
+            database,
+            admin_token=lambda: home.admin_token,
+            session_key=lambda: home.session_key,
+            clock=clock,
+            hasher=hasher,
         )
         self.register = Groups(database, home, clock)
         self.inquiries = Inquiries(home, database, clock, self.accounts.capabilities)
@@ -381,7 +385,13 @@ class Reception:
 
     async def log(self, after: int) -> dict[str, Any]:
         """The signed task list."""
-        return await self._in_reader(lambda: log.published(self._home.log_key, self.store.entries(), after=after))
+
+        def work() -> dict[str, Any]:
+            key = self._home.log_key  # before the entries: a key signs whatever list it finds, not one it is not in
+            entries, successions = self.store.entries(), self._home.successions
+            return log.published(key, entries, after=after, successions=successions)
+
+        return await self._in_reader(work)
 
     async def schemas(self) -> dict[str, Any]:
         """What collectors publish."""

@@ -7,9 +7,11 @@ signed list, under the key seen at first contact; never from words the coordinat
 from __future__ import annotations
 
 import os
+import re
 import threading
+import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,10 @@ from thebes.tasks.document import PeopleDocument
 from thebes.wire import log
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
-from thebes.wire.refusals import NotAllowed, NotFound
+from thebes.wire.refusals import BrokenLog, NotAllowed, NotFound
 
-KEY_FILE = "coordinator.key"
+KEY_FILE = "coordinator.key"  #: the key that was pinned; or its fingerprint, where somebody pinned that beforehand
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 UNKNOWN = "unnamed requestor"
 
 
@@ -71,10 +74,13 @@ class Offer:
 class Board:
     """Reads the coordinator's tasks and its signed list. Safe to share between threads."""
 
-    def __init__(self, client: CoordinatorClient, book: Book, home: Path) -> None:
+    def __init__(
+        self, client: CoordinatorClient, book: Book, home: Path, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._client = client
         self._book = book
-        self._key_file = home / KEY_FILE
+        self._home = home
+        self._clock = clock
         self._lock = threading.Lock()
         self.refused: dict[str, str] = {}  #: task id -> why it is not shown
 
@@ -132,24 +138,64 @@ class Board:
             known = self._book.listed()
             if wanted <= set(known) and self._pinned() is not None:
                 return known
-            seen = self._book.seen()
-            verified = log.verify(self._client.log(after=seen.length), key=self._pinned(), seen=seen)
-            self._pin(verified.key)
-            self._book.read_on(verified.entries, verified.seen)
+            self._read_on()
             return self._book.listed()
 
-    def _pinned(self) -> str | None:
-        try:
-            return self._key_file.read_text(encoding="ascii").strip() or None
-        except FileNotFoundError:
-            return None
+    def _read_on(self) -> None:
+        seen, pinned = self._book.seen(), self._pinned()
+        body = self._client.log(after=seen.length)
+        if pinned is not None and body.get("key") != pinned:
+            body = self._client.log()  # whole: what made another key the right one may have been read long ago
+            pinned = _meant(pinned, body)
+        verified = log.verify(body, key=pinned, seen=seen)
+        if verified.earlier:
+            self._book.note_keys(verified.earlier, self._clock())
+        if verified.key != self._pinned():
+            pin(self._home, verified.key)
+        self._book.read_on(verified.entries, verified.seen)
 
-    def _pin(self, key: str) -> None:
-        if self._pinned() is None:
-            with open(os.open(self._key_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(key + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+    def _pinned(self) -> str | None:
+        return pinned_in(self._home)
+
+
+def pinned_in(home: Path) -> str | None:
+    """The key that signs the list of a home's coordinator, or its fingerprint; None before first contact."""
+    try:
+        return (home / KEY_FILE).read_text(encoding="ascii").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def pin(home: Path, key: str) -> None:
+    """Believe this key from now on, or the one with this fingerprint. On the disk when this returns."""
+    fresh = home / f"{KEY_FILE}.new"
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(key + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(home / KEY_FILE)
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether this could be a key's fingerprint."""
+    return _FINGERPRINT.fullmatch(text) is not None
+
+
+def _meant(pinned: str, body: Mapping[str, Any]) -> str:
+    """The key with the pinned fingerprint: the one that signs the list, or one that did before it."""
+    if not is_fingerprint(pinned):
+        return pinned
+    told = body.get("successions")
+    before = [step.get("key") for step in told if isinstance(step, Mapping)] if isinstance(told, list) else []
+    for key in (body.get("key"), *before):
+        try:
+            if isinstance(key, str) and log.fingerprint(key) == pinned:
+                return key
+        except ValueError:
+            continue
+    raise BrokenLog(
+        "no key of the coordinator's list has the fingerprint that was pinned; compare it over another way than this"
+    )
 
 
 def plain_text(text: str) -> str:

@@ -260,6 +260,17 @@ class Book:
 
         self._write(work)
 
+    def note_keys(self, keys: Iterable[str], now: float) -> None:
+        """Remember that these keys of the list gave way; of one that is known already the first moment stays."""
+        known = dict(self.earlier_keys())
+        for key in keys:
+            known.setdefault(key, now)
+        self.set_fact("earlier keys", json.dumps(list(known.items())))
+
+    def earlier_keys(self) -> list[tuple[str, float]]:
+        """The keys of the list that gave way, oldest first, and when that was noticed here."""
+        return [(key, moment) for key, moment in json.loads(self.fact("earlier keys") or "[]")]
+
     def fact(self, name: str) -> str | None:
         with self._lock:
             row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()

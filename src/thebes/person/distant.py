@@ -64,6 +64,9 @@ class Distant(Local):
         body = {field: value for field, value in told.items() if value is not None}
         return dict(self._ask("POST", f"/api/groups/{segment('name', name)}/enrol", body))
 
+    def coordinator_key(self) -> dict[str, Any]:
+        return dict(self._ask("GET", "/api/coordinator"))
+
     def ledger(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/ledger"))
 

@@ -22,7 +22,7 @@ from thebes.data.store import Store
 from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
 from thebes.person import showing
-from thebes.person.board import Board
+from thebes.person.board import Board, is_fingerprint, pinned_in
 from thebes.person.book import Book
 from thebes.person.decisions import Decisions
 from thebes.person.example import example
@@ -39,6 +39,7 @@ from thebes.person.work import Work
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.tasks.document import Document
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.log import fingerprint
 from thebes.wire.refusals import Conflict, NotFound
 
 BOOK, LEDGER = "person.db", "ledger.db"
@@ -98,7 +99,7 @@ class Person:
         self._running = Running(lambda: self._work.turn(), self.poll)
         self._closed = False
         if self._client is not None:
-            self._board = Board(self._client, self._book, self.home)
+            self._board = Board(self._client, self._book, self.home, clock=self._clock)
             self._memberships = Memberships(
                 book=self._book, seal=self._seal, client=self._client, listed=self._board.listed
             )
@@ -360,6 +361,17 @@ class Person:
     def coordinator(self) -> str | None:
         """Whose tasks are looked at."""
         return None if self._client is None else self._client.url
+
+    def coordinator_key(self) -> dict[str, Any]:
+        """By which key the coordinator's list is known here, as its fingerprint (None before first contact), and which
+        ones gave way to it, with the moment at which that was noticed."""
+        key = pinned_in(self.home)
+        told = [
+            {"fingerprint": fingerprint(each), "until": datetime.fromtimestamp(moment, UTC).isoformat()}
+            for each, moment in self._book.earlier_keys()
+        ]
+        known = key if key is None or is_fingerprint(key) else fingerprint(key)
+        return {"url": self.coordinator, "fingerprint": known, "earlier": told}
 
     def start(self, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Work in the background until `close`."""

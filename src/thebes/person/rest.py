@@ -210,6 +210,11 @@ def _tasks(api: FastAPI, person: Person) -> None:
 
 
 def _groups(api: FastAPI, person: Person) -> None:
+    @api.get("/api/coordinator")
+    def coordinator() -> dict[str, Any]:
+        """By which key the coordinator's list is known here, and which ones gave way to it."""
+        return person.coordinator_key()
+
     @api.get("/api/groups")
     def groups() -> dict[str, Any]:
         """The groups this home belongs to, and in plain words what anonymity they offer."""

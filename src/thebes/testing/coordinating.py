@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +31,7 @@ class CoordinatorInMemory:
         self.private = base_url(url)[1]
         self.key = log.new_key()
         self.entries: list[log.Entry] = []
+        self.successions: list[log.Succession] = []
         self.documents: dict[str, dict[str, Any]] = {}
         self.aggregators: dict[str, Aggregator] = {}
         self.status: dict[str, str] = {}
@@ -52,6 +54,16 @@ class CoordinatorInMemory:
             self.entries.append(log.Entry.after(last, task_id, checked.digest))
         return task_id
 
+    def rotate(self, *, by: bytes | None = None) -> None:
+        """Sign the list with another key from now on; `by` is who signs that, if not the key before it."""
+        following = log.new_key()
+        public = log.public_key(following)
+        last = self.entries[-1] if self.entries else None
+        self.entries.append(log.Entry.after(last, log.listed_successor(public), log.fingerprint(public)))
+        made = log.succession(by or self.key, following, self.entries[-1])
+        self.successions.append(replace(made, key=log.public_key(self.key)))
+        self.key = following
+
     def end(self, task_id: str, status: str) -> None:
         self.status[task_id] = status
 
@@ -69,7 +81,7 @@ class CoordinatorInMemory:
 
     def log(self, *, after: int = 0) -> dict[str, Any]:
         self.before("log")
-        return log.published(self.key, self.entries, after=after)
+        return log.published(self.key, self.entries, after=after, successions=self.successions)
 
     def ask(self, task_id: str, slot: str, *, packet: int = 0, framed: bool = False) -> Ask | Wait | Closed:
         self.before("ask")

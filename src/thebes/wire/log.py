@@ -2,7 +2,8 @@
 
 Each entry's hash covers the one before it, and the server signs the newest hash with the length of the list. A
 person pins the key at first contact and remembers how far they read; a list that forgot, changed or reordered
-anything since then is refused. It does not show that a task was kept out of the list.
+anything since then is refused. A key that gives way to another names it in the list and signs that, or nobody follows.
+It does not show that a task was kept out of the list.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from thebes.wire.refusals import BrokenLog
 
 START = "0" * 64  #: what stands before the first entry
 _SIGNED = b"thebes task list 1\0"
+_SUCCEEDED = b"thebes task list key 1\0"
+_KEY = "key~"
 _ENTRY = b"thebes task list entry 1\0"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _TASK = re.compile(r"[A-Za-z0-9._~-]{1,200}")
@@ -55,12 +58,29 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Succession:
+    """That a key gives way to the `next` one: the list had `length` entries then, of which the newest, with the hash
+    `head`, names the next key. Signed by the key that gives way."""
+
+    key: str
+    next: str
+    length: int
+    head: str
+    signature: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Verified:
-    """A list that holds together: `entries` are those that were sent, `seen` is where to go on next time."""
+    """A list that holds together: `entries` are those that were sent, `seen` is where to go on next time. `earlier` are
+    the keys, beginning with the pinned one, that gave way on the way to `key`."""
 
     key: str
     entries: tuple[Entry, ...]
     seen: Seen
+    earlier: tuple[str, ...] = ()
 
     def holds(self, task_id: str, digest: str) -> bool:
         """Whether the list names this task with exactly this document."""
@@ -83,12 +103,36 @@ def public_key(private: bytes) -> str:
     return _base64(Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw())
 
 
+def fingerprint(key: str) -> str:
+    """Hex SHA-256 of a public key, by which people compare it."""
+    return hashlib.sha256(_bytes(key)).hexdigest()
+
+
+def listed_successor(key: str) -> str:
+    """Under which name a further public key stands in the list; its digest there is its fingerprint."""
+    return f"{_KEY}{_bytes(key).hex()}"
+
+
+def is_successor(listed: str) -> bool:
+    """Whether an entry of the list is about a key, and not about a task or a group."""
+    return listed.startswith(_KEY)
+
+
+def succession(private: bytes, successor: bytes, entry: Entry) -> Succession:
+    """What the key that gives way says last, once `entry` names its successor."""
+    key, following, seen = public_key(private), public_key(successor), Seen(entry.index + 1, entry.hash)
+    signature = Ed25519PrivateKey.from_private_bytes(private).sign(_handing_over(following, seen))
+    return Succession(key, following, seen.length, seen.head, _base64(signature))
+
+
 def sign(private: bytes, seen: Seen) -> str:
     """A base64 signature of a list of that length with that head."""
     return _base64(Ed25519PrivateKey.from_private_bytes(private).sign(_statement(seen)))
 
 
-def published(private: bytes, entries: Sequence[Entry], *, after: int = 0) -> dict[str, Any]:
+def published(
+    private: bytes, entries: Sequence[Entry], *, after: int = 0, successions: Sequence[Succession] = ()
+) -> dict[str, Any]:
     """The body of `GET /api/log?after=N` for the whole list `entries`; readers leave out the first N they know."""
     seen = Seen(len(entries), entries[-1].hash if entries else START)
     return {
@@ -96,24 +140,65 @@ def published(private: bytes, entries: Sequence[Entry], *, after: int = 0) -> di
         "entries": [entry.as_json() for entry in entries[after:]],
         "head": seen.head,
         "signature": sign(private, seen),
+        "successions": [each.as_json() for each in successions],
     }
 
 
 def verify(body: object, *, key: str | None = None, seen: Seen | None = None) -> Verified:
     """Check a list against the pinned `key` (None: first contact, pin `.key` of what comes back) and against how
-    far it was `seen` before. The entries may start at 0 or right after what was seen."""
+    far it was `seen` before. The entries may start at 0 or right after what was seen. Another key than the pinned one
+    is believed where that gave way to it, over as many keys as it may be, in entries that were sent here."""
     if not isinstance(body, Mapping):
         raise BrokenLog("the task list is not one")
     named = body.get("key")
-    if key is not None and named != key:
-        raise BrokenLog("the task list is signed with another key than the one seen first; ask the server's operator")
     before = seen or Seen()
     entries = _entries(body.get("entries"))
     reached = _chained(entries, before)
     if body.get("head") != reached.head:
         raise BrokenLog("the task list does not end with the head it names")
     _signed(named, body.get("signature"), reached)
-    return Verified(str(named), entries, reached)
+    earlier = () if key is None or named == key else _followed(key, str(named), body.get("successions"), entries)
+    return Verified(str(named), entries, reached, earlier)
+
+
+def _followed(pinned: str, named: str, told: object, entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    """The keys from the pinned one on, each of which gave way to the next, up to the one that is named."""
+    steps = _successions(told)
+    listed = {entry.index: entry for entry in entries}
+    earlier, key = list[str](), pinned
+    while key != named:
+        step = steps.pop(key, None)  # none serves twice: there are no circles
+        if step is None:
+            raise BrokenLog(
+                "the task list is signed with another key than the one seen first, which did not sign that one; "
+                "ask the server's operator"
+            )
+        entry = listed.get(step.length - 1)
+        try:
+            right = (listed_successor(step.next), fingerprint(step.next), step.head)
+            if entry is None or (entry.task_id, entry.digest, entry.hash) != right:
+                raise BrokenLog("the task list does not name the key that it is signed with")
+            verifier = Ed25519PublicKey.from_public_bytes(_bytes(step.key))
+            verifier.verify(_bytes(step.signature), _handing_over(step.next, Seen(step.length, step.head)))
+        except (ValueError, InvalidSignature):
+            raise BrokenLog("the key of the task list was not signed by the one before it") from None
+        earlier.append(key)
+        key = step.next
+    return tuple(earlier)
+
+
+def _successions(told: object) -> dict[str, Succession]:
+    found: dict[str, Succession] = {}
+    for row in told if isinstance(told, list) else ():
+        step: Mapping[str, Any] = row if isinstance(row, Mapping) else {}
+        texts = [step.get(name) for name in ("key", "next", "head", "signature")]
+        length = step.get("length")
+        if type(length) is not int or not 0 < length < 2**63 or not all(isinstance(text, str) for text in texts):
+            raise BrokenLog("the task list tells of a key's successor in a way that cannot be read")
+        if not _HEX.fullmatch(str(step["head"])):
+            raise BrokenLog("the task list tells of a key's successor in a way that cannot be read")
+        found.setdefault(step["key"], Succession(step["key"], step["next"], length, step["head"], step["signature"]))
+    return found
 
 
 def _chained(entries: tuple[Entry, ...], before: Seen) -> Seen:
@@ -169,6 +254,14 @@ def _signed(key: object, signature: object, seen: Seen) -> None:
 
 def _statement(seen: Seen) -> bytes:
     return _SIGNED + bytes.fromhex(seen.head) + seen.length.to_bytes(8, "big")
+
+
+def _handing_over(following: str, seen: Seen) -> bytes:
+    """The next key in 32 bytes, or a ValueError: no two of these share their bytes, nor one with a list's."""
+    raw = _bytes(following)
+    if len(raw) != 32:
+        raise ValueError("must be a key")
+    return _SUCCEEDED + raw + bytes.fromhex(seen.head) + seen.length.to_bytes(8, "big")
 
 
 def _base64(raw: bytes) -> str:

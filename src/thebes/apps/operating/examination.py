@@ -40,6 +40,7 @@ _SECRETS = (
     "key.json",
     "admin.token",
     "log.key",
+    "log.key.next",
     "session.key",
     "groups/*",
     "keys/*",

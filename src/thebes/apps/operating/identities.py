@@ -15,10 +15,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 
 from thebes.apps.operating.findings import Finding, How, found
+from thebes.coordinator.authority import Authority
+from thebes.coordinator.clock import SystemClock
+from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY
 from thebes.coordinator.states import Status
 from thebes.data import keys
 from thebes.data.store.vault import connect
 from thebes.privacy.faults import ThebesError
+from thebes.wire.log import listed_successor, public_key
 
 SOON = timedelta(days=7)  #: before a certificate ends
 _SECRET_BYTES = 32
@@ -68,6 +72,7 @@ def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
         advice = "it is cut off: stop the coordinator and bring back a copy; a new one makes people refuse the list"
         yield found(whole, f"{name} {use}", advice)
     if (home / "coordinator.db").is_file():
+        yield from _list_key(home)
         yield from _task_keys(home, now)
     authority = home / "ca"
     if (authority / "authority.pem").exists():
@@ -80,6 +85,36 @@ def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
         except (OSError, ValueError):
             advice = "without ca/register.json no site is let in: bring it back from a copy, or issue new certificates"
             yield Finding(How.BROKEN, "the register of certificates can be read", advice)
+        else:
+            yield from _ending(home, now)
+
+
+def _ending(home: Path, now: float) -> Iterator[Finding]:
+    """Whose last certificate ends soon. One that has ended already may be of a site that went for good."""
+    authority = Authority(home, SystemClock())
+    moment = datetime.fromtimestamp(now, UTC)
+    last = {site: authority.ends(site) for site in authority.sites()}
+    soon = sorted(site for site, ends in last.items() if ends is not None and moment < ends <= moment + SOON)
+    advice = f"those of {', '.join(soon[:5])}{' and more' if len(soon) > 5 else ''} do not: thebes ca issue NAME"
+    yield found(not soon, "every site's certificate counts for another week", advice, How.WARNING)
+
+
+def _list_key(home: Path) -> Iterator[Finding]:
+    """Whether the list is signed by the key that it names, where it was ever replaced."""
+    what = "log.key is the one that the list names last"
+    listed = "SELECT task_id FROM coordinator_entry WHERE task_id LIKE 'key~%' ORDER BY \"index\" DESC LIMIT 1"
+    try:
+        with closing(sqlite3.connect(f"{(home / 'coordinator.db').as_uri()}?mode=rw", uri=True, timeout=10)) as opened:
+            row = opened.execute(listed).fetchone()
+        private = (home / LOG_KEY).read_bytes()
+    except (sqlite3.Error, OSError):
+        return  # said before, or made at the first start
+    if (home / NEXT_LOG_KEY).exists():
+        advice = "another was about to take its place; end that: thebes rotate log.key"
+        yield Finding(How.WARNING, what, advice)
+    elif row is not None and len(private) == _SECRET_BYTES:
+        advice = "it is older, and people refuse what it signs: bring back the newest copy of log.key"
+        yield found(row[0] == listed_successor(public_key(private)), what, advice)
 
 
 def _task_keys(home: Path, now: float) -> Iterator[Finding]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from thebes.apps.pages import frame
 from thebes.apps.pages.asking.hall import Hall
 from thebes.apps.pages.asking.looking import ON_A_PAGE, Leaf
+from thebes.wire import log
 
 
 def routes(hall: Hall) -> APIRouter:
@@ -32,6 +31,7 @@ def routes(hall: Hall) -> APIRouter:
             head=told["head"],
             signature=told["signature"],
             fingerprint=fingerprint(told["key"]),
+            earlier=[fingerprint(step["key"]) for step in told["successions"]],
         )
 
     return made
@@ -39,5 +39,4 @@ def routes(hall: Hall) -> APIRouter:
 
 def fingerprint(key: str) -> str:
     """SHA-256 of the raw key in groups of four, as it is read out over a telephone."""
-    digest = hashlib.sha256(base64.b64decode(key)).hexdigest()
-    return " ".join(digest[place : place + 4] for place in range(0, len(digest), 4))
+    return frame.apart(log.fingerprint(key))

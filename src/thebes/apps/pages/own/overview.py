@@ -30,6 +30,7 @@ def routes(indoors: Indoors) -> APIRouter:
             "overview.html",
             title="Your machine",
             coordinator=person.coordinator,
+            key=person.coordinator_key(),
             ledger=person.balance(),
             store=person.store(),
             latest=[p for p in reversed(mine) if p["state"] not in ("seen", "declined")][:4],

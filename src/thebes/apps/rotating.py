@@ -1,0 +1,75 @@
+"""`thebes rotate`: another key or token in the place of the one that there is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thebes.privacy.faults import Mistake
+
+
+class Rotated(StrEnum):
+    """What can be replaced, by the name of its file in the home."""
+
+    LOG_KEY = "log.key"
+    SESSION_KEY = "session.key"
+    ADMIN_TOKEN = "admin.token"  # noqa: S105
+    TOKEN = "token"  # noqa: S105
+
+
+def rotate(
+    what: Annotated[Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token or token.")],
+    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where the file lies.")],
+    store: Annotated[
+        str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
+    ] = None,
+) -> None:
+    """Replace a key or a token of a home, while its processes go on. The one before stops counting at once: log.key
+    signs its successor first, so that people's machines follow by themselves.
+
+    Example: thebes rotate log.key --home /var/lib/thebes
+    """
+    from thebes.apps.operating.roles import Role, role_of
+
+    role = role_of(home)
+    if (role is Role.COORDINATOR) is (what is Rotated.TOKEN) or role is Role.LEDGER:
+        raise Mistake("FILE", f"the home of a {role} has no {what}")
+    if store is not None and what is not Rotated.LOG_KEY:
+        raise Mistake("--store", "goes with log.key only")
+    if what is Rotated.TOKEN:
+        from thebes.wire.access import make_token
+
+        make_token(home, anew=True)
+        typer.echo(f"{home / what} is new. Browsers that came in stay in until the process ends: start it again.")
+    elif what is Rotated.LOG_KEY:
+        typer.echo(_list_key(home, store))
+    else:
+        from thebes.coordinator.home import Home
+
+        Home(home).replace(what)
+        told = "everybody who was logged in logs in again" if what is Rotated.SESSION_KEY else "give it to its holders"
+        typer.echo(f"{home / what} is new, and counts at once: {told}.")
+
+
+def _list_key(home: Path, store: str | None) -> str:
+    from contextlib import closing
+
+    from thebes.coordinator.database import Database
+    from thebes.coordinator.home import Home
+    from thebes.coordinator.rotation import next_list_key
+    from thebes.wire.log import fingerprint
+
+    if store is None and not (home / "coordinator.db").exists():
+        raise Mistake("--store", "is needed: there is no database in the home")
+    place = Home(home)
+    with closing(Database(store or place.store)) as database:
+        made = next_list_key(place, database)
+    return (
+        f"The task list is signed with a new key, which the one before it signed as entry {made.length - 1}.\n"
+        f"before  {fingerprint(made.key)}\n"
+        f"now     {fingerprint(made.next)}\n"
+        "Tell people the new fingerprint over the way by which they got the first one, and copy the home again."
+    )

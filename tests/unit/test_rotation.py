@@ -1,0 +1,326 @@
+"""Another key in the place of the one that there was: whoever knew the old one follows where that one says so only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from thebes.apps import command, users
+from thebes.apps.operating.examination import Surroundings, examined
+from thebes.apps.operating.findings import How
+from thebes.coordinator.accounts import Role
+from thebes.coordinator.home import Home
+from thebes.person.board import NotListed
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake
+from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.testing.coordinator import AGES, Front
+from thebes.wire import log
+from thebes.wire.refusals import BrokenLog, NotFound
+
+PASSWORD = "a long password"
+
+
+@pytest.fixture
+def server() -> CoordinatorInMemory:
+    return CoordinatorInMemory()
+
+
+@pytest.fixture
+def me(tmp_path: Path, server: CoordinatorInMemory) -> Iterator[Person]:
+    person = Person(tmp_path / "me", client=server, delay=False)  # type: ignore[arg-type]
+    yield person
+    person.close()
+
+
+def names(person: Person) -> list[str]:
+    return sorted(str(task["name"]) for task in person.tasks())
+
+
+def thebes(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    return int(str(ended.value.code))
+
+
+def fingerprint(private: bytes) -> str:
+    return log.fingerprint(log.public_key(private))
+
+
+# --- a person's machine ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_machine_follows_a_key_that_the_one_before_it_signed(
+    me: Person, server: CoordinatorInMemory, times: int
+) -> None:
+    server.post({**AGES, "name": "before"})
+    assert names(me) == ["before"]
+    first = fingerprint(server.key)
+    for _ in range(times):  # it was switched off meanwhile, and missed all but the last
+        server.rotate()
+    server.post({**AGES, "name": "after"})
+    assert names(me) == ["after", "before"]
+    told = me.coordinator_key()
+    assert told["fingerprint"] == fingerprint(server.key)
+    assert told["earlier"][0]["fingerprint"] == first
+    assert len(told["earlier"]) == times
+    server.post({**AGES, "name": "later"})
+    assert len(names(me)) == 3
+
+
+def test_a_machine_that_had_read_past_the_entry_follows_too(me: Person, server: CoordinatorInMemory) -> None:
+    """The coordinator died between naming the next key and signing with it."""
+    before = server.key
+    server.rotate()
+    following, server.key = server.key, before
+    server.post({**AGES, "name": "between"})
+    assert names(me) == ["between"]
+    server.key = following
+    server.post({**AGES, "name": "after"})
+    assert names(me) == ["after", "between"]
+
+
+def test_a_key_that_the_one_before_it_did_not_sign_is_not_followed(me: Person, server: CoordinatorInMemory) -> None:
+    server.post({**AGES, "name": "before"})
+    assert names(me) == ["before"]
+    known = me.coordinator_key()
+    server.rotate(by=log.new_key())
+    server.post({**AGES, "name": "after"})
+    with pytest.raises(BrokenLog, match="not signed by the one before it"):
+        me.tasks()
+    assert me.coordinator_key() == known
+
+
+def test_a_key_is_not_followed_unless_the_list_names_it(me: Person, server: CoordinatorInMemory) -> None:
+    server.post({**AGES, "name": "before"})
+    assert names(me) == ["before"]
+    server.rotate()
+    kept = server.entries.pop()  # shown to this machine only, and not to everybody
+    server.post({**AGES, "name": "after"})
+    with pytest.raises(BrokenLog, match="does not name the key"):
+        me.tasks()
+    server.entries.append(kept)
+
+
+@pytest.mark.parametrize("part", ["key", "next", "length", "head", "signature"])
+def test_what_a_key_said_last_cannot_be_changed(part: str) -> None:
+    server = CoordinatorInMemory()
+    server.post(AGES)
+    pinned = log.public_key(server.key)
+    server.rotate()
+    other = {
+        "key": log.public_key(log.new_key()),
+        "next": log.public_key(log.new_key()),
+        "length": 1,
+        "head": "0" * 64,
+        "signature": log.sign(log.new_key(), log.Seen()),
+    }
+    assert log.verify(server.log(), key=pinned).earlier == (pinned,)
+    changed: dict[str, Any] = {part: other[part]}
+    server.successions = [replace(server.successions[0], **changed)]
+    with pytest.raises(BrokenLog):
+        log.verify(server.log(), key=pinned)
+
+
+def test_who_followed_does_not_go_back(me: Person, server: CoordinatorInMemory) -> None:
+    server.post({**AGES, "name": "before"})
+    assert names(me) == ["before"]
+    stolen = server.key
+    server.rotate()
+    server.post({**AGES, "name": "after"})
+    assert names(me) == ["after", "before"]
+    server.key = stolen
+    server.post({**AGES, "name": "by a thief"})
+    with pytest.raises(BrokenLog, match="another key"):
+        me.tasks()
+
+
+def test_a_fingerprint_that_was_pinned_beforehand_admits_that_key_and_its_successors_only(
+    tmp_path: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.post({**AGES, "name": "before"})
+    printed = fingerprint(server.key)
+    home = tmp_path / "me"
+    spelled = " ".join(printed[place : place + 4].upper() for place in range(0, 64, 4))
+    assert thebes(monkeypatch, "person", "--home", str(home), "--pin", spelled) == 0
+    server.rotate()
+    with Person(home, client=server) as me:  # type: ignore[arg-type]
+        assert me.coordinator_key()["fingerprint"] == printed
+        assert names(me) == ["before"]
+        assert me.coordinator_key()["fingerprint"] == fingerprint(server.key)
+    assert thebes(monkeypatch, "person", "--home", str(home), "--pin", "a" * 64) == 0
+    server.post({**AGES, "name": "after"})
+    with Person(home, client=server) as me, pytest.raises(BrokenLog, match="fingerprint that was pinned"):  # type: ignore[arg-type]
+        me.tasks()
+    assert thebes(monkeypatch, "person", "--home", str(home), "--pin", printed[:-1]) == 2
+    assert "64 hexadecimal digits" in capsys.readouterr().err
+
+
+def test_what_the_list_says_of_a_key_vouches_for_no_task(me: Person, server: CoordinatorInMemory) -> None:
+    server.rotate()
+    posted, listed = server.post(AGES), server.entries[0].task_id
+    held: tuple[dict[str, Any], ...] = (server.documents, server.status, server.requestors, server.aggregators)
+    for known in held:
+        known[listed] = known[posted]
+    with pytest.raises(NotListed):
+        me.task(listed)
+
+
+# --- a coordinator -----------------------------------------------------------------------------------------------
+
+
+def test_a_coordinator_that_runs_signs_with_the_next_key_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Front(tmp_path / "home") as front:
+        front.post(AGES)
+        first = log.verify(front.client.get("/api/log").json())
+        assert thebes(monkeypatch, "rotate", "log.key", "--home", str(tmp_path / "home")) == 0
+        said = capsys.readouterr().out
+        body = front.client.get("/api/log", params={"after": first.seen.length}).json()
+        followed = log.verify(body, key=first.key, seen=first.seen)
+        assert followed.earlier == (first.key,)
+        assert followed.key != first.key
+        assert log.fingerprint(first.key) in said
+        assert log.fingerprint(followed.key) in said
+        front.post(AGES)
+        later = front.client.get("/api/log", params={"after": followed.seen.length}).json()
+        assert log.verify(later, key=followed.key, seen=followed.seen).seen.length == 3
+        page = front.client.get("/log").text
+        assert "Another key" in page
+        assert log.fingerprint(first.key)[:4] in page
+
+
+@pytest.mark.parametrize("moment", ["the entry", "what the key says last", "the key itself"])
+def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def dies(*arguments: Any, **more: Any) -> Any:
+        if moment != "the key itself" or Path(arguments[1]).name == "log.key":
+            raise Killed
+        return renamed(*arguments, **more)
+
+    renamed = os.replace
+    home = tmp_path / "home"
+    with Front(home) as front:
+        front.post(AGES)
+        first = log.verify(front.client.get("/api/log").json())
+        where = {
+            "the entry": "thebes.coordinator.rotation.append",
+            "what the key says last": "thebes.coordinator.home.Home._put",
+            "the key itself": "thebes.coordinator.home.os.replace",
+        }[moment]
+        with monkeypatch.context() as patched:
+            patched.setattr(where, dies)
+            patched.setattr(sys, "argv", ["thebes", "rotate", "log.key", "--home", str(home)])
+            with pytest.raises(Killed):
+                command.main()
+        between = log.verify(front.client.get("/api/log").json(), key=first.key, seen=first.seen)
+        assert between.key == first.key
+        front.post(AGES)
+        (home / "coordinator.db").chmod(0o600)
+        found = {f.what: f.how for f in examined(home, Surroundings(clock=lambda: front.clock.now().timestamp()))}
+        assert found["log.key is the one that the list names last"] is How.WARNING
+        assert thebes(monkeypatch, "rotate", "log.key", "--home", str(home)) == 0
+        body = front.client.get("/api/log").json()
+        assert log.verify(body, key=first.key, seen=first.seen).earlier == (first.key,)
+        assert sum(log.is_successor(entry["task_id"]) for entry in body["entries"]) == 1
+        found = {f.what: f.how for f in examined(home, Surroundings(clock=lambda: front.clock.now().timestamp()))}
+        assert found["log.key is the one that the list names last"] is How.OK
+
+
+def test_who_is_logged_in_is_out_once_the_key_of_sessions_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Front(tmp_path / "home") as front:
+        front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
+        login = {"username": "ana", "password": PASSWORD}
+        token = {"Authorization": f"Bearer {front.client.post('/api/login', json=login).json()['token']}"}
+        assert front.client.post("/api/task", json=AGES, headers=token).status_code == 201
+        assert thebes(monkeypatch, "rotate", "session.key", "--home", str(tmp_path / "home")) == 0
+        assert front.client.post("/api/task", json=AGES, headers=token).status_code == 401
+        token = {"Authorization": f"Bearer {front.client.post('/api/login', json=login).json()['token']}"}
+        assert front.client.post("/api/task", json=AGES, headers=token).status_code == 201
+
+
+def test_an_operators_token_that_was_replaced_counts_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Front(tmp_path / "home") as front:
+        old = front.admin
+        assert thebes(monkeypatch, "rotate", "admin.token", "--home", str(tmp_path / "home")) == 0
+        assert front.client.post("/api/task", json=AGES, headers=old).status_code == 401
+        front.admin_token = (tmp_path / "home" / "admin.token").read_text().strip()
+        assert front.client.post("/api/task", json=AGES, headers=front.admin).status_code == 201
+
+
+def test_a_new_secret_that_others_can_read_is_not_taken(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    before = home.admin_token
+    Home(tmp_path / "home").replace("admin.token")
+    (tmp_path / "home" / "admin.token").chmod(0o644)
+    assert home.admin_token == before
+    (tmp_path / "home" / "admin.token").chmod(0o600)
+    assert home.admin_token != before
+
+
+def test_another_password_logs_in_and_the_one_before_does_not(tmp_path: Path) -> None:
+    with Front(tmp_path / "home") as front:
+        front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
+        told = ["password", "ana", "--password-stdin", "--home", str(tmp_path / "home")]
+        done = CliRunner().invoke(users.app, told, input="quite another one\n")
+        assert done.exit_code == 0, done.output
+        status = [
+            front.client.post("/api/login", json={"username": "ana", "password": tried}).status_code
+            for tried in (PASSWORD, "quite another one")
+        ]
+        assert status == [401, 200]
+        with pytest.raises(Mistake):
+            front.reception.accounts.change_password("ana", "short")
+        with pytest.raises(NotFound):
+            front.reception.accounts.change_password("eve", PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["token"], "the home of a coordinator has no token"),
+        (["session.key", "--store", "postgresql:///x"], "goes with log.key only"),
+        (["nothing.key"], "nothing.key"),
+    ],
+)
+def test_what_cannot_be_replaced_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    Home(tmp_path / "home")
+    assert thebes(monkeypatch, "rotate", *arguments, "--home", str(tmp_path / "home")) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_token_of_a_persons_page_is_replaced_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thebes.wire.access import Access, make_token
+
+    Person(tmp_path / "me").close()
+    make_token(tmp_path / "me")
+    access = Access(tmp_path / "me")
+    before = (tmp_path / "me" / "token").read_text().strip()
+    assert access.knows(before)
+    assert thebes(monkeypatch, "rotate", "token", "--home", str(tmp_path / "me")) == 0
+    assert not access.knows(before)
+    assert access.knows((tmp_path / "me" / "token").read_text().strip())
