@@ -6,9 +6,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
+from thebes.curator.cache.synthesis.aim import Adaptive
+from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.domain import Domain
 from thebes.privacy.accounting import gaussian
+from thebes.privacy.mechanisms.sparse_vector import AboveThreshold
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
@@ -21,6 +27,8 @@ ROOT = Path(__file__).parents[2]
 #: a model of several attempts and steps, each with noise of its own
 NAMELESS = {"pipeline, all attempts and sizes"}
 WIDTH = 10.0  #: of the audited column
+#: one person more, with as many rows as a person may have
+ROWS = pd.DataFrame({"who": ["p", "q", "me", "me"], "x": ["no", "yes", "yes", "yes"], "y": ["no", "no", "yes", "yes"]})
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +130,51 @@ def test_what_an_owner_draws_for_a_gradient_hides_two_clips(drawn, mechanism, mo
     assert noise.scale / steps / 2.0**finer >= least * (1 - 1e-9)
     assert finer == 0 or mechanism == "gaussian"
     assert noise.before.size == len(draw_discard.DRAWN)
+
+
+@pytest.mark.parametrize(("monotone", "moves"), [(False, 2), (True, 1)])
+def test_a_threshold_and_the_question_that_passes_it_share_the_epsilon_of_an_opening(monotone, moves):
+    """The threshold's noise is moved by what one unit moves, that of the yes by twice as much, or once."""
+    said = Transcript()
+    gate = AboveThreshold(5, epsilon=2, sensitivity=4, adjacency="add-remove-one", randomness=said, monotone=monotone)
+    gate.above(1)
+    threshold, question = said.noises
+    assert 4 / threshold.scale + moves * 4 / question.scale == pytest.approx(2)
+
+
+def test_a_check_of_guesses_is_a_sparse_vector_with_the_epsilon_it_was_paid():
+    said, check = Transcript(), SparseCheck()
+    check.begin("0.5", said)
+    check.passes(Sought(3, 40, 0.1), 7, said)
+    assert {noise.scale for noise in said.noises} == {3 * UNIT / 0.5}
+    assert said.noises[-1].before.tolist() == [Sought(3, 40, 0.1).excess(7)]
+    assert Sought(3, 40, 0.1).excess(7 + 3) - Sought(3, 40, 0.1).excess(7) == UNIT
+
+
+class _Even:
+    """Stands for AIM's inference: whatever was measured, it guesses every cell alike."""
+
+    def model(self, found):
+        return found[0].counts.sum()
+
+    def affordable(self, chosen, pairs, spent):
+        return list(pairs)
+
+    def marginal(self, model, places):
+        return np.full((2, 2), model / 4)
+
+
+def test_the_rounds_of_aim_measure_with_nine_tenths_of_their_budget_and_no_more(drawn):
+    """Of two columns there is one pair, so that nothing is left to what is chosen; choices have the last tenth."""
+    schema = drawn.synthesis.SCHEMA
+    columns = {name: column for name, column in schema.columns.items() if name in ("who", "x", "y")}
+    two = schema.model_copy(update={"columns": columns})
+    recipe = Adaptive(Domain.of(two, missing=False), Allowance(1, 1e-6))
+    tables = [drawn.query.Known(frame, two) for frame in (ROWS, ROWS[ROWS.who != "me"])]
+    through = loss(*(lambda source, t=t: recipe._histograms(_Even(), t, lambda: None, source) for t in tables))
+    rho = through.gaussian**2 / 2
+    assert through.laplace == 0
+    assert 0.85 * float(recipe._rho) <= rho <= 0.91 * float(recipe._rho)
 
 
 # --- the judge itself ---

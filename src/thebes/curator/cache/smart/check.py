@@ -62,8 +62,8 @@ class SparseCheck:
     passes in error only if its own noise X, drawn for this question alone, is below Y - gap; whether that happens does
     not depend on anything that led there. When k begins is decided before Y is drawn, so a given question meets opening
     k and errs with probability at most P(Y - X > gap), which `difference_tail` bounds; opening k is made so that this
-    is at most beta / (k (k + 1)). Summed over k it is at most beta. (One beta for all k would not do: whoever asks
-    until a threshold's noise happens to be high, and is open for long, meets such openings more often.)
+    is at most its part of beta (`_part`). Summed over k it is at most beta. (One beta for all k would not do: whoever
+    asks until a threshold's noise happens to be high, and is open for long, meets such openings more often.)
     """
 
     def __init__(self) -> None:
