@@ -42,7 +42,7 @@ PATIENTS: dict[str, Any] = {
 }
 CENSUS: dict[str, Any] = {"type": "census", "epsilon": 1.0, "dataset": "patients", "patience": 20.0}
 
-QUICK = Pace(ping=0.2, silence=10.0, check=0.05, describe=0.1, look=0.05, note=0.2, seat=0.6)
+QUICK = Pace(ping=0.2, silence=30.0, check=0.05, describe=0.1, look=0.05, note=0.2, seat=0.6)
 
 #: the answer to a message: without an id, which is filled in; None: none
 Answer = Callable[[dict[str, Any]], "dict[str, Any] | Awaitable[dict[str, Any] | None] | None"]
@@ -144,14 +144,14 @@ class Gathering:
         return linked
 
     async def known(self, *names: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not {*names} <= {site.name for site in self.federation.store.sites() if site.datasets}:
                 await asyncio.sleep(0.01)
 
     async def post(self, document: Mapping[str, Any], requestor: Somebody = ADMIN) -> str:
         return (await self.reception.post(document, requestor))[0]
 
-    async def over(self, task_id: str, *, seconds: float = 20) -> dict[str, Any]:
+    async def over(self, task_id: str, *, seconds: float = 120) -> dict[str, Any]:
         """The task once it is over, with its release."""
         async with asyncio.timeout(seconds):
             while True:
