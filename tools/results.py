@@ -20,6 +20,7 @@ from thebes.experiments.experiment import Experiment, Headline, ends
 from thebes.experiments.outcome import Outcome, Row
 from thebes.experiments.registry import experiments
 from thebes.experiments.results import Results, published
+from thebes.experiments.tiresias.table_people import CHANCE, MEAN, SHARE, TRUSTED, UNTRUSTED
 
 Kept = Mapping[str, Outcome]
 
@@ -29,9 +30,16 @@ NEARLY, PARTLY = 0.9, 0.6  #: of what there is to learn
 BEGIN = """\
 # Results
 
-The tables and figures of the papers, run again through the code that people run: what works at which epsilon, what
-does not, and why. This page is written by `tools/results.py` from the outcomes that lie beside it, and a test says that
-it is. {made}
+What works at which epsilon, with how many people; what does not, and why; then every table and figure of the papers,
+run again through the code that people run. `tools/results.py` writes this page from the outcomes that lie beside it,
+and a test says that it is.
+
+Epsilon is what one person pays in all: at 1, what one person says makes no result more than e = 2.72 times likelier, at
+.1 no more than 1.11 times (where there is a delta, but for odds of about that).
+"""
+
+READING = """
+## How to read what follows
 
 | | |
 |---|---|
@@ -41,7 +49,7 @@ it is. {made}
 | **epsilon** | what one person pays in all; of a site's table one row of it, where the text says so |
 
 Any of it can be run again with `thebes experiment run NAME`, and `thebes experiment check NAME` says whether it fell
-behind this page ([Experiments](experiments.md)).
+behind this page ([Experiments](experiments.md)). {made}
 """
 
 SHORT = f"""\
@@ -142,13 +150,86 @@ SOMEBODY = (
 
 
 def summary(kept: Kept) -> Iterator[str]:
+    yield from expected(kept)
+    yield from failures(kept)
     yield SHORT
     yield "### Nobody is trusted: noise is added before anything leaves a person\n"
     yield from matrix(kept, NOBODY)
     yield "\n### Somebody is trusted with rows: a site, or whoever collects them\n"
     yield from matrix(kept, SOMEBODY)
     yield from questions(kept)
-    yield from failures(kept)
+    yield READING.format(made=made(kept))
+
+
+#: what is asked of more and more people, in words, and who is trusted
+PEOPLE = "tiresias-people"
+WANTED = {
+    SHARE: "a share: percentage points off",
+    MEAN: "a mean age, 17 to 90: years off",
+    CHANCE: "a forecast: AUC (.5 is a coin)",
+}
+TRUSTS = {TRUSTED: "a collector", UNTRUSTED: "nobody"}
+
+
+def expected(kept: Kept) -> Iterator[str]:
+    """What somebody may expect who is about to ask: by how many people, for an epsilon of 1 and of .1."""
+    if PEOPLE not in kept:
+        return
+    outcome = kept[PEOPLE]
+    sizes = _places(outcome.rows)
+    quick = " A quick run." if outcome.quick else ""
+    yield "\n## What to expect, by how many people answer\n"
+    yield f"Who earns over 50,000, how old people are, and who will: asked of a census.{quick} [More](#{PEOPLE})\n"
+    yield _row(["wanted", "trusted", "epsilon", *(f"{size:,.0f} people" for size in sizes), "not private"])
+    yield _row(["---", "---", *("---:" for _ in sizes), "---:", "---:"])
+    before = ""
+    for panel, words in WANTED.items():
+        for trust, who in TRUSTS.items():
+            for epsilon in (1.0, 0.1):
+                rows = [one(outcome, panel, f"{trust}, epsilon {epsilon:g}", size) for size in sizes]
+                cells = ["" if row is None else _told_of(panel, row) for row in rows]
+                best = next((row.ceiling for row in reversed(rows) if row is not None), None)
+                shown = [words if words != before else "", who, f"{epsilon:g}", *cells, figure(best)]
+                yield _row(shown)
+                before = words
+    yield from _so(outcome, sizes)
+
+
+def made(kept: Kept) -> str:
+    """With what, and on which days."""
+    days: dict[str, set[str]] = {}
+    for outcome in kept.values():
+        if outcome.made is not None:
+            days.setdefault(str(outcome.made).removesuffix(f", {outcome.made.day}"), set()).add(outcome.made.day)
+    return " ".join(f"Made with {what}, {min(on)} to {max(on)}." for what, on in sorted(days.items()))
+
+
+def _told_of(panel: str, row: Row) -> str:
+    """An error as it is; a score with how much of what there is to learn that is."""
+    if panel != CHANCE or row.ceiling is None:
+        return f"{row.ours:.2g}"
+    share = (row.ours - 0.5) / (row.ceiling - 0.5)
+    told = f"{row.ours:.2f}"
+    return f"**{told}**" if share >= NEARLY else told if share >= PARTLY else f"({told})"
+
+
+def _so(outcome: Outcome, sizes: Sequence[float]) -> Iterator[str]:
+    """The two laws behind the errors, by the numbers that show them."""
+    few, more, many = (
+        one(outcome, SHARE, f"{trust}, epsilon {epsilon:g}", size)
+        for trust, epsilon, size in ((TRUSTED, 1.0, 1000.0), (UNTRUSTED, 1.0, 1000.0), (UNTRUSTED, 0.1, max(sizes)))
+    )
+    yield (
+        f"\n**Bold** is a forecast with at least {100 * NEARLY:.0f} % of what as many people teach without noise, in "
+        f"(brackets) one with less than {100 * PARTLY:.0f} %; errors are means over many draws."
+    )
+    if few is not None and more is not None and many is not None:
+        yield (
+            f"A thousand people at epsilon 1 tell a share to {few.ours:.2g} points where somebody adds the noise "
+            f"for all of them, and to {more.ours:.2g} where everybody adds their own. A tenth of epsilon makes "
+            "errors ten times as large: as good takes ten times as many people in the one case, a hundred times in the "
+            f"other. At .1, where nobody is trusted, {many.at:,.0f} people are still {many.ours:.2g} points off."
+        )
 
 
 def matrix(kept: Kept, lines: Sequence[Line]) -> Iterator[str]:
@@ -226,6 +307,21 @@ def _costs(outcome: Outcome) -> tuple[dict[str, float], float]:
 #: what does not work, and why: words with places for rows of an outcome (panel, series; the last place along the axis)
 FAILURES: tuple[tuple[str, str, dict[str, tuple[str, str, float | str | None]]], ...] = (
     (
+        "**A small epsilon, few people and nobody to trust teach nothing.** A forecast by a thousand people at epsilon "
+        ".1 has an AUC of {a.ours:.2f}, by 32,000 of {b.ours:.2f} (.5 is a coin; {b.ceiling:.2f} without noise). Each "
+        "drowns their own answer in noise; a collector who is trusted adds one noise for all ({c.ours:.2f}).",
+        "tiresias-people",
+        {"a": (CHANCE, f"{UNTRUSTED}, epsilon 0.1", 1000.0), "b": (CHANCE, f"{UNTRUSTED}, epsilon 0.1", 32_000.0),
+         "c": (CHANCE, f"{TRUSTED}, epsilon 0.1", 32_000.0)},
+    ),
+    (
+        "**Hearing everybody in every round leaves little for each.** With epsilon 8 for all rounds together, a "
+        "hundred people teach which pull requests are merged to an AUC of {a.ours:.2f}; each heard in one round, to "
+        "{b.ours:.2f}.",
+        "tiresias-table-5-3",
+        {"a": (PULLS, "gradient, person-level, each in all rounds", 8.0), "b": (PULLS, "gradient, person-level", 8.0)},
+    ),
+    (
         "**A vote cut at one half never finds a rare answer.** At epsilon {a.epsilon:g} the paper's ensemble, to the "
         "letter, tells students who withdraw from others with an AUC of {a.ours:.2f} ({a.ceiling:.2f} without any "
         "noise; .5 is a coin): hardly anybody gets the rare label. Log-odds on the same protocol reach {b.ours:.2f}.",
@@ -246,6 +342,14 @@ FAILURES: tuple[tuple[str, str, dict[str, tuple[str, str, float | str | None]]],
         "draw-discard-ranking",
         {"a": ("NDCG", "log 32 by weight", None), "b": ("NDCG", "by chance", None),
          "c": ("NDCG", "by an item's tag", None)},
+    ),
+    (
+        "**A cache that guesses needs thousands of questions.** After a hundred overlapping counts it has cost "
+        "{a.ours:.2g}, reusing exact answers {b.ours:.2g}; after 20,000 it is {c.ours:.2g} against {d.ours:.2g}. Where "
+        "the budget counts in rho, Gaussian noise with exact reuse is cheaper than either ({e.ours:.2g}).",
+        "smartcache-long",
+        {"a": ("avocado", "smart", 100.0), "b": ("avocado", "exact", 100.0), "c": ("avocado", "smart", 20_000.0),
+         "d": ("avocado", "exact", 20_000.0), "e": ("avocado", "exact + Gaussian", 20_000.0)},
     ),
     (
         "**Made-up rows alone are wrong without saying so.** {a_percent} of the answers about avocado prices and "
@@ -279,11 +383,12 @@ def failures(kept: Kept) -> Iterator[str]:
     if told:
         yield "\n## What does not, and why\n"
         yield from told
+        yield ""
 
 
 def one(outcome: Outcome, panel: str, series: str, at: float | str | None) -> Row | None:
-    rows = [row for row in outcome.rows if (row.panel, row.series) == (panel, series)]
-    rows = ends(rows) if at is None else [row for row in rows if row.at == at]
+    curve = [row for row in outcome.rows if (row.panel, row.series) == (panel, series)]
+    rows = ends(curve) if at is None else [row for row in curve if row.at == at]
     return rows[0] if rows else None
 
 
@@ -467,9 +572,7 @@ def _listed(words: Sequence[str]) -> str:
 def page(kept: Kept) -> dict[str, str]:
     """By name below docs/: the page and its pictures."""
     known = experiments()
-    made = sorted({str(outcome.made) for outcome in kept.values() if outcome.made is not None})
-    begin = BEGIN.format(made=f"Made with {'; '.join(made)}." if made else "")
-    lines = [begin, *summary(kept), *papers(kept, known)]
+    lines = [BEGIN, *summary(kept), *papers(kept, known)]
     files = {"results.md": "\n".join(lines).rstrip("\n") + "\n"}
     for name in (name for name in known if name in kept):
         for number, (_, picture) in enumerate(drawn(known[name], kept[name]), 1):

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from thebes.experiments.experiment import Experiment, Headline
-from thebes.experiments.outcome import Found, Outcome, Row
+from thebes.experiments.outcome import Found, Made, Outcome, Row
 from thebes.experiments.registry import experiments
 from thebes.experiments.results import Results, published
 
@@ -131,3 +131,30 @@ def test_panels_along_axes_of_their_own_have_tables_of_their_own() -> None:
     assert [line.strip() for line in table if line.strip().startswith("*")] == ["*by epsilon*", "*by size*"]
     assert "| place: | 1 | 4 | not private |" in table
     assert "| ours | 2 | 12.5 ± 11 | 0.9 | 2 |" in table
+
+
+def test_what_to_expect_is_told_by_people_and_epsilon_and_left_out_where_it_was_not_run() -> None:
+    share, chance = (next(p for p in TOOL["WANTED"] if p.startswith(w)) for w in ("a share", "a forecast"))
+    rows = [
+        Row(panel=panel, series="nobody is trusted, epsilon 1", at=at, ours=ours, ceiling=ceiling, epsilon=1.0)
+        for panel, at, ours, ceiling in (
+            (share, 100.0, 7.8, 0.0), (share, 1000.0, 2.5, 0.0),
+            (chance, 100.0, 0.6, 0.9), (chance, 1000.0, 0.88, 0.9),
+        )
+    ]  # fmt: skip
+    lines = list(TOOL["expected"]({"tiresias-people": outcome(rows, name="tiresias-people", across="people")}))
+    assert "| wanted | trusted | epsilon | 100 people | 1,000 people | not private |" in lines
+    assert "|  | nobody | 1 | 7.8 | 2.5 | 0 |" in lines
+    assert "|  | nobody | 1 | (0.60) | **0.88** | 0.9 |" in lines
+    assert list(TOOL["expected"]({})) == []
+
+
+def test_days_are_told_once_for_all_that_was_made_with_the_same() -> None:
+    first = Made.here()
+    kept = {
+        "a": outcome([], made=replace(first, day="2026-01-01")),
+        "b": outcome([], made=replace(first, day="2026-01-03")),
+    }
+    told = TOOL["made"]({**kept, "c": outcome([])})
+    assert told.count("Made with") == 1
+    assert told.endswith("2026-01-01 to 2026-01-03.")
