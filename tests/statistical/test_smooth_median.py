@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from thebes.privacy.events import ApproximateEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.smooth import smooth_median
 from thebes.testing.statistics import assert_scale, laplace_cdf
+from thebes.testing.transcripts import Transcript
 
 ROWS = np.linspace(40, 60, 201)
 BETA = math.log(1 + 1 / (2 * math.log(2 / 1e-3)))
@@ -39,6 +41,43 @@ def test_the_noise_has_the_scale_of_the_definition(adjacency):
         for _ in range(7000)
     ]
     assert_scale(np.array(found) - 50, laplace_cdf, plain_scale(adjacency))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (3.0, 1e-2), (8.0, 1e-4)])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
+def test_of_every_few_rows_and_their_neighbours_the_outcomes_differ_by_no_more_than_is_claimed(
+    adjacency, epsilon, delta
+):
+    """Exactly: by centre and scale of what is drawn. With half the scale more than delta goes beyond e^epsilon."""
+    values, found, worst, halved = (0.0, 3.0, 7.0, 10.0), {}, {}, {}
+    for count in range(1, 7):
+        for rows in combinations_with_replacement(values, count):
+            said = Transcript()
+            smooth_median(
+                list(rows), bounds=(0, 10), epsilon=epsilon, delta=delta, adjacency=adjacency, randomness=said, bits=5
+            )
+            (noise,) = said.noises
+            found[rows] = int(noise.before[0]), noise.scale
+    for rows, (centre, scale) in found.items():
+        less = {rows[:place] + rows[place + 1 :] for place in range(len(rows))}
+        more = {tuple(sorted((*fewer, value))) for fewer in less for value in values}
+        for other in more if adjacency == "replace-one" else less & found.keys():
+            there, wide = found[other]
+            for pair in ((there - centre, scale, wide), (centre - there, wide, scale)):
+                if pair not in worst:
+                    worst[pair] = _beyond(*pair, epsilon)
+                    halved[pair] = _beyond(pair[0], pair[1] / 2, pair[2] / 2, epsilon)
+    assert max(worst.values()) <= delta
+    assert max(halved.values()) > delta
+
+
+def _beyond(away, scale, other, epsilon):
+    """How much of noise around 0 is likelier by more than e^epsilon than other noise around `away`."""
+    reach = int(45 * max(scale, other)) + abs(away)
+    steps = np.arange(-reach, reach + 1)
+    own = math.log(math.tanh(1 / (2 * scale))) - np.abs(steps) / scale
+    theirs = math.log(math.tanh(1 / (2 * other))) - np.abs(steps - away) / other
+    return float(np.maximum(np.exp(own) - np.exp(epsilon + theirs), 0).sum())
 
 
 @pytest.mark.parametrize("source", [randomness.system(), randomness.bulk()])
