@@ -204,13 +204,15 @@ def opened(
         yield world
 
 
-def together(world: World, people: int, within: float, *, kills: int = 0) -> dict[str, Any]:
+def together(
+    world: World, people: int, within: float, *, kills: int = 0, requestors: int = REQUESTORS
+) -> dict[str, Any]:
     """So many people within so many seconds, while institutions are busy and processes are killed."""
     there = world.institutions
     task = world.servers[0].post({**MEDIAN, "min_count": people})
     with contextlib.nullcontext() if there is None else there.busy(world.servers[0]):
         with _killing(world.servers[0], kills, within):
-            heard = asyncio.run(_crowd(world.urls, task, people, within, requestors=REQUESTORS))
+            heard = asyncio.run(_crowd(world.urls, task, people, within, requestors=requestors))
         crowd = {**heard.told(), **world.proved(task, people, heard), "killed": kills}
     return {**crowd, **({} if there is None else there.told), "peak MiB": world.peaks()}
 
@@ -222,8 +224,7 @@ def _killing(server: Server, kills: int, within: float) -> Iterator[None]:
 
     def kill() -> None:
         for _ in range(kills):
-            if over.wait(within / (kills + 1)):
-                return
+            over.wait(within / (kills + 1))
             os.kill(server.fronts()[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)

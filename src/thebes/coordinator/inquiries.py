@@ -220,7 +220,7 @@ class Inquiries:
 
     def summary(self, standing: Standing, document: SiteDocument) -> dict[str, Any]:
         """What is said of a task besides what every task has."""
-        asked, progress = self.store.asked(standing.id), self._progress(standing.id)
+        asked, progress = self.store.asked(standing.id), self._progress(standing)
         live = progress is not None and not standing.status.final
         return {
             "contributions": len((progress or {})["answered"]) if live else standing.accepted,
@@ -230,11 +230,11 @@ class Inquiries:
             "sites": sorted(asked["asked"]),
         }
 
-    def progress(self, task_id: str) -> dict[str, Any]:
+    def progress(self, standing: Standing) -> dict[str, Any]:
         """How a task goes: who has answered, who will not and why, and where the time went."""
-        told = self._progress(task_id)
+        told = self._progress(standing)
         if told is None:
-            asked = self.store.asked(task_id)
+            asked = self.store.asked(standing.id)
             told = {"answered": [], "missing": {}, "asked": sorted(asked["asked"]), "left_out": asked["left_out"]}
         return {"contributions": len(told["answered"]), "lanes": [], "sites": told}
 
@@ -248,9 +248,10 @@ class Inquiries:
         if self.running is not None:
             self.running.look()
 
-    def _progress(self, task_id: str) -> dict[str, Any] | None:
-        here = None if self.running is None else self.running.progress(task_id)
-        return here if here is not None else self.store.progress(task_id)
+    def _progress(self, standing: Standing) -> dict[str, Any] | None:
+        # Of a task that is over whoever ended it has stored all; a process that had the seat before may not know yet.
+        here = None if self.running is None or standing.status.final else self.running.progress(standing.id)
+        return here if here is not None else self.store.progress(standing.id)
 
 
 def unit_of(schemas: Mapping[str, Schema]) -> Unit:

@@ -225,7 +225,7 @@ class Reception:
         answered, who will not and why, and where the time went."""
         public = await self._in_reader(lambda: self._shown_of(task_id))
         if isinstance(public.document, SiteDocument):
-            return await self._in_reader(lambda: self.inquiries.progress(task_id))
+            return await self._in_reader(lambda: self.inquiries.progress(self.store.standing(task_id)))
         if not public.endless:
             raise NotFound("this task is not one that is trained without end")
         training = await self._training(task_id)

@@ -28,9 +28,10 @@ def server_programs() -> Path | None:
 
 
 class Cluster:
-    """A running server. `new_database()` gives the address of an empty database."""
+    """A running server. `new_database()` gives the address of an empty database. One that is `durable` waits for its
+    disk, as those do that people run; a test's need not."""
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(self, programs: Path, *, durable: bool = False) -> None:
         self._programs = programs
         # PostgreSQL refuses to run as root, so root hands over to the user that Debian made for it.
         self._as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
@@ -39,7 +40,9 @@ class Cluster:
             shutil.chown(self._root, "postgres")
         data, log = self._root / "data", self._root / "log"
         self._run("initdb", "-D", data, "-U", "thebes", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self._root}' -c fsync=off -c max_connections=60"
+        kept = "on" if durable else "off"
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self._root}' -c fsync={kept}"
+        options += " -c max_connections=60"
         self._run("pg_ctl", "start", "-w", "-D", data, "-l", log, "-o", options)
 
     def new_database(self) -> str:
