@@ -18,6 +18,7 @@ from thebes.coordinator.alone import MOST_AT_RISK, WRITE_SECONDS
 from thebes.testing.coordinator import EVENTS, Server
 from thebes.testing.postgres import new_database
 
+PATIENCE = 60.0  #: seconds for what takes a few on an idle machine
 TASK = {**EVENTS, "stale_after": 10**6}
 
 
@@ -64,6 +65,13 @@ class Trainers:
         for thread in threads:
             thread.join()
 
+    def hear(self, more: int) -> None:
+        """Wait until so many more words have come, however slow the machine is."""
+        end, wanted = time.monotonic() + PATIENCE, len(self.receipts) + more
+        while len(self.receipts) < wanted:
+            assert time.monotonic() < end, "nobody is answered"
+            time.sleep(0.05)
+
 
 def _names(life: int, person: int) -> Iterator[str]:
     number = 0
@@ -98,6 +106,10 @@ def test_a_killed_process_forgets_at_most_the_last_moment_and_counts_nothing_twi
         task_id = task_id or server.post(TASK)
         before, _ = kept_in_file(home)
         with trainers.talking([server], task_id, life):
+            trainers.hear(30)
+            end = time.monotonic() + PATIENCE
+            while len(kept_in_file(home)[0]) == len(before):
+                assert time.monotonic() < end, "nothing is written down"
             time.sleep(1.7 + 0.3 * life)
             server.kill()
             died = time.monotonic()
@@ -108,8 +120,12 @@ def test_a_killed_process_forgets_at_most_the_last_moment_and_counts_nothing_twi
         told = {name: at for name, at in trainers.heard_at.items() if name.startswith(f"{life}-")}
         lost = [name for name in told if name not in receipts]
         assert len(lost) <= MOST_AT_RISK
-        # What was forgotten is the end of what was said: written within half a second, and what writing itself took.
-        assert all(died - told[name] < WRITE_SECONDS + 2 for name in lost)
+        # What was forgotten is the end of what each of them was told: written within half a second, and what writing
+        # itself took on this machine.
+        for person in {name.rpartition("-")[0] for name in lost}:
+            theirs = [name for name in told if name.rpartition("-")[0] == person]  # in the order in which they heard
+            assert all(name not in receipts for name in theirs[min(theirs.index(n) for n in lost if n in theirs) :])
+        assert all(died - told[name] < WRITE_SECONDS + PATIENCE for name in lost)
         assert {name: receipts[name] for name in told if name in receipts}.items() <= trainers.receipts.items()
     with Server(home, log=tmp_path / "log") as server:
         receipts, updates = kept_in_file(home)
@@ -130,6 +146,7 @@ def test_a_stopped_process_forgets_nothing(tmp_path: Path) -> None:
     server = Server(home, log=tmp_path / "log")
     task_id = server.post(TASK)
     with trainers.talking([server], task_id, 0):
+        trainers.hear(10)
         time.sleep(0.8)
         assert server.stop() == 0
     receipts, updates = kept_in_file(home)
@@ -146,7 +163,8 @@ def test_two_processes_share_one_training_and_a_killed_one_forgets_nothing(tmp_p
         two = Server(home, store=store, log=tmp_path / "log")
         task_id = one.post(TASK)
         with trainers.talking([one, two], task_id, 0):
-            time.sleep(2)
+            trainers.hear(30)
+            time.sleep(1)
             two.kill()
             time.sleep(0.5)
         receipts, updates = kept_in_server(store)
