@@ -22,6 +22,9 @@ def backup(
     home: Annotated[Path, typer.Argument(metavar="HOME", help="Of a person, a site, a coordinator, or a ledger.")],
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The copy: a new file outside the home.")],
     passphrase_file: _Passphrase = None,
+    move: Annotated[
+        bool, typer.Option("--move", help="A person's home goes to another device: here nothing is spent any more.")
+    ] = False,
     as_json: str | None = json_option(),
 ) -> None:
     """Copy a home as it is at this moment into one file; its processes may go on. Keys of tasks stay behind.
@@ -30,10 +33,12 @@ def backup(
     """
     from thebes.apps.operating import copying
 
-    made = copying.backup(home, to, passphrase=_passphrase(passphrase_file))
+    made = copying.backup(home, to, passphrase=_passphrase(passphrase_file), move=move)
     if passphrase_file is None:
         _warn(f"{to} is not encrypted: whoever reads it has the keys and all that lies in this home")
     _told(made, f"{made.files} files of a {made.role}'s home are in {to}", as_json)
+    if move and as_json is None:
+        typer.echo(f"- {home} spends nothing any more; delete it once the copy is back on the other device")
 
 
 def restore(

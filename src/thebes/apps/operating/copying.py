@@ -12,8 +12,8 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -26,6 +26,7 @@ from thebes.coordinator import restored as of_a_coordinator
 from thebes.data import keys
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
+from thebes.wire.local import Hold
 
 _KEY, _KEYRING = "key.json", "keyring"
 _WHY = "restored from a copy"
@@ -41,20 +42,37 @@ class Made:
     notices: tuple[str, ...]
 
 
-def backup(home: Path, to: Path, *, passphrase: str | None, clock: Callable[[], float] = time.time) -> Made:
-    """Copy a home as it is at this moment, its processes running or not, into the new file `to`."""
+def backup(
+    home: Path, to: Path, *, passphrase: str | None, move: bool = False, clock: Callable[[], float] = time.time
+) -> Made:
+    """Copy a home as it is at this moment, its processes running or not, into the new file `to`. With `move` a person's
+    home, which nobody uses meanwhile, spends nothing from then on: the copy, which forgot nothing, lives instead."""
     home, to = home.resolve(), to.absolute()
     role = role_of(home)
     if home.stat().st_uid != os.geteuid():
         raise Mistake("HOME", f"{str(home)!r} belongs to somebody else; copy it as that user")
     if to.resolve().is_relative_to(home):
         raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")
+    if move and role is not Role.PERSON:
+        raise Mistake("--move", f"is for a person's home; stop the {role}, copy it, and start the copy only")
+    if move and to.exists():
+        raise Mistake("--to", f"there is {str(to)!r} already; a copy is never written over another file")
     about = archive.Copied(role, clock())
-    with snapshot(home, role) as stage:
+    with closing(Hold(home)) if move else nullcontext(), _snapshot_of(home, role, move=move) as stage:
         key = _out_of_the_keyring(stage, home) if passphrase is not None else {}
         notices = [*_of_keys(stage, passphrase), *_of_a_server(stage, role)]
         files = archive.write(stage, to, about, passphrase, instead=key)
     return Made(role, files, about.made_at, tuple(notices))
+
+
+@contextmanager
+def _snapshot_of(home: Path, role: Role, *, move: bool) -> Iterator[Path]:
+    """The home as of one moment; where it moves that is after the last that its ledger will ever spend."""
+    if move:
+        with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False) as ledger:
+            ledger.freeze("moved to another device")
+    with snapshot(home, role) as stage:
+        yield stage
 
 
 def _out_of_the_keyring(stage: Path, home: Path) -> dict[str, bytes]:
