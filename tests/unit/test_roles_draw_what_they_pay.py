@@ -1,0 +1,159 @@
+"""The noise that a person's machine and a site really draw lets through what their ledgers were charged, and no more:
+the same work over neighbouring rows, with noise that is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from thebes.data.rows import Rows
+from thebes.data.schema import schema_of
+from thebes.data.store import Store
+from thebes.person import work
+from thebes.person.home import Person
+from thebes.privacy.randomness import Randomness
+from thebes.site.algorithm import Office
+from thebes.site.home import Home, written
+from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.testing.siting import EVERYBODY, ask, declare
+from thebes.testing.transcripts import Loss, loss
+
+PATIENTS = {
+    "unit": "person",
+    "max_rows_per_unit": 2,
+    "columns": {
+        "who": {"type": "string", "key": True},
+        "age": {"type": "float", "low": 0, "high": 100},
+        "sex": {"type": "string", "values": ["f", "m"]},
+    },
+}
+OTHERS = [("p", 0.0, "f"), ("q", 50.0, "m"), ("q", 0.0, "f")]
+#: somebody who moves every sum as far as anybody can
+MINE = [("me", 100.0, "m"), ("me", 100.0, "m")]
+
+QUESTIONS: list[dict[str, Any]] = [
+    {"statistic": "count", "epsilon": 0.25},
+    {"statistic": "count", "by": "sex", "epsilon": 0.25},
+    {"statistic": "sum", "column": "age", "epsilon": 0.5},
+    {"statistic": "sum", "column": "age", "where": "sex = 'm'", "epsilon": 0.125},
+    {"statistic": "mean", "column": "age", "epsilon": 1.0},
+    {"statistic": "histogram", "column": "age", "bins": 4, "epsilon": 0.125},
+    {"statistic": "quantile", "column": "age", "quantile": 0.5, "bins": 16, "epsilon": 0.25},
+]
+TRAINED: dict[str, Any] = {
+    "type": "train", "dataset": "patients", "sites": ["north"], "model": "LinearRegression", "inputs": ["sex"],
+    "output": "age", "epsilon": 1.0, "delta": 1e-6, "rounds": 3, "clip": 1.0, "size_share": 0.1,
+}  # fmt: skip
+
+
+@contextmanager
+def office(
+    folder: Path, rows: Sequence[tuple[str, float, str]], source: Randomness, **declared: Any
+) -> Iterator[Office]:
+    home = Home(folder)
+    declare(home, pd.DataFrame(rows, columns=["who", "age", "sex"]), schema=PATIENTS, **declared)
+    written(home.policy, EVERYBODY)
+    made = Office(home, "north")
+    made.desk._randomness = lambda: source
+    yield made
+    made.ledger.close()
+    made.outbox.close()
+    made.audit.close()
+
+
+def differing(folder: Path, asked: Callable[[Office], None], **declared: Any) -> tuple[Loss, list[Decimal]]:
+    """What a site's noise lets through of one person, and what its ledger says of the two runs."""
+    spent: list[Decimal] = []
+
+    def run(rows: Sequence[tuple[str, float, str]]) -> Callable[[Randomness], None]:
+        def over(source: Randomness) -> None:
+            with office(folder / str(len(rows)), rows, source, **declared) as made:
+                asked(made)
+                meters = made.ledger.block("patients").meters.values()
+                spent.append(Decimal(sum(meter.spent for meter in meters)).scaleb(-12))
+
+        return over
+
+    return loss(run(OTHERS + MINE), run(OTHERS)), spent
+
+
+def question(office: Office, number: int, **fields: Any) -> None:
+    document = {"type": "query", "sites": "all", "dataset": "patients", **fields}
+    told = office.answer(ask(document, task=f"t{number}", schema=schema_of(PATIENTS)))
+    assert told["kind"] == "contribution", told
+
+
+def test_all_that_a_site_answers_together_is_what_its_block_has_spent(tmp_path: Path) -> None:
+    def asked(office: Office) -> None:
+        for number, fields in enumerate(QUESTIONS):
+            question(office, number, **fields)
+            question(office, number, **fields)  # again: the same bytes, no noise
+
+    through, spent = differing(tmp_path, asked)
+    assert spent == [Decimal("2.5")] * 2
+    assert float(spent[0]) * 0.999 <= through.epsilon() <= float(spent[0])
+
+
+def test_noise_that_is_added_elsewhere_is_paid_where_the_rows_lie(tmp_path: Path) -> None:
+    """Exact totals leave; the site is charged although it draws nothing."""
+
+    def asked(office: Office) -> None:
+        question(office, 0, statistic="sum", column="age", epsilon=0.5, noise="coordinator")
+
+    through, spent = differing(tmp_path, asked)
+    assert (through.epsilon(), spent) == (0.0, [Decimal("0.5")] * 2)
+
+
+def test_rounds_of_a_model_let_through_no_more_rho_than_a_block_was_charged(tmp_path: Path) -> None:
+    def asked(office: Office) -> None:
+        weights = [0.0, 0.0]
+        for phase in range(3):
+            told = office.answer(
+                ask(TRAINED, phase=phase, payload={"weights": weights, "size": 4.0 if phase else None})
+            )
+            assert told["kind"] == "contribution", told
+
+    through, spent = differing(tmp_path, asked, epsilon=4.0, delta=1e-5, filter="zcdp")
+    assert spent[0] == spent[1] > 0
+    assert through.laplace == 0
+    assert 0.5 * float(spent[0]) <= through.gaussian**2 / 2 <= float(spent[0])
+
+
+def test_what_a_person_sends_hides_them_by_what_their_ledger_was_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = {
+        "type": "bounded",
+        "epsilon": 0.75,
+        "min_count": 20,
+        "featurizer": "SELECT age FROM profile.demographics",
+        "bounds": {"age": {"type": "range", "low": 0.0, "high": 100.0, "default": 50.0}},
+    }
+    spent: list[dict[str, float]] = []
+
+    def run(age: float) -> Callable[[Randomness], None]:
+        def over(source: Randomness) -> None:
+            server = CoordinatorInMemory()
+            monkeypatch.setattr(Store, "featurize", lambda self, sql, most_rows=1: Rows.one_each({"age": [age]}))
+            monkeypatch.setattr(work, "system", lambda: source)
+            person = Person(tmp_path / str(age), client=server, delay=False)  # type: ignore[arg-type]
+            try:
+                task = server.post(document)
+                person.accept(task)
+                assert person.wait(task)["state"] in ("sent", "done")
+                spent.append(dict(person.ledger()["local"]["overall"]["spent"]))
+            finally:
+                person.close()
+            assert len(server.heard) == 1
+
+        return over
+
+    through = loss(run(0.0), run(100.0))
+    assert spent == [{"epsilon": 0.75, "delta": 0.0}] * 2
+    assert 0.999 * 0.75 <= through.epsilon() <= 0.75
