@@ -14,7 +14,7 @@ from thebes.tasks.release import Release
 
 LEAST = 11  #: people, below which a coordinator releases nothing
 GAINED = 0.3  #: a model that came less of the way from a guess to one without noise is said to have learned too little
-WIDENED = 6.0  #: so many times its 95 % interval's half width is out of reach of honest noise
+WIDENED = 9.0  #: so many times its 95 % interval's half width is out of reach of honest noise, of whole numbers too
 
 
 @dataclass(frozen=True)
