@@ -458,7 +458,7 @@ def test_two_sites_of_which_one_has_the_answer_already(tmp_path: Path) -> None:
             assert (release.source, release.sites["north"]["source"]) == ("mixed", "cache")
             assert release.sites["south"]["cost"]["epsilon"] == quote["price"]["epsilon"]
             assert release.extra["accuracy"]["reached"] <= 10
-            assert abs(release.value - 800) <= 30
+            assert abs(release.value - 800) <= 80  # noise of about 3.3: farther off less than once in 10^10
             assert north.ledger.remaining("patients").epsilon == spent["n"]
             left = spent["s"] - south.ledger.remaining("patients").epsilon
             assert float(left) == quote["price"]["epsilon"]

@@ -141,7 +141,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     while (message := await receive())["type"] == "http.request" and message["more_body"]:
         pass
     if message["type"] == "http.request":
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(1.2)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -161,7 +161,7 @@ async def talked(pieces: list[bytes], pause: float) -> bytes:
         await asyncio.sleep(pause)
         if heard.done():
             break
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         try:
             return await heard
         except ConnectionResetError:
@@ -185,5 +185,5 @@ async def talked(pieces: list[bytes], pause: float) -> bytes:
 def test_a_request_arrives_in_time_or_is_dropped(
     monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], pause: float, answered: bool
 ) -> None:
-    monkeypatch.setattr(whole, "PATIENCE_SECONDS", 0.15)
+    monkeypatch.setattr(whole, "PATIENCE_SECONDS", 0.6)
     assert (asyncio.run(talked(pieces, pause)) == b"HTTP/1.1 204") is answered

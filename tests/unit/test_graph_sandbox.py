@@ -110,7 +110,7 @@ def test_several_requests_share_one_moment_at_which_they_end(heavy):
         limited.finish_by(began + 0.5)
         for _ in range(3):
             assert not limited.gradients(limited.model.initial, inputs, targets).any()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 50  # each by itself may take a minute
         assert list(limited.failures) == [
             "it took longer than the wall-clock limit",
             *["its time was over before it began"] * 2,
@@ -200,7 +200,7 @@ def tried(action):
         return type(error).__name__
 
 def connect():
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
+    with socket.create_connection(("127.0.0.1", port), timeout=60):
         pass
 
 def write():

@@ -117,7 +117,7 @@ def published(front: Front, codes: dict[str, str], *, others: int = OTHERS) -> l
 
 def accepted(me: Person, task_id: str) -> dict[str, Any]:
     me.accept(task_id)
-    return me.wait(task_id, timeout=20)
+    return me.wait(task_id, timeout=60)
 
 
 def test_joining_answering_and_what_the_coordinator_saw_of_it(
@@ -511,7 +511,7 @@ def test_a_retry_sends_the_same_token_and_a_lost_receipt_comes_back(
     me._hold.close()  # killed
     wire.after = lambda request, response: None
     again = opened(tmp_path, wire)
-    assert again.wait(task_id, timeout=20)["state"] == "sent"
+    assert again.wait(task_id, timeout=60)["state"] == "sent"
     first, second = wire.bodies("/submit")
     assert first == second
     assert front.task(task_id)["contributions"] == 1

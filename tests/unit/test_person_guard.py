@@ -255,13 +255,13 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, s
         time.sleep(0.02)
     yield port, read_secret(home / "token")
     server.should_exit = True
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     person.close()
 
 
 def raw(port: int, request: bytes) -> int:
     """The status of a request as it stands, without any client that would put it right."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(request)
         found = re.match(rb"HTTP/1\.1 (\d{3})", connection.recv(65536))
     return int(found.group(1)) if found else 0

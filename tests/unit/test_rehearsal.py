@@ -73,7 +73,7 @@ def test_a_rehearsal_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatc
     begun = time.monotonic()
     with pytest.raises(rehearsal.NotRehearsed, match="came to no end"):
         rehearsed()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
     assert rehearsal._one_at_a_time.acquire(blocking=False)
     rehearsal._one_at_a_time.release()
 
