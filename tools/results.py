@@ -416,7 +416,7 @@ def section(alike: Sequence[tuple[Experiment, Outcome]]) -> Iterator[str]:
         if len(alike) > 1:
             yield f"**{outcome.place[0].upper()}{outcome.place[1:]}**\n"
         for number, (panel, _) in enumerate(drawn(experiment, outcome), 1):
-            words = _plain(f"{outcome.measure}, {panel}" if panel else outcome.measure)
+            words = _plain(outcome.of(panel))
             yield f"![{words}]({file(outcome, number)})\n\n*{words}*\n"
         yield from table(outcome, experiment.told(outcome))
         yield "\n" + run_of(outcome) + "\n"
@@ -511,7 +511,7 @@ def run_of(outcome: Outcome) -> str:
     took = f"{outcome.seconds:.1f} s" if outcome.seconds < 100 else f"{outcome.seconds / 60:.0f} min"
     pays = any(row.epsilon is not None for row in outcome.rows)
     who = f" Epsilon is what one {outcome.unit} pays in all." if pays else " Nothing here is private."
-    measure = f"{outcome.measure[0].upper()}{outcome.measure[1:]}"
+    measure = f"{outcome.measure[0].upper()}{outcome.measure[1:]}".replace("its panel says", "the first column says")
     every = f"[all {len(outcome.rows)} rows](results/{outcome.name}{'.quick' if outcome.quick else ''}.json)"
     return f"{measure}; {every}.{who} Data: {outcome.data}. `{outcome.name}`: {seeds}, {took}."
 

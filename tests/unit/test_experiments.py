@@ -211,3 +211,27 @@ def test_a_curve_of_one_point_and_one_of_equal_values_can_be_drawn() -> None:
 
     assert "circle" in curves({"a": [(1.0, 0.5, None)]}, title="t", across="x")
     assert "nan" not in curves({"a": [(0.0, 0.5, 0.0), (3.0, 0.5, None)]}, title="t", across="x")
+
+
+def test_places_that_lie_close_are_named_only_where_they_can_be_read() -> None:
+    from thebes.apps.pages.charts import curves
+
+    drawn = str(curves({"a": [(float(x), 1.0, None) for x in (1, 400, 450, 500)]}, title="t", across="x"))
+    assert drawn.count('class="axis"') == 5  # each has its mark
+    assert ">500</text>" in drawn
+    assert ">450</text>" not in drawn
+    assert ">32,000</text>" in str(curves({"a": [(1.0, 1.0, None), (32_000.0, 2.0, None)]}, title="t", across="x"))
+
+
+def test_one_place_only_is_drawn_as_bars_and_a_measure_leaves_its_words_to_the_panel() -> None:
+    from thebes.apps.pages.experiments import pictures
+
+    rows = tuple(Row(panel="seconds", series=name, at=2, ours=1.5) for name in ("whole", "compute"))
+    outcome = replace(coin().run(seeds=[1]), rows=rows, measure="seconds, or what its panel says", across="sites")
+    [(panel, picture)] = pictures(outcome)
+    assert panel == outcome.of(panel) == "seconds"
+    assert ">whole</text>" in picture
+    assert "polyline" not in picture
+    assert outcome.table()["sites"] == ["2", "2"]
+    assert replace(outcome, rows=(Row(series="a", at=10_000, ours=32_000.0),)).table()["sites"] == ["10,000"]
+    assert outcome.of("") == outcome.measure

@@ -112,6 +112,12 @@ class Outcome:
     picture: Picture = "curves"
     made: Made | None = None
 
+    def of(self, panel: str) -> str:
+        """What the numbers of a panel are, in words: its own, where the measure leaves that to them."""
+        if panel and "panel says" in self.measure:
+            return panel
+        return f"{self.measure}, {panel}" if panel else self.measure
+
     def table(self, rows: Sequence[Row] | None = None) -> dict[str, list[str]]:
         """For the eyes, of all rows or of some: a column for everything that at least one of them has."""
         told = self.rows if rows is None else rows
@@ -144,4 +150,6 @@ class Outcome:
 
 
 def _figure(number: float | None, digits: int = 4) -> str:
-    return "" if number is None else f"{number:.{digits}g}"
+    if number is None:
+        return ""
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.{digits}g}"

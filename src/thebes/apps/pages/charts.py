@@ -12,8 +12,9 @@ from markupsafe import Markup, escape
 Point = tuple[float, float, float | None]
 
 _WIDTH, _HEIGHT = 640.0, 330.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 16.0, 12.0, 44.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 24.0, 12.0, 44.0
 _ROW = 20.0  #: of the legend
+_LETTER = 8.0  #: how wide one is, at most
 WIDE = 8.0  #: an axis whose ends lie further apart than this is drawn by doublings
 KINDS = 6  #: of curves that the stylesheet tells apart
 
@@ -37,10 +38,11 @@ def curves(series: Mapping[str, Sequence[Point]], *, title: str, across: str) ->
     drawn = []
     for tick in _ticks(min(ends) - room, max(ends) + room):
         drawn.append(_line(_LEFT, up_at(tick), _WIDTH - _RIGHT, up_at(tick), "grid"))
-        drawn.append(_text(_LEFT - 8, up_at(tick) + 4, f"{tick:.4g}", "end"))
+        drawn.append(_text(_LEFT - 8, up_at(tick) + 4, _written(tick), "end"))
     for x in sorted(set(places)):
         drawn.append(_line(across_at(x), _HEIGHT - _BOTTOM, across_at(x), _HEIGHT - _BOTTOM + 5, "axis"))
-        drawn.append(_text(across_at(x), _HEIGHT - _BOTTOM + 19, f"{x:g}", "middle"))
+    for at, words in _apart([(across_at(x), _written(x)) for x in sorted(set(places))]):
+        drawn.append(_text(at, _HEIGHT - _BOTTOM + 19, words, "middle"))
     drawn.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
     drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, across, "middle"))
     for number, (name, curve) in enumerate(series.items()):
@@ -76,9 +78,9 @@ def points(found: Sequence[Point], *, title: str, across: str) -> Markup:
     drawn = []
     for tick in _ticks(low, high):
         drawn.append(_line(_LEFT, up_at(tick), _WIDTH - _RIGHT, up_at(tick), "grid"))
-        drawn.append(_text(_LEFT - 8, up_at(tick) + 4, f"{tick:.4g}", "end"))
+        drawn.append(_text(_LEFT - 8, up_at(tick) + 4, _written(tick), "end"))
         drawn.append(_line(across_at(tick), _HEIGHT - _BOTTOM, across_at(tick), _HEIGHT - _BOTTOM + 5, "axis"))
-        drawn.append(_text(across_at(tick), _HEIGHT - _BOTTOM + 19, f"{tick:.4g}", "middle"))
+        drawn.append(_text(across_at(tick), _HEIGHT - _BOTTOM + 19, _written(tick), "middle"))
     drawn.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
     drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, across, "middle"))
     drawn.append(_line(across_at(low), up_at(low), across_at(high), up_at(high), "axis"))
@@ -90,6 +92,19 @@ def points(found: Sequence[Point], *, title: str, across: str) -> Markup:
     return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
         _place(_WIDTH), _place(_HEIGHT), title, Markup("").join(drawn)
     )
+
+
+def _apart(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Those that can be read beside each other, the last one first of all."""
+    kept: list[tuple[float, str]] = []
+    for at, words in reversed(labels):
+        if not kept or at + _LETTER * len(words) / 2 + 6 <= kept[-1][0] - _LETTER * len(kept[-1][1]) / 2:
+            kept.append((at, words))
+    return kept[::-1]
+
+
+def _written(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 1000 and number == round(number) else f"{number:.4g}"
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -45,7 +45,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 
 def pictures(outcome: Outcome) -> list[tuple[str, Markup]]:
-    """(panel, picture) for each panel: curves over a number, else bars."""
+    """(panel, picture) for each panel: curves over a number, else bars; bars also where there is one place only."""
     panels: dict[str, list[Row]] = {}
     for row in outcome.rows:
         panels.setdefault(row.panel, []).append(row)
@@ -53,7 +53,7 @@ def pictures(outcome: Outcome) -> list[tuple[str, Markup]]:
 
 
 def _picture(outcome: Outcome, panel: str, rows: Sequence[Row]) -> Markup:
-    title = f"{outcome.measure}{f', {panel}' if panel else ''}"
+    title = outcome.of(panel)
     points = [(float(row.at), row.ours, row.spread) for row in rows if isinstance(row.at, (int, float))]
     if points and outcome.picture == "points":
         return charts.points(points, title=f"{title}, by {outcome.across}", across=outcome.across)
@@ -61,10 +61,10 @@ def _picture(outcome: Outcome, panel: str, rows: Sequence[Row]) -> Markup:
     for row in rows:
         if isinstance(row.at, (int, float)):
             series.setdefault(row.series, []).append((float(row.at), row.ours, row.spread))
-    if series:
+    if series and len({row.at for row in rows}) > 1:
         shown = dict(list(series.items())[:MOST_CURVES])
         return charts.curves(shown, title=f"{title}, by {outcome.across}", across=outcome.across)
-    names = [f"{row.at}: {row.series}" if row.at is not None else row.series for row in rows]
+    names = [f"{row.at}: {row.series}" if isinstance(row.at, str) else row.series for row in rows]
     spread = {name: row.spread for name, row in zip(names, rows, strict=True) if row.spread is not None}
     values = {name: row.ours for name, row in zip(names, rows, strict=True)}
     low, high = ({name: values[name] + side * apart for name, apart in spread.items()} for side in (-1, 1))
