@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-slow test-heavy check bench audit chaos fuzz peers docs clean
+.PHONY: help demo test test-slow test-heavy laws check bench audit chaos fuzz peers docs clean
 .PHONY: wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
@@ -34,6 +34,9 @@ test-slow: $(READY)  ## the tests of many real processes, browsers, crashes and 
 
 test-heavy: $(READY)  ## the tests of big optional parts, and those that take many minutes
 	@$(BIN)/pytest -m heavy
+
+laws: $(READY)  ## what must hold for every input, with examples that were never tried before
+	@THEBES_EXPLORE=1 $(BIN)/pytest -n auto tests/laws
 
 check: $(READY)  ## style, types, and the arrows between the rooms
 	@$(BIN)/ruff check src tests audit bench chaos fuzz peers tools

@@ -52,7 +52,7 @@ def test_marginals_have_the_noise_of_all_columns_together():
     made = Groundwork(domain, source="independent", epsilon=parameters.epsilon, delta=parameters.delta)
     assert made.purchase.epsilon == parameters.epsilon
     chance, nobody, found = seeded_for_simulation(1), Nobody(), []
-    for _ in range(40):
+    for _ in range(50):
         made.restore({})
         made.buy(nobody, lambda purchase: None, chance)
         found += [each.counts for each in made.histograms("")]
@@ -79,8 +79,8 @@ def test_a_threshold_check_passes_as_often_as_its_noise_says():
     check = ThresholdCheck.of(0.5, reach=7, threshold=100, beta=0.01)
     assert check is not None
     chance = seeded_for_simulation(3)
-    passed = sum(check.passes(107, chance) for _ in range(8000))
-    assert_rate(passed, 8000, lambda epsilon: 0.5 * np.exp(-epsilon), 0.5)
+    passed = sum(check.passes(107, chance) for _ in range(9000))
+    assert_rate(passed, 9000, lambda epsilon: 0.5 * np.exp(-epsilon), 0.5)
 
 
 def test_what_a_threshold_passes_is_within_its_width_but_for_beta():

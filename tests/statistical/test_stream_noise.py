@@ -55,8 +55,8 @@ def test_users_and_their_rows_share_one_noise_of_a_periods_whole_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that are there and rows that could be: each with noise of scale 3 / 0.01, users are a third of both."""
-    periods = 900
-    terms = Terms(Decimal(90), size_share=Decimal("0.1"), periods=periods)
+    periods = 1200
+    terms = Terms(Decimal(120), size_share=Decimal("0.1"), periods=periods)
     source: Randomness = system()
     stream = made(tmp_path / "s", VISITS, "user:1000", terms, lambda: source)
     monkeypatch.setattr(stream._users, "_true", lambda: (10_000, 25_000))
@@ -70,4 +70,4 @@ def test_users_and_their_rows_share_one_noise_of_a_periods_whole_epsilon(
     assert wide_users == pytest.approx(4.11 / 0.01, rel=0.01)
     assert wide_rows == pytest.approx(3 * np.log(20) / 0.01, rel=0.01)
     for noise, wide in ((users, wide_users), (rows, wide_rows)):
-        assert 0.9 < np.mean(np.abs(noise) <= wide) < 0.99  # of 900; either end by chance less than once in 10^6
+        assert 0.9 < np.mean(np.abs(noise) <= wide) < 0.99  # of 1200; either end by chance less than once in 10^6
