@@ -287,10 +287,10 @@ def test_nobody_is_waited_for_beyond_the_task_s_own_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=counting(1, 2, 3), south=Steward(never))
-            soon = (datetime.now(UTC) + timedelta(seconds=0.7)).isoformat()
+            soon = (datetime.now(UTC) + timedelta(seconds=2.5)).isoformat()
             done = await world.asked({**CENSUS, "expires_at": soon})
             assert done["result"]["missing"] == {"south": "had not answered when the task's time was over"}
-            soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
+            soon = (datetime.now(UTC) + timedelta(seconds=2.5)).isoformat()
             several = await world.asked({**CENSUS, "expires_at": soon, "rounds": 3})
             assert (several["status"], several["phase"]) == ("expired", 1)
 

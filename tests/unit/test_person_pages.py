@@ -485,7 +485,7 @@ def test_destroying_everything_ends_the_server(world: World) -> None:
     assert list(world.me.home.iterdir()) == []
     import time
 
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not world.stopped and time.monotonic() < end:
         time.sleep(0.05)
     assert world.stopped == [True]
