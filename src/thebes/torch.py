@@ -124,8 +124,9 @@ def to_module(module: Any, weights: bytes | str | Mapping[str, Any] | ArrayLike)
     return module
 
 
-def convert_state_dict(path: str | Path, *, digest: str, backbone: str) -> bytes:
-    """Safetensors of a backbone's convolutions, from a torchvision weight file whose SHA-256 is `digest`.
+def convert_state_dict(path: str | Path, *, digest: str | None = None, backbone: str) -> bytes:
+    """Safetensors of a backbone's convolutions, from a torchvision weight file whose SHA-256 is `digest`: left out,
+    that of the file that torchvision publishes for this backbone (SqueezeNet 1.1 and VGG 16 are known).
 
     `backbone` is a name in `thebes.learning.graph.architectures.ARCHITECTURES`. This is the one place that reads a
     file through torch's unpickler, restricted to tensors (`weights_only=True`). That restriction has been escaped
@@ -136,11 +137,16 @@ def convert_state_dict(path: str | Path, *, digest: str, backbone: str) -> bytes
     import torch
 
     from thebes.learning.graph.architectures import architecture
+    from thebes.learning.graph.published import PUBLISHED
 
+    module = architecture(backbone)
+    if digest is None:
+        if backbone not in PUBLISHED:
+            raise Mistake("digest", f"is missing: no published one is known for {backbone}")
+        digest = PUBLISHED[backbone].sha256
     raw = Path(path).read_bytes()
     if hashlib.sha256(raw).hexdigest() != digest.lower():
         raise Mistake("digest", "the file is not the one with this SHA-256")
-    module = architecture(backbone)
     try:
         state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
     except Exception as error:

@@ -238,6 +238,27 @@ def test_published_weight_file_is_converted_only_under_its_digest(tmp_path):
         thebes.torch.convert_state_dict(path, digest=digest, backbone="vgg11")
 
 
+def test_without_a_digest_only_the_file_that_torchvision_publishes_is_converted(tmp_path, monkeypatch):
+    from thebes.learning.graph import published
+    from thebes.learning.graph.architectures import ARCHITECTURES, architecture
+
+    for name, one in published.PUBLISHED.items():
+        assert name in ARCHITECTURES
+        assert len(one.sha256) == 64
+        assert one.file == f"{name}-{one.sha256[:8]}.pth"
+    path = tmp_path / "small.pth"
+    source = architecture("small")
+    torch.save(source.state_dict(), path)
+    with pytest.raises(Mistake, match="not the one with this SHA-256"):
+        thebes.torch.convert_state_dict(path, backbone="squeezenet1_1")
+    with pytest.raises(Mistake, match="no published one is known for small"):
+        thebes.torch.convert_state_dict(path, backbone="small")
+    known = published.Weights("small.pth", hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
+    monkeypatch.setattr(published, "PUBLISHED", {"small": known})
+    goal = thebes.torch.to_module(architecture("small"), thebes.torch.convert_state_dict(path, backbone="small"))
+    assert all(torch.equal(a, b) for a, b in zip(goal.parameters(), source.parameters(), strict=True))
+
+
 def test_weight_file_that_runs_code_is_refused(tmp_path):
     import os
     import pickle

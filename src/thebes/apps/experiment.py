@@ -126,29 +126,40 @@ def check(
 @app.command("fetch")
 def fetch_(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="Which data sets (default: all).")
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Which data sets (default: all but large ones).")
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", envvar="THEBES_DATA", help="Where data lie that experiments read.")
     ] = None,
+    lying: Annotated[
+        Path | None, typer.Option("--from", help="A folder in which you have the files already: no network is used.")
+    ] = None,
     json: str | None = output.json_option(),
 ) -> None:
-    """Fetch published data from public repositories into the folder that experiments read.
+    """Fetch published data from public places into the folder that experiments read.
 
-    Only files whose SHA-256 is the published one are kept. Example: thebes experiment fetch adult --data data
+    Only what has the published SHA-256 is kept. Example: thebes experiment fetch adult --data data
     """
     from thebes.experiments.datasets import data_folder
-    from thebes.experiments.fetching import fetch, files_of
+    from thebes.experiments.fetching import fetch
+    from thebes.experiments.places import files_of, large
 
     folder, told = data or data_folder(), []
     for one in files_of(names or []):
+        if one.by_hand and not names and lying is None:
+            told.append({"file": one.name, "fetched": False, "licence": one.place.licence, "by_hand": one.by_hand})
+            if json is None:
+                typer.echo(f"{folder / one.name} is not fetched. {one.by_hand}.")
+            continue
         with _working(one.name):
-            came = fetch(one, folder)
+            came = fetch(one, folder, lying=lying)
         told.append({"file": one.name, "fetched": came, "licence": one.place.licence})
         if json is None:
             typer.echo(f"{folder / one.name} {'fetched' if came else 'is there'}. Licence: {one.place.licence}.")
     if json is not None:
         output.write_json(json, told)
+    elif not names:
+        typer.echo(f"Large, and fetched by name only: {', '.join(large())}.")
 
 
 @app.command("report")

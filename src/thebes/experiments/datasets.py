@@ -7,10 +7,7 @@ All but scikit-learn's are read from the folder named by THEBES_DATA and are abs
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import os
-import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.experiments.checksums import is_published
 from thebes.privacy.faults import Mistake
 
 Pair = tuple[float, float]
@@ -212,22 +210,15 @@ def opened(name: str) -> BytesIO | None:
 
 
 def opened_in(folder: Path, name: str) -> BytesIO | None:
-    """The same in another folder. How a file was packed does not matter, where its unpacked bytes are known."""
+    """The same in another folder. How a file was packed or written does not matter, where the checksum of what it holds
+    is known."""
     path = folder / name
     if not path.is_file():
         return None
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != _SHA256[name] and _unpacked(content) != UNPACKED.get(name, ""):
+    if not is_published(name, content):
         raise Mistake("THEBES_DATA", f"holds another {name} than the published one (its SHA-256 differs)")
     return BytesIO(content)
-
-
-def _unpacked(content: bytes) -> str | None:
-    """The checksum of what was packed; None where that cannot be told."""
-    try:
-        return hashlib.sha256(gzip.decompress(content)).hexdigest()
-    except (OSError, EOFError, zlib.error):
-        return None
 
 
 def data_folder() -> Path:
@@ -246,44 +237,6 @@ def _numbered(bounds: dict[str, Pair], columns: tuple[str, ...], target: Pair | 
         numbered["y"] = target
     return numbered
 
-
-#: of every file that is read
-_SHA256 = {
-    "california_housing/cal_housing.csv.gz": "b2828a4e30b3d8eba3ffc9175a92327b57fc302812b75fbd84558d5ed94ba840",
-    "adult/adult.data.gz": "c7a2b4716a97f930123e0baf879188d701e798172631a654fc703d4b082907f3",
-    "adult/adult.test.gz": "8a2c1bffa6e7ce5abfa43881ae5e87c4311ebc2b3cd526c9c40a43f19f06f799",
-    "oulad/studentInfo.csv.gz": "e7fc5fa7a1bc406c03eba7bf27a465b04202620febd5d01c8ac8d1a4ec2f7137",
-    "oulad/studentRegistration.csv.gz": "82d78404bca0fe0a7c91b1e61f865989b9f5b9b13cb7bdf8c9721946edd677cd",
-    "oulad/studentAssessment.csv.gz": "311f2370fa02f3fcc59b6a51fd197ac0eb023374df21925d1f191b78efbc0126",
-    "oulad/assessments.csv.gz": "4ca296b0030d48baeaa0ac0db9dbceb0e438c4e85d5d4b63c618efb73a058f9d",
-    "avocado/avocado.csv.gz": "b277aad365084774fbe8567129624e11cd250bb54382e96cb73d9c58d268d7b8",
-    "bank/bank-full.csv.gz": "a33820520e31d26b498e31003e99eb0e477690b699a38eade375acf3b3004dcd",
-    "mnist/train-images-idx3-ubyte.gz": "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
-    "mnist/train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-    "mnist/t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-    "mnist/t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-    "ham10000/HAM10000_metadata.csv.gz": "a8a078e34e68f5923572f5b24b1bb78ad3742cfbf365698e4d12dd7b54c17f2a",
-    "cifar10/cifar10_jpeg.tar.xz": "ee76cb8cad525e8c5a5117a66ca036869c0b804e0eedb496ff61535c824ad3bd",
-    "github_pullreqs/pullreqs_msr14.parquet": "7cdf7143cc725ecd313a841ea852802f4493f673108d351e9aeb8c8fe064d9d1",
-    "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet": (
-        "5face77aa52ff0fa80a0bcb414446065b8380ddb3abb69be86aea8672f5bd6fe"
-    ),
-    "criteo/criteo_kaggle_sample_137k.parquet": "cd25af1c97560d7cfa60f85b491633f73dcf813e1cfc0195e9dc9f75051fdc57",
-}
-
-#: of what is packed in those that `fetching` packs itself
-UNPACKED = {
-    "adult/adult.data.gz": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-    "adult/adult.test.gz": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-    "avocado/avocado.csv.gz": "a608b8513343e063a3d7440d863f94a73f99084b3c24205cafb8d02792653cc9",
-    "bank/bank-full.csv.gz": "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
-    "california_housing/cal_housing.csv.gz": "534365b6c3c9b07c2b7d88e0ff9f1b41725d8b799748f5c0b80e1067f51c8ab3",
-    "ham10000/HAM10000_metadata.csv.gz": "3acc8553b04222669907b3bf2bcd73c5e59bbe549e12158f033a7c9ad0b60542",
-    "oulad/studentInfo.csv.gz": "7e6f3e474a5eee00639d2a414a6c7e928745823c2d2c2563ca1780145f99b0d6",
-    "oulad/studentRegistration.csv.gz": "0d32676285372aaf2e7a80304e5b274b4fba24313e2ca4c04317225e1ec90170",
-    "oulad/studentAssessment.csv.gz": "05ac3ae53007f25ad1b1dacf355967220cb10bf9876a42f23d20197cf4a1d64b",
-    "oulad/assessments.csv.gz": "31e32a82c839898ce059d5888158bddcd1b4dc77af1ba0333a11c7102729f653",
-}
 
 _WINE: dict[str, Pair] = {
     "alcohol": (11.0, 15.0),

@@ -47,7 +47,7 @@ class Pictures:
         return {f"site-{place + 1}": part.reset_index(drop=True) for place, part in enumerate(parts)}
 
     def __str__(self) -> str:
-        whose = "made-up pictures" if self.made_up else "CIFAR-10 (re-encoded as JPEG)"
+        whose = "made-up pictures" if self.made_up else cifar.called()
         return f"{whose}, shrunk to {SIDE} x {SIDE}: {len(self.train):,} to learn from, {len(self.test):,} to test on"
 
 

@@ -29,7 +29,7 @@ class Pictures:
     made_up: bool
 
     def __str__(self) -> str:
-        whose = "made-up pictures" if self.made_up else "CIFAR-10 (re-encoded as JPEG)"
+        whose = "made-up pictures" if self.made_up else cifar.called()
         return (
             f"{whose}, shrunk to {SIDE} x {SIDE}: {len(self.public[0]):,} of {', '.join(PUBLIC)} for the network; "
             f"of {', '.join(KEPT)} {len(self.kept[0]):,}, one each person's, and {len(self.test[0]):,} to test on"
