@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from thebes.person import work
 from thebes.person.home import Person
 from thebes.privacy.randomness import Randomness
 from thebes.site.algorithm import Office
+from thebes.site.dataset import Cache, DataSets
 from thebes.site.home import Home, written
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.testing.siting import EVERYBODY, ask, declare
@@ -37,11 +39,13 @@ OTHERS = [("p", 0.0, "f"), ("q", 50.0, "m"), ("q", 0.0, "f")]
 #: somebody who moves every sum as far as anybody can
 MINE = [("me", 100.0, "m"), ("me", 100.0, "m")]
 
+MALE = "sex = 'm'"
+
 QUESTIONS: list[dict[str, Any]] = [
     {"statistic": "count", "epsilon": 0.25},
     {"statistic": "count", "by": "sex", "epsilon": 0.25},
     {"statistic": "sum", "column": "age", "epsilon": 0.5},
-    {"statistic": "sum", "column": "age", "where": "sex = 'm'", "epsilon": 0.125},
+    {"statistic": "sum", "column": "age", "where": MALE, "epsilon": 0.125},
     {"statistic": "mean", "column": "age", "epsilon": 1.0},
     {"statistic": "histogram", "column": "age", "bins": 4, "epsilon": 0.125},
     {"statistic": "quantile", "column": "age", "quantile": 0.5, "bins": 16, "epsilon": 0.25},
@@ -54,10 +58,11 @@ TRAINED: dict[str, Any] = {
 
 @contextmanager
 def office(
-    folder: Path, rows: Sequence[tuple[str, float, str]], source: Randomness, **declared: Any
+    folder: Path, rows: Sequence[tuple[str, float, str]], source: Randomness, *, cache: Cache | None = None, **more: Any
 ) -> Iterator[Office]:
     home = Home(folder)
-    declare(home, pd.DataFrame(rows, columns=["who", "age", "sex"]), schema=PATIENTS, **declared)
+    dataset = declare(home, pd.DataFrame(rows, columns=["who", "age", "sex"]), schema=PATIENTS, **more)
+    DataSets(home).keep(dataset if cache is None else replace(dataset, cache=cache))
     written(home.policy, EVERYBODY)
     made = Office(home, "north")
     made.desk._randomness = lambda: source
@@ -67,7 +72,12 @@ def office(
     made.audit.close()
 
 
-def differing(folder: Path, asked: Callable[[Office], None], **declared: Any) -> tuple[Loss, list[Decimal]]:
+def differing(
+    folder: Path,
+    asked: Callable[[Office], None],
+    others: Sequence[tuple[str, float, str]] = OTHERS,
+    **declared: Any,
+) -> tuple[Loss, list[Decimal]]:
     """What a site's noise lets through of one person, and what its ledger says of the two runs."""
     spent: list[Decimal] = []
 
@@ -80,13 +90,15 @@ def differing(folder: Path, asked: Callable[[Office], None], **declared: Any) ->
 
         return over
 
-    return loss(run(OTHERS + MINE), run(OTHERS)), spent
+    return loss(run([*others, *MINE]), run(others)), spent
 
 
-def question(office: Office, number: int, **fields: Any) -> None:
+def question(office: Office, number: int, **fields: Any) -> str:
+    """Where the answer came from."""
     document = {"type": "query", "sites": "all", "dataset": "patients", **fields}
     told = office.answer(ask(document, task=f"t{number}", schema=schema_of(PATIENTS)))
     assert told["kind"] == "contribution", told
+    return str(told["source"])
 
 
 def test_all_that_a_site_answers_together_is_what_its_block_has_spent(tmp_path: Path) -> None:
@@ -98,6 +110,26 @@ def test_all_that_a_site_answers_together_is_what_its_block_has_spent(tmp_path: 
     through, spent = differing(tmp_path, asked)
     assert spent == [Decimal("2.5")] * 2
     assert float(spent[0]) * 0.999 <= through.epsilon() <= float(spent[0])
+
+
+def test_answers_from_made_up_rows_and_their_checks_are_what_the_block_has_spent(tmp_path: Path) -> None:
+    """Of groups that somebody is in; where an answer comes from follows from what was released, so that it is
+    the same without them."""
+    crowd = [(f"c{number}", float(number % 100), "fm"[number % 2]) for number in range(400)]
+    told: list[list[str]] = []
+
+    def asked(office: Office) -> None:
+        told.append([])
+        for number in range(15):
+            where = f"age >= {30 * (number % 3)}{' AND ' + MALE if number % 2 else ''}"
+            told[-1].append(question(office, number, statistic="count", where=where, epsilon=0.25 + number / 100))
+
+    more = {"check": "threshold", "trust": 0.0, "epsilon": 0.5, "parts": 2, "rows": 256, "agreement": 20.0}
+    through, spent = differing(tmp_path, asked, crowd, epsilon=20.0, cache=Cache("smart", more=more))
+    assert told[0] == told[1]
+    assert {"synopsis", "mechanism"} <= set(told[0])
+    assert spent[0] == spent[1]
+    assert 0.99 * float(spent[0]) <= through.epsilon() <= float(spent[0])
 
 
 def test_noise_that_is_added_elsewhere_is_paid_where_the_rows_lie(tmp_path: Path) -> None:
