@@ -56,7 +56,8 @@ def test_accuracy_stays_above_its_floor(name, dataset, epsilon, floor):
 
 
 def test_real_noise_keeps_the_floor_too():
-    assert np.mean(score("LogisticRegression", datasets.cancer(), 4, seeds=1, random_state=None)) >= 0.93
+    """Of ten fits .964, give or take .0036: below the floor less than once in 10^10."""
+    assert np.mean(score("LogisticRegression", datasets.cancer(), 4, seeds=2, random_state=None)) >= 0.93
 
 
 def test_add_remove_one_and_pure_models_are_useful():
