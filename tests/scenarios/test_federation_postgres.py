@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pytest
 from thebes.coordinator.accounts import ADMIN
 from thebes.coordinator.authority import Authority
 from thebes.tasks import registry
-from thebes.testing.federation import CENSUS, Far, Gathering, Steward, contribution, counting
+from thebes.testing.federation import CENSUS, QUICK, Far, Gathering, Steward, contribution, counting
 from thebes.testing.postgres import new_database
+
+#: a busy machine that keeps a process from a word for some seconds costs it no seat
+CALM = replace(QUICK, seat=8.0)
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +37,11 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
     home, store = tmp_path / "home", new_database()
 
     async def scenario() -> None:
-        front = await Gathering(home, store=store).open()
+        front = await Gathering(home, store=store, pace=CALM).open()
         await until(lambda: front.federation._seated)
-        first = await Gathering(home, store=store).open(0)
+        first = await Gathering(home, store=store, pace=CALM).open(0)
         await until(lambda: first.federation._seated and not front.federation._seated)
-        second = await Gathering(home, store=store).open(0)
+        second = await Gathering(home, store=store, pace=CALM).open(0)
         authority, deaf = Authority(home, front.clock), asyncio.Event()
         for name in ("north", "south"):
             authority.issue(name, tmp_path / name)

@@ -55,11 +55,13 @@ def test_a_question_is_answered_by_all_by_some_and_by_groups(there: Institutions
     assert low - 20 <= np.sum(everybody["diabetes"] == 1) <= high + 20
     assert count.extra["coverage"] == {"answered": ["north", "south"], "missing": {}}
     one = there.server.query("patients", "mean", column="age", sites="north", epsilon=1, timeout=PATIENCE)
-    assert abs(one.value - np.mean(north["age"])) < 2
+    assert abs(one.value - np.mean(north["age"])) < 4
     assert one.extra["coverage"]["answered"] == ["north"]
     wards = there.server.query("patients", "mean", column="age", by="ward", epsilon=1, timeout=PATIENCE)
     for ward, value in wards.value.items():
-        assert abs(value - np.mean(everybody["age"][everybody["ward"] == ward])) < 4
+        ends = wards.as_json()["interval"]
+        half = (ends["high"][ward] - ends["low"][ward]) / 2  # of its 95 %: six times that is out of reach
+        assert abs(value - np.mean(everybody["age"][everybody["ward"] == ward])) < 6 * half < 24
 
 
 def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_before(there: Institutions) -> None:
@@ -84,7 +86,7 @@ def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_befo
     assert release.extra["accuracy"]["reached"] <= 12
     south = release.value - before.value
     exact = np.sum(there.hospitals.patients(("south",))["bmi"] >= 25)
-    assert abs(south - exact) <= 15 / release.certificate.epsilon  # its own noise alone: missed with odds of e^-15
+    assert abs(south - exact) <= 20 / release.certificate.epsilon  # its own noise alone: missed with odds of e^-20
 
 
 def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Institutions) -> None:

@@ -222,8 +222,13 @@ class Server(Talking):
         return _children(self.process.pid) if "processes" in self.ready else [self.process.pid]
 
     def workers(self) -> list[int]:
-        """The process ids of its worker, and of its own site where it has one."""
-        return [pid for front in self.fronts() for pid in _children(front)]
+        """The process ids of its worker, and of its own site where it has one, as soon as there are any: a worker is
+        started after its server, and after one that was killed."""
+        end = time.monotonic() + _PATIENCE
+        while not (found := [pid for front in self.fronts() for pid in _children(front)]):
+            assert time.monotonic() < end, "no worker was started"
+            time.sleep(0.01)
+        return found
 
     def kill(self, *, with_worker: bool = True) -> None:
         """SIGKILL, with or without the worker beside it."""

@@ -23,7 +23,7 @@ import pytest
 from thebes.testing.ports import free_ports
 
 REQUIRE = "THEBES_REQUIRE"
-BOOT_SECONDS = 300.0  #: about 40 on an idle machine
+BOOT_SECONDS = 600.0  #: about 40 on an idle machine
 _AUTHORITIES, _RELAYS = 3, 2
 _COMMON = """\
 TestingTorNetwork 1
@@ -133,7 +133,7 @@ class Node:
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -225,7 +225,7 @@ class Watch:
     def __init__(self, client: Node) -> None:
         self._streams: dict[str, Stream] = {}
         self._lock = threading.Lock()
-        self._socket = socket.create_connection(("127.0.0.1", client.ports["control"]), timeout=30)
+        self._socket = socket.create_connection(("127.0.0.1", client.ports["control"]), timeout=120)
         self._lines = self._socket.makefile("r", encoding="utf-8", errors="replace")
         cookie = (client.folder / "control_auth_cookie").read_bytes().hex()
         for command in (f"AUTHENTICATE {cookie}", "SETEVENTS STREAM"):
@@ -244,7 +244,7 @@ class Watch:
     def close(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(5)
+        self._thread.join(60)
         self._socket.close()
 
     def _listen(self) -> None:
@@ -350,7 +350,7 @@ def _authority_lines(authorities: list[Node]) -> Iterator[str]:
     """Make the authorities' keys, and say how the others know them."""
     made = [_certified(node) for node in authorities]
     for node, process in zip(authorities, made, strict=True):
-        _, words = process.communicate(b"test\n", timeout=120)
+        _, words = process.communicate(b"test\n", timeout=300)
         if process.returncode:
             raise RuntimeError(f"tor-gencert failed: {words.decode(errors='replace')[-400:]}")
         certificate = (node.folder / "keys" / "authority_certificate").read_text()
@@ -360,7 +360,7 @@ def _authority_lines(authorities: list[Node]) -> Iterator[str]:
             ["tor", "-f", str(node.configure(nobody)), "--defaults-torrc", os.devnull, "--list-fingerprint", "--quiet"],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=True,
         ).stdout
         fingerprint = re.search(rf"^{node.name} ([0-9A-F ]+)$", listed, re.MULTILINE)
