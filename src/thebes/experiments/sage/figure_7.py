@@ -122,5 +122,5 @@ EXPERIMENT = Experiment(
     quick_seeds=1,
     better="less",
     blind=1.0,  # attempts double
-    headline=Headline(drawn=("*",)),
+    headline=Headline(at=(25_000, 100_000, 300_000, *TARGETS), drawn=("*",)),
 )
