@@ -94,5 +94,5 @@ hashes:  ## the file of hashes anew, after a pin changed (asks outside)
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11.7 - -o constraints.hashed.txt
 
 clean:  ## remove what the other verbs made
-	@rm -rf $(VENV) .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results fuzz/found
+	@rm -rf $(VENV) $(VENV)-outside .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results fuzz/found
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

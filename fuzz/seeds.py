@@ -1,5 +1,6 @@
-"""`python -m fuzz.seeds`: what fuzzing begins with, written anew from documents, models, tokens and copies as they
-really are, all of made-up people. What broke something once (`mended-*`), or was made by hand (`kept-*`), stays."""
+"""`python -m fuzz.seeds [TARGET...]`: what fuzzing begins with, written anew from documents, models, tokens and copies
+as they really are, all of made-up people. What broke something once (`mended-*`), or was made by hand (`kept-*`),
+stays."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fuzz.running import CORPUS
 from thebes.apps.operating import archive
@@ -159,6 +161,144 @@ def copies() -> Seeds:
         yield "site", file.read_bytes().rstrip(b"\0") + bytes(1024)
 
 
+def sealed() -> Seeds:
+    from fuzz.targets import sealed as target
+
+    content = target.written()
+    yield "sealed", b"s" + target.sealed(content)
+    yield "opened", b"o" + content
+
+
+def statements() -> Seeds:
+    readable = (
+        "SELECT age FROM profile.demographics",
+        "SELECT avg(steps) AS steps, max(day) AS day FROM health.walk WHERE day > '2026-01-01' GROUP BY day HAVING 1",
+        "WITH a AS (SELECT age FROM profile.demographics) SELECT age, CASE WHEN age > 1 THEN 2 END FROM a",
+        "SELECT row_number() OVER (PARTITION BY a.name ORDER BY b.steps DESC) AS n"
+        " FROM profile.demographics AS a JOIN health.walk AS b ON a.id = b.id",
+        "SELECT strftime('%Y', born) FROM profile.demographics WHERE name LIKE '%a_%' AND id IN (1, 2) LIMIT 3",
+    )
+    unread = (
+        "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a WHERE x < 50) SELECT x FROM a",
+        "SELECT word FROM profile.secrets",
+        "SELECT group_concat(sql) FROM sqlite_master",
+        "SELECT hex(zeroblob(100)) || quote(name) FROM profile.demographics",
+    )
+    for number, text in enumerate(readable):
+        yield f"f{number}", b"f" + text.encode()
+    for number, text in enumerate(unread):
+        yield f"1-{number}", b"1" + text.encode()
+    yield from ((name, content) for name, content in queries() if name.startswith("w"))
+
+
+def sites() -> Seeds:
+    """What a real site answers to what the target asks, and what else a site may say."""
+    import asyncio
+
+    from fuzz.targets.sites import ASKED
+    from thebes.site.algorithm import Office
+    from thebes.site.home import Home, written
+    from thebes.testing.federation import PATIENTS, Gathering
+    from thebes.testing.siting import EVERYBODY, declare
+
+    with tempfile.TemporaryDirectory() as scratch:
+        home, rows = Home(Path(scratch) / "site"), [{"age": 20 + n, "sex": "fm"[n % 2]} for n in range(60)]
+        schema = {**PATIENTS, "max_rows_per_unit": 1}
+        declare(home, pd.DataFrame(rows), schema=schema, epsilon=1000.0, delta=1e-3)
+        written(home.policy, EVERYBODY)
+        office = Office(home, "site")
+        for letter, document in ASKED.items():
+            said: list[dict[str, Any]] = []
+
+            async def answer(message: dict[str, Any], said: list[dict[str, Any]] = said) -> dict[str, Any]:
+                told = office.answer(message)
+                if message["kind"] == link.Word.ASK:
+                    body = link.read_envelope(link.write_envelope({**told, "id": "a"}), arrays=False)
+                    said.append({**body, "task": "$task", "part": "$part", "ask_id": "$ask"})
+                return told
+
+            async def ask(
+                document: dict[str, Any] = document, answer: Any = answer, said_by: str = letter.decode()
+            ) -> None:
+                async with Gathering(Path(scratch) / said_by) as there:
+                    await there.near(site=answer)
+                    assert (await there.asked(document))["status"] == "done"
+
+            asyncio.run(ask())
+            yield f"{letter.decode()}-json", letter + told(said[0])
+            yield f"{letter.decode()}-frame", letter + link.write_envelope(said[0])
+        for each in (office.ledger, office.outbox, office.audit):
+            each.close()
+    refused = {"kind": "refusal", "id": "a", "task": "$task", "part": "$part", "reason": "not here"}
+    yield "refused", b"c" + told({**refused, "code": "policy"})
+    yield "busy", b"c" + told({**refused, "code": "busy"})
+
+
+def asks() -> Seeds:
+    from thebes.testing.siting import ask
+
+    count = {"type": "query", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+    mean = {**count, "statistic": "mean", "column": "age", "where": "age > 30 AND age < 60"}
+    exact = {**count, "statistic": "histogram", "column": "age", "bins": [0, 50, 100], "noise": "coordinator"}
+    for name, document in (("count", count), ("mean", mean), ("exact", exact)):
+        yield name, told(ask(document, task=name))
+    quoted = {name: value for name, value in ask(mean).items() if name not in ("ask", "task")}
+    yield "quote", told({**quoted, "kind": "quote"})
+    for kind in ("closed", "describe", "ping"):
+        yield kind, told({"kind": kind, "id": "a", "task": "count"})
+
+
+def forms() -> Seeds:
+    """What the pages send, and programs of the same machine."""
+    rule = {"type": "basic", "epsilon_at_most": 1, "epsilon_per_week": 2, "probability": 50, "tables": "profile.pets"}
+    limits = {"local.epsilon": 5, "trusted.delta": 0.001, "delay_seconds": 60, "period_days": 7}
+    columns = {"mood": {"type": "integer", "description": "1 to 5"}}
+    delivery = {"delivery": "0" * 32, "after": 0, "part": 0, "last": True, "rows": {"pets": [{"species": "cat"}]}}
+    bodies: dict[str, Any] = {
+        "a": {**rule, "requestor": "ana", "server": "trusted", "min_count": 11, "delta_at_most": ""},
+        "b": {"rule": rule},
+        "c": limits,
+        "d": {"requestor": "ana", "epsilon": 1},
+        "e": {"confirm": "destroy nothing"},
+        "f": {"name": "friends", "code": "abc", "pin": "00" * 32, "names": "on"},
+        "g": {"rows": "forget"},
+        "h": {"decision": "accept", "brief": "yes"},
+        "i": {"tables": {"entry": {"description": "days", "columns": columns}}, "release": 1},
+        "j": {"table": "pets", "rows": [{"species": "cat", "age": 3.5}]},
+        "k": delivery,
+        "l": {"local": {"epsilon": 3, "overall_epsilon": 9}, "caps": {"ana": {"epsilon": 1}}, "delay_seconds": 1.5},
+        "m": {"rules": [{"type": "bounded", "epsilon_at_most": 1, "tables": ["profile.pets"], "min_count": 11}]},
+        "n": {"code": "abc", "pin": "00" * 32, "names": "public"},
+        "D": {"app": "diary", "tables": json.dumps({"entry": {"columns": columns}})},
+        "E": {"name": "friends", "minimum": 3, "epoch": "2026-11", "names": "public"},
+        "F": {"name": "friends", "epoch": "2026-11", "people": "ana\nben"},
+        "G": {"name": "friends", "epoch": "2026-11"},
+        "H": {"name": "ana", "password": "long enough for it", "role": "requestor"},
+        "I": {"name": "ana", "role": "auditor"},
+        "J": {"name": "ana"},
+        "K": {"username": "ana", "password": "long enough for it", "then": "/tasks"},
+    }
+    for letter, body in bodies.items():
+        yield letter, (letter.encode() + told(body))
+    bound = {"bound-0-column": "age", "bound-0-kind": "range", "bound-0-low": "0", "bound-0-high": "100"}
+    asked = {
+        "kind": "basic", "table": "profile.demographics", "column": ["age"], "aggregator": "median", "epsilon": "1",
+        "featurizer": "SELECT age FROM profile.demographics", "min_count": "20", **bound,
+    }  # fmt: skip
+    learned = {
+        **asked, "kind": "ensemble", "subsets": "2", "subset_size": "1", "cut": "median", "output": "age",
+        "expires_at": "2031-01-01T10:00", "group": "friends/2026-11",
+    }  # fmt: skip
+    stream = {
+        "kind": "pipeline", "dataset": "taxi", "model": "LinearRegression", "output": "km", "target": "mse = 0.02",
+        "bins": "hour = 24", "layers": "3, 4", "epsilon": "1", "inputs": ["km"],
+    }  # fmt: skip
+    written = {"kind": "basic", "mode": "json", "was": "json", "raw": json.dumps({"type": "basic", "epsilon": 1})}
+    for name, form in (("basic", asked), ("ensemble", learned), ("pipeline", stream), ("json", written)):
+        for letter in ("A", "B", "C"):
+            yield f"{letter}-{name}", letter.encode() + told(form)
+
+
 def tokens() -> Seeds:
     """A group that exists for this alone. Its parameters are written anew, too."""
     authority = Authority.create("fuzzed", "2026-11", minimum=2)
@@ -186,9 +326,13 @@ def tokens() -> Seeds:
 def main() -> None:
     makers: tuple[Callable[[], Seeds], ...] = (
         tokens, graphs, weights, frames_, links, contributions, documents, queries, copies, releases,
+        sealed, statements, sites, asks, forms,
     )  # fmt: skip
     CORPUS.mkdir(exist_ok=True)
+    wanted = sys.argv[1:]
     for maker in makers:
+        if wanted and maker.__name__.rstrip("_") not in wanted:
+            continue
         place = CORPUS / maker.__name__.rstrip("_")
         place.mkdir(exist_ok=True)
         for old in place.iterdir():

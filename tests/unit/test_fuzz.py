@@ -6,15 +6,23 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from fuzz import judging, mutating
+from fuzz import judging, kept, mutating
 from fuzz.running import NAMES, inputs
 from thebes.privacy.faults import Fault, Mistake
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed() -> Iterator[None]:
+    """What targets keep open is closed with the last test of this file."""
+    yield
+    kept.OPEN.close()
 
 
 def outcomes(name: str) -> dict[str, bool]:

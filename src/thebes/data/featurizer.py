@@ -86,6 +86,7 @@ def read(sql: str) -> Featurizer:
     if len(sql) > LARGEST:
         raise _refuse(f"must not be longer than {LARGEST} characters")
     try:
+        sql.encode()
         statements = [s for s in sqlglot.parse(sql, read="sqlite") if s is not None]
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
         raise _refuse("is not SQL that SQLite understands") from None

@@ -66,7 +66,7 @@ class Rule:
             raise Mistake(f"{where}.type", f"must be one of {', '.join(registry.people_types())}")
         if "epsilon_at_most" not in found:
             raise Mistake(f"{where}.epsilon_at_most", "must be given: the most that one task may cost")
-        if not isinstance(found.get("requestor", ""), str):
+        if not _is_name(found.get("requestor", "")):
             raise Mistake(f"{where}.requestor", "must be a name")
         if len(found.get("requestor", "")) > LONGEST_NAME:
             raise Mistake(f"{where}.requestor", f"may have {LONGEST_NAME} characters")
@@ -74,7 +74,7 @@ class Rule:
             raise Mistake(f"{where}.server", "must be trusted or untrusted")
         if "tables" in found:
             tables = found["tables"]
-            if not isinstance(tables, list) or not all(isinstance(table, str) for table in tables):
+            if not isinstance(tables, list) or not all(_is_name(table) for table in tables):
                 raise Mistake(f"{where}.tables", "must be a list of names such as profile.demographics")
             found["tables"] = frozenset(tables)
         for name in ("epsilon_at_most", "epsilon_per_week"):
@@ -121,6 +121,11 @@ class Rule:
             return True
         recent = [p for p in earlier if p.accepted_at is not None and p.accepted_at > now - WEEK_SECONDS]
         return sum((share(p.document)[0] for p in recent), share(offer.document)[0]) <= self.epsilon_per_week
+
+
+def _is_name(value: object) -> bool:
+    """Text without half a character, which JSON can hold and nobody could be told again."""
+    return isinstance(value, str) and not any(0xD800 <= ord(c) <= 0xDFFF for c in value)
 
 
 def in_force(kept: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[int, Rule]:

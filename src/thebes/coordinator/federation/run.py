@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -331,6 +331,6 @@ def _cost(told: object) -> dict[str, float] | None:
         return None
     epsilon, delta = told.get("epsilon"), told.get("delta", 0)
     for value in (epsilon, delta):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
             return None
     return {"epsilon": float(cast(float, epsilon)), "delta": float(cast(float, delta))}

@@ -147,6 +147,7 @@ class Hall:
             raise Malformed("Content-Type", "must be application/json")
         try:
             body = json.loads(await request.body())
+            json.dumps(body, ensure_ascii=False).encode()  # no half of a character, which no page could show again
         except (ValueError, RecursionError):
             raise Malformed("body", "is not JSON") from None
         if not isinstance(body, dict):

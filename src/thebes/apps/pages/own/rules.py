@@ -56,8 +56,9 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
     tables = body.get("tables")
     if tables:
         rule["tables"] = [tables] if isinstance(tables, str) else tables
-    if "probability" in rule and isinstance(rule["probability"], (int, float)):
-        rule["probability"] = rule["probability"] / 100  # people think in per cent
+    share = rule.get("probability")
+    if isinstance(share, (int, float)) and 0 <= share <= 100:  # else it is refused as it is
+        rule["probability"] = share / 100  # people think in per cent
     return rule
 
 
