@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from thebes.data.engines.opening import frame_table
 from thebes.data.growing.blocking import block_by
 from thebes.data.rows import Rows
 from thebes.data.schema import schema_of
@@ -23,6 +24,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.site.algorithm import Office
 from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets
 from thebes.site.home import Home, written
+from thebes.site.synthesizing import Made, Wish, synthesized
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.testing.siting import EVERYBODY, ask, declare
 from thebes.testing.transcripts import Loss, loss
@@ -183,6 +185,31 @@ def test_answers_and_sizes_of_a_growing_set_are_what_a_row_s_own_block_has_spent
     (all_alike,) = set(spent[0].values())
     assert all_alike > Decimal("1.75"), "answers, and the size"
     assert 0.99 * float(all_alike) <= through.epsilon() <= float(all_alike) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("delta", "least"), [(0.0, 0.99), (1e-6, 0.8)])
+def test_synthetic_rows_are_learned_for_what_their_certificate_says_and_the_block_has_spent(
+    tmp_path: Path, delta: float, least: float
+) -> None:
+    wish = Wish(rows=20, epsilon=0.5, delta=delta, method="independent", bins={"age": 4})
+    made: list[tuple[Made, Decimal]] = []
+
+    def run(rows: Sequence[tuple[str, float, str]]) -> Callable[[Randomness], None]:
+        def over(source: Randomness) -> None:
+            with office(tmp_path / str(len(rows)), rows, source, delta=1e-5, filter="basic") as there:
+                dataset = there.datasets.get("patients")
+                assert dataset is not None
+                table = frame_table(dataset.schema, pd.DataFrame(rows, columns=["who", "age", "sex"]))
+                found = synthesized(dataset, wish, ledger=there.ledger, opened=lambda: table, randomness=source)
+                made.append((found, Decimal(there.ledger.block("patients").meters["epsilon"].spent).scaleb(-12)))
+
+        return over
+
+    through = loss(run([*OTHERS, *MINE]), run(OTHERS))
+    certificate, spent = made[0][0].certificate, made[0][1]
+    assert (certificate.epsilon, certificate.delta) == (0.5, delta)
+    assert spent == made[1][1] == Decimal("0.5")
+    assert least * 0.5 <= through.epsilon(delta) <= 0.5 * (1 + 1e-9)
 
 
 def test_noise_that_is_added_elsewhere_is_paid_where_the_rows_lie(tmp_path: Path) -> None:
