@@ -102,16 +102,18 @@ def test_the_headline_chooses_or_the_ends_of_curves_are_told() -> None:
 def test_the_summary_says_how_much_of_what_there_is_to_learn_was_learned(ours: float, cell: str) -> None:
     rows = [replace(row, panel="p") for row in curve((1.0, ours))]
     line = TOOL["Line"](words="w", name="anonml-5", panel="p", series=("ours",), naive=0.5)
-    assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, [line]))[2] == f"| [w](#anonml-5) | {cell} | 0.9 |"
+    assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, [line]))[2] == f"| [w](#anonml-5) |  | {cell} | 0.9 |"
 
 
 def test_errors_count_downwards_and_what_is_not_kept_is_left_out() -> None:
     rows = [Row(series="epsilon 1", at="rides", ours=0.004, ceiling=0.002, epsilon=1.0)]
-    line = TOOL["Line"](words="w", name="anonml-5", series=("epsilon *",), at="rides", naive=0.01)
+    line = TOOL["Line"](words="w", name="anonml-5", series=("epsilon *",), at="rides", naive=0.01, people=1000)
     lines = [line, replace(line, name="gone")]
     assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, lines))[2:] == [
-        "| [w](#anonml-5) | 0.004<br>75\u00a0% | 0.002 |"
+        "| [w](#anonml-5) | 1,000 | 0.004<br>75\u00a0% | 0.002 |"
     ]
+    quick = list(TOOL["matrix"]({"anonml-5": outcome(rows, quick=True)}, lines))
+    assert quick[2] == "| [w](#anonml-5), *quick* |  | 0.004<br>75\u00a0% | 0.002 |"
 
 
 def test_a_section_tells_the_run_and_the_sentence_where_we_differ() -> None:
