@@ -36,8 +36,8 @@ def told(body: object) -> bytes:
 def samples() -> list[Any]:
     """What every kind is tested with."""
     sys.path.insert(0, str(ROOT / "tests" / "contract"))
-    from test_kinds import SAMPLES as PEOPLE
-    from test_site_kinds import SAMPLES as SITES
+    from test_kinds import SAMPLES as PEOPLE  # type: ignore[import-not-found]
+    from test_site_kinds import SAMPLES as SITES  # type: ignore[import-not-found]
 
     return [*PEOPLE, *SITES]
 
@@ -318,7 +318,7 @@ def tokens() -> Seeds:
             f"{letter}-bytes",
             letter.upper().encode() + encoding.read(text, version=published.verifier.version, length=length),
         )
-    records = {"p": published, "c": credential, "e": begun, "k": authority}
+    records: dict[str, Any] = {"p": published, "c": credential, "e": begun, "k": authority}
     for letter, record in records.items():
         yield f"{letter}-record", letter.encode() + told(record.as_json())
 

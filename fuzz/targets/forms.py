@@ -66,7 +66,7 @@ class _Persons:
         self._task = server.post(AGES)
         server.post(PETS)
         app = guarded(self.me, Access(home), port=_PORT, stop=lambda: None, pages=put_on)
-        client = TestClient(app, base_url=f"http://127.0.0.1:{_PORT}")  # type: ignore[arg-type]
+        client = TestClient(app, base_url=f"http://127.0.0.1:{_PORT}")
         client.headers["Authorization"] = f"Bearer {read_secret(home / 'token')}"
         self._client = OPEN.enter_context(client)
         settings = self.me.settings().as_json()
