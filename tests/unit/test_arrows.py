@@ -12,9 +12,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "thebes"
 BELOW: dict[str, set[str]] = {
     "privacy": set(),
     "confinement": set(),
-    "database": set(),
+    "database": {"privacy"},
     "ledger": {"privacy", "database"},
-    "data": {"privacy", "confinement"},
+    "data": {"privacy", "confinement", "database"},
     "learning": {"privacy", "confinement"},
     "tokens": {"privacy"},
     "curator": {"privacy", "confinement", "database", "ledger", "data", "learning", "tokens"},

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from thebes.database import marked
 from thebes.ledger import Entry, Head, Tampered
 from thebes.ledger.journal import BEGINNING, chain_findings, written
 from thebes.ledger.journal import read as entries_of
@@ -32,10 +33,16 @@ class Audit:
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock, self._lock = clock, threading.RLock()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        try:
+            marked.check(self._db.execute, path.name)
+        except marked.NewerTables:
+            self._db.close()
+            raise
         for pragma in ("journal_mode=WAL", "synchronous=FULL"):
             self._db.execute(f"PRAGMA {pragma}")
         path.chmod(0o600)
         self._db.executescript(_TABLES.format(beginning=BEGINNING))
+        marked.mark(self._db.execute)
 
     def close(self) -> None:
         with self._lock:

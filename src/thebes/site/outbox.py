@@ -36,7 +36,13 @@ CREATE TABLE IF NOT EXISTS asked (task TEXT NOT NULL, part TEXT NOT NULL, questi
     PRIMARY KEY (task, part));
 CREATE TABLE IF NOT EXISTS restored (task TEXT PRIMARY KEY);
 """
+_LATER = (("answer", "file", "TEXT"),)  #: columns that the first outboxes had not
 _COLUMNS = "task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule"
+# By name: where `file` was added later it comes last.
+_KEEP = (
+    "INSERT INTO answer (task, part, ask_id, question, body, file, epsilon, delta, answered_at) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 LARGE = 2**20  #: bytes of an answer that is kept in a file of its own, in HOME/outbox
 OPEN, REFUSED, CLOSED = "open", "refused", "closed"
 CLAIM = "task "  #: how the key of a task's claim begins
@@ -94,7 +100,7 @@ def came_back(path: Path) -> int:
     """An outbox was restored from a copy, and parts may have been answered that it knows nothing of: of each task that
     was not closed it only says again what it said. How many tasks those are."""
     sql = "INSERT OR IGNORE INTO restored SELECT task FROM request WHERE state != ?"
-    with closing(opened(path, _TABLES, patience=30, foreign_keys=True)) as db:
+    with closing(opened(path, _TABLES, later=_LATER, patience=30, foreign_keys=True)) as db:
         db.execute(sql, (CLOSED,))
         return int(db.execute("SELECT count(*) FROM restored").fetchone()[0])
 
@@ -105,7 +111,7 @@ class Outbox:
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._lock = clock, threading.RLock()
         self._discarded: list[str] = []
-        self._db = opened(path, _TABLES, patience=30, foreign_keys=True)
+        self._db = opened(path, _TABLES, later=_LATER, patience=30, foreign_keys=True)
         self._folder = path.with_suffix("")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._sweep()
@@ -193,7 +199,7 @@ class Outbox:
 
         def work() -> None:
             self._forget(task, "AND rowid < (SELECT max(rowid) FROM answer WHERE task = ?)", task)
-            self._db.execute("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self._db.execute(_KEEP, values)
             self._db.execute("DELETE FROM asked WHERE task = ? AND part = ?", (task, a.part))
             sql = "UPDATE request SET state = ?, code = '', reason = '', rule = ? WHERE task = ?"
             self._db.execute(sql, (OPEN, rule, task))

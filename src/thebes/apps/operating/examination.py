@@ -22,6 +22,7 @@ from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.snapshot import STAGE
 from thebes.coordinator import schema as coordinator_schema
 from thebes.coordinator import settings as coordinator_settings
+from thebes.database import marked
 from thebes.database.versions import Versions
 from thebes.ledger import Ledger, NoKeeper, Tampered
 from thebes.ledger import schema as ledger_schema
@@ -117,6 +118,7 @@ def _database(path: Path, home: Path) -> Iterator[Finding]:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=10)) as opened:
             sound = opened.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
             version = _version(opened, versions)
+            number = int(opened.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.Error as error:
         advice = f"{type(error).__name__}: bring back a copy (thebes restore), or find out what holds it"
         yield Finding(How.BROKEN, f"{name} can be read", advice)
@@ -124,6 +126,8 @@ def _database(path: Path, home: Path) -> Iterator[Finding]:
     yield found(sound, f"{name} is whole", "it is damaged: stop the role and bring back a copy (thebes restore)")
     if versions is not None and sound:
         yield _of_version(name, version, versions)
+    elif number > marked.NEWEST:
+        yield _of_newer(f"{name} has the tables of this version")
 
 
 def _version(opened: sqlite3.Connection, versions: Versions | None) -> str | None:
@@ -144,6 +148,10 @@ def _of_version(name: str, version: str | None, versions: Versions) -> Finding:
         return Finding(
             How.WARNING, what, "they are older, and are brought up to date at the next start; copy it before"
         )
+    return _of_newer(what)
+
+
+def _of_newer(what: str) -> Finding:
     return Finding(How.BROKEN, what, "they were made by a newer Thebes: install that one, this one will not open them")
 
 

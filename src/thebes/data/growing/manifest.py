@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from thebes.data.growing.blocking import ATTRIBUTE, USER, BlockBy
+from thebes.database import marked
 from thebes.privacy.faults import Mistake, Refusal
 
 T = TypeVar("T")
@@ -95,10 +96,16 @@ class Manifest:
     def __init__(self, path: Path, by: BlockBy) -> None:
         self.by, self._lock = by, threading.RLock()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        try:
+            marked.check(self._db.execute, path.name)
+        except marked.NewerTables:
+            self._db.close()
+            raise
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             self._db.execute(f"PRAGMA {pragma}")
         path.chmod(0o600)
         self._db.executescript(_TABLES)
+        marked.mark(self._db.execute)
         self._write(self._begin)
         ((held, self.secret),) = self._db.execute("SELECT by, secret FROM stream").fetchall()
         if held != str(by):

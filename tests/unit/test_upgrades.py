@@ -1,0 +1,198 @@
+"""Homes that an earlier version wrote are opened and go on; one that a newer version wrote is left as it is.
+
+The homes in `fixtures/written-earlier` were written by the program as it was on 21 November 2026 (a coordinator with
+its first tables, and a person who took part there) and a few hours later (a site), with made-up people and throw-away
+keys.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thebes.apps.operating.examination import Surroundings, examined
+from thebes.apps.operating.findings import How
+from thebes.coordinator.database import Database, StoreUnavailable
+from thebes.coordinator.schema import VERSIONS
+from thebes.data import keys
+from thebes.data.store import Store
+from thebes.data.store.vault import connect
+from thebes.database import marked
+from thebes.database.marked import NewerTables
+from thebes.ledger import Ledger, LedgerUnavailable, NoKeeper
+from thebes.person.home import Person
+from thebes.privacy.faults import ThebesError
+from thebes.site.algorithm import Office
+from thebes.site.audit import Audit
+from thebes.site.home import Home as SiteHome
+from thebes.site.outbox import Outbox
+from thebes.testing.coordinator import Front
+from thebes.testing.siting import ask
+from thebes.wire import log
+from thebes.wire.client import CoordinatorClient
+
+KEPT = Path(__file__).parents[1] / "fixtures" / "written-earlier"
+QUERY = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
+
+
+def written(role: str, home: Path) -> Path:
+    """A home as that version left it."""
+    told: dict[str, Any] = json.loads((KEPT / f"{role}.json").read_text(encoding="utf-8"))
+    home.mkdir(mode=0o700)
+    for name, content in told["files"].items():
+        path = home / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        text = content.get("text")
+        path.write_bytes(bytes.fromhex(content["hex"]) if text is None else text.replace("HOME", str(home)).encode())
+        path.chmod(0o600)
+    for name, statements in told["databases"].items():
+        path = home / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if name.startswith("store/"):
+            opened = connect(path, keys.key_of(home))
+            opened.execute("\n".join(statements))
+            opened.close()
+        else:
+            with closing(sqlite3.connect(path)) as made:
+                made.execute("PRAGMA journal_mode=WAL")  # as every home's
+                made.executescript("\n".join(statements))
+        path.chmod(0o600)
+    return home
+
+
+@pytest.fixture
+def front(tmp_path: Path) -> Iterator[Front]:
+    written("coordinator", tmp_path / "coordinator")
+    with Front(tmp_path / "coordinator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def me(tmp_path: Path, front: Front, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    written("person", tmp_path / "person")
+    client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport, retries=0)
+    with Person(tmp_path / "person", client=client, delay=False) as opened:
+        yield opened
+
+
+def named(front: Front) -> dict[str, dict[str, Any]]:
+    told = [*front.client.get("/api/task").json(), *front.client.get("/api/task", params={"state": "ended"}).json()]
+    return {each["document"]["name"]: each for each in told}
+
+
+def test_a_coordinators_first_tables_become_those_of_now_and_its_tasks_go_on(front: Front, tmp_path: Path) -> None:
+    assert front.database.read(VERSIONS.of) == VERSIONS.newest
+    tasks = named(front)
+    assert {name: task["status"] for name, task in tasks.items()} == {"done": "done", "trusted": "open", "rows": "open"}
+    assert {name: task["contributions"] for name, task in tasks.items() if name != "done"} == {"trusted": 4, "rows": 1}
+    with closing(sqlite3.connect(written("coordinator", tmp_path / "another") / "coordinator.db")) as before:
+        ((body,),) = before.execute("SELECT body FROM coordinator_release").fetchall()
+    assert front.task(tasks["done"]["task_id"])["result"] == json.loads(body)
+    front.fill(tasks["trusted"]["task_id"], 8, {"age": 41})
+    front.closing.step()
+    ended = front.task(tasks["trusted"]["task_id"])
+    assert (ended["status"], ended["result"]["certificate"]["contributors"]) == ("done", 12)
+    login = {"username": "ana", "password": "a long password"}
+    assert front.client.post("/api/login", json=login).status_code == 200
+    key = json.loads((KEPT / "person.json").read_text())["files"]["coordinator.key"]["text"].strip()
+    assert log.verify(front.client.get("/api/log").json(), key=key).seen.length == 3
+
+
+def test_a_persons_home_goes_on_where_it_was(me: Person, front: Front) -> None:
+    tasks = named(front)
+    assert me.store()[0]["tables"][0]["rows"] == 1
+    assert {each["task_id"]: each["state"] for each in me.participations()} == {
+        tasks["trusted"]["task_id"]: "sent",
+        tasks["rows"]["task_id"]: "sent",
+    }
+    assert me.verify()["whole"]
+    assert me.ledger()["trusted"]["overall"]["spent"]["epsilon"] == 1.0
+    assert me.ledger()["local"]["overall"]["spent"]["epsilon"] == 2.0
+    assert me.settings().delay_seconds == 60.0
+    assert me.rules()[0]["epsilon_at_most"] == 0.1
+    assert me.withdraw(tasks["rows"]["task_id"])["state"] == "withdrawn"
+    assert front.task(tasks["rows"]["task_id"])["contributions"] == 0
+    again = front.post({**tasks["trusted"]["document"], "name": "new"})
+    me.accept(again)
+    assert me.wait(again, timeout=60)["state"] == "sent"
+
+
+def test_a_site_says_again_what_it_had_said_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    written("site", tmp_path / "site")
+    with closing(sqlite3.connect(tmp_path / "site" / "outbox.db")) as kept:
+        ((body,),) = kept.execute("SELECT body FROM answer").fetchall()
+    office = Office(SiteHome(tmp_path / "site"), "north")
+    try:
+        before = office.ledger.remaining("patients")
+        answer = office.answer(ask(QUERY))
+        assert answer["kind"] == "contribution"
+        assert json.dumps(answer["payload"]["totals"])[1:-1].encode() in bytes(body)
+        assert office.ledger.remaining("patients") == before
+        assert float(before.epsilon) == 9.5
+        assert office.answer(ask(QUERY, task="new"))["kind"] == "contribution"
+        office.audit.verify()
+        office.ledger.verify()
+    finally:
+        office.ledger.close()
+        office.outbox.close()
+        office.audit.close()
+
+
+# --- of a newer version ------------------------------------------------------------------------------------------
+
+
+def newer(path: Path, statement: str, key: bytes | None = None) -> None:
+    if key is None:
+        with closing(sqlite3.connect(path)) as opened:
+            opened.execute(statement)
+            opened.commit()
+        return
+    sealed = connect(path, key)
+    sealed.execute(statement)
+    sealed.close()
+
+
+NUMBER = f"PRAGMA user_version = {marked.NEWEST + 1}"
+OPENERS: dict[str, tuple[str, str, str, Callable[[Path], Any], type[ThebesError]]] = {
+    "book": ("person", "person.db", NUMBER, Person, NewerTables),
+    "store": ("person", "store/metadata.db", NUMBER, Store.open, NewerTables),
+    "outbox": ("site", "outbox.db", NUMBER, lambda home: Outbox(home / "outbox.db"), NewerTables),
+    "audit log": ("site", "audit.db", NUMBER, lambda home: Audit(home / "audit.db"), NewerTables),
+    "ledger": (
+        "person",
+        "ledger.db",
+        "UPDATE ledger_version SET version_num = '9999'",
+        lambda home: Ledger(f"sqlite:///{home}/ledger.db", keeper=NoKeeper()),
+        LedgerUnavailable,
+    ),
+    "coordinator": (
+        "coordinator",
+        "coordinator.db",
+        "UPDATE coordinator_version SET version_num = '9999'",
+        lambda home: Database(f"sqlite:///{home}/coordinator.db"),
+        StoreUnavailable,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OPENERS)
+def test_what_a_newer_version_wrote_is_refused_in_words_and_left_as_it_is(tmp_path: Path, what: str) -> None:
+    role, name, statement, opener, refusal = OPENERS[what]
+    home = tmp_path / role
+    written(role, home)
+    newer(home / name, statement, keys.key_of(home) if what == "store" else None)
+    before = (home / name).read_bytes()
+    with pytest.raises(refusal, match="newer version of Thebes"):
+        opener(home)
+    assert (home / name).read_bytes() == before
+    if what != "store":  # which only its key opens
+        found = {each.what: each.how for each in examined(home, Surroundings(clock=lambda: 1893499200.0))}
+        assert found[f"{name} has the tables of this version"] is How.BROKEN
