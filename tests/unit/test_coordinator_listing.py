@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from thebes.coordinator.accounts import ADMIN, Role, Somebody
+from thebes.coordinator.lately import Together
+from thebes.coordinator.reception import Reception
+from thebes.tasks import registry
 from thebes.testing.coordinator import AGES, PETS, Front
+from thebes.testing.federation import CENSUS, Gathering, Steward, counting
 from thebes.wire.refusals import NotAllowed, NotSignedIn
 
 
@@ -79,3 +85,86 @@ def test_a_token_tells_when_it_ends(front: Front) -> None:
     front.clock.move(minutes=16)
     with pytest.raises(NotSignedIn):
         accounts.ends(token)
+
+
+def test_many_who_ask_together_are_told_the_same_and_nobody_what_was_so_before_they_asked() -> None:
+    async def story() -> None:
+        begun, so, gates = 0, "old", [asyncio.Event() for _ in range(3)]
+
+        async def make() -> str:
+            nonlocal begun
+            begun, made = begun + 1, so
+            await gates[begun - 1].wait()
+            return made
+
+        listing = Together(make)
+        first = asyncio.create_task(listing.get())
+        while begun == 0:
+            await asyncio.sleep(0)
+        so = "new"
+        others = [asyncio.create_task(listing.get()) for _ in range(100)]
+        others[0].cancel()  # who leaves takes nothing with them
+        gates[0].set()
+        assert await first == "old"
+        gates[1].set()
+        assert await asyncio.gather(*others[1:]) == ["new"] * 99
+        assert begun == 2
+        gates[2].set()
+        assert await listing.get() == "new"
+        assert begun == 3
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_what_cannot_be_made_is_told_to_all_who_asked_and_made_again_for_the_next() -> None:
+    async def story() -> None:
+        broken = True
+
+        async def make() -> int:
+            await asyncio.sleep(0)
+            if broken:
+                raise ValueError
+            return 7
+
+        listing = Together(make)
+        told = await asyncio.gather(*(listing.get() for _ in range(3)), return_exceptions=True)
+        assert [type(each) for each in told] == [ValueError] * 3
+        broken = False
+        assert await listing.get() == 7
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_the_list_says_of_every_task_what_is_said_of_it_alone_also_where_sites_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+
+    async def story() -> None:
+        async with Gathering(tmp_path / "home") as world:
+            asked = asyncio.Event()
+
+            async def silent(ask: dict[str, Any]) -> None:
+                asked.set()
+                await asyncio.sleep(3600)
+
+            await world.near(north=counting(1, 2, 3), south=Steward(silent))
+            posted = [
+                await world.post(CENSUS),
+                await world.post(AGES),
+                await world.post({**CENSUS, "sites": ["north"]}),
+            ]
+            await asked.wait()
+            await world.over(posted[2])
+            while (await world.reception.task(posted[0]))[0]["contributions"] != 1:
+                await asyncio.sleep(0.01)
+            alone = [(await world.reception.task(task))[0] for task in posted[:2]]
+            assert [task["task_id"] for task in json.loads(await world.reception.listed())] == posted[:2]
+            assert json.loads(await world.reception.listed()) == json.loads(json.dumps(alone))
+            assert alone[0]["sites"] == ["north", "south"]
+            other = Reception(world.home, world.database, world.clock, look=lambda: None)  # speaks with no site
+            while json.loads(await other.listed())[0]["contributions"] != 1:  # once that was written down
+                await asyncio.sleep(0.01)
+            other.close()
+
+    asyncio.run(asyncio.wait_for(story(), 120))

@@ -19,6 +19,8 @@ from prometheus_client.registry import CollectorRegistry
 from thebes.coordinator.counted import FIGURES, gathered
 from thebes.coordinator.fronts import Fronts, Told, serve_together
 from thebes.privacy.faults import Mistake
+from thebes.tasks import registry
+from thebes.testing.federation import CENSUS, Gathering, counting
 
 PROCESS = """
 import json, os, sys
@@ -149,6 +151,24 @@ Counter("thebes_submissions_total", "words", registry=CollectorRegistry()).inc(7
     alone = CollectorRegistry()
     Counter("thebes_submissions_total", "words", registry=alone).inc(3)
     assert b"thebes_submissions_total 3.0" in generate_latest(gathered(alone))
+
+
+def test_a_task_that_is_over_is_told_as_it_was_stored_whatever_a_process_still_believes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+
+    async def scenario() -> None:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(north=counting(1, 2, 3))
+            done = await world.asked(CENSUS)
+            monkeypatch.setattr(world.federation, "progress", lambda _: {"answered": [], "phase": 0, "stale": True})
+            told = (await world.reception.progress(done["task_id"]))["sites"]
+            assert told["answered"] == ["north"]
+            assert "stale" not in told
+            assert (await world.reception.task(done["task_id"]))[0]["contributions"] == 1
+
+    asyncio.run(scenario())
 
 
 def _alive(pid: int) -> bool:

@@ -6,7 +6,7 @@ site could answer is refused then, naming the field at fault.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
@@ -218,17 +218,33 @@ class Inquiries:
 
     # --- tasks ------------------------------------------------------------------------------------------
 
-    def summary(self, standing: Standing, document: SiteDocument) -> dict[str, Any]:
-        """What is said of a task besides what every task has."""
-        asked, progress = self.store.asked(standing.id), self._progress(standing)
-        live = progress is not None and not standing.status.final
+    def summary(
+        self, standing: Standing, document: SiteDocument, asked: Sequence[str], going: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """What is said of a task besides what every task has: of whom it asks, and how it goes where it still does."""
         return {
-            "contributions": len((progress or {})["answered"]) if live else standing.accepted,
-            "min_count": document.needed(len(asked["asked"])),
-            "phase": (progress or {})["phase"] if live else standing.phase,
+            "contributions": standing.accepted if going is None else len(going["answered"]),
+            "min_count": document.needed(len(asked)),
+            "phase": standing.phase if going is None else going["phase"],
             "phases": document.phases,
-            "sites": sorted(asked["asked"]),
+            "sites": list(asked),
         }
+
+    def asked(self, task_id: str) -> tuple[str, ...]:
+        """The sites that a task asks, by name: this never changes."""
+        return tuple(sorted(self.store.asked(task_id)["asked"]))
+
+    def going(self, standings: Iterable[Standing]) -> dict[str, Mapping[str, Any]]:
+        """How each of these goes that sites answer and that is not over, where anything is known."""
+        found, elsewhere = dict[str, Mapping[str, Any]](), list[str]()
+        for standing in standings:
+            if standing.of_sites and not standing.status.final:
+                here = None if self.running is None else self.running.progress(standing.id)
+                if here is None:
+                    elsewhere.append(standing.id)
+                else:
+                    found[standing.id] = here
+        return found | (self.store.progresses(elsewhere) if elsewhere else {})
 
     def progress(self, standing: Standing) -> dict[str, Any]:
         """How a task goes: who has answered, who will not and why, and where the time went."""

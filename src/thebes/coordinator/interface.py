@@ -90,8 +90,9 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.get("/api/task", responses=_says())
     async def tasks(state: State = "active", skip: Skip = 0, most: Most = 50) -> list[m.Summary]:
         """Open and running tasks, oldest first; with `state=ended` those that are over, newest first, by pages."""
-        found = reception.tasks() if state == "active" else reception.ended(skip=skip, most=most)
-        return JSONResponse(await found)  # type: ignore[return-value]
+        if state == "active":
+            return Response(await reception.listed(), media_type=frames.JSON)  # type: ignore[return-value]
+        return JSONResponse(await reception.ended(skip=skip, most=most))  # type: ignore[return-value]
 
     @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:

@@ -1,4 +1,4 @@
-"""What takes a while to make and may be a little old: made by whoever asks first, and given to everybody meanwhile."""
+"""What takes a while to make, made once for many who ask at about the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ T = TypeVar("T")
 
 
 class Lately(Generic[T]):
-    """Never made twice at the same time. Used from the event loop only."""
+    """What may be a little old: made by whoever asks first, and given to everybody meanwhile. Never made twice at the
+    same time. Used from the event loop only."""
 
     def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
         self._make = make
@@ -33,3 +34,24 @@ class Lately(Generic[T]):
             return made
         finally:
             self._making = None
+
+
+class Together(Generic[T]):
+    """What must be as it is: nobody is given what was begun to be made before they asked. Who asks meanwhile waits for
+    the next one, with everybody else who does. Used from the event loop only."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
+        self._make = make
+        self._making: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._turn(self._making))
+        return await asyncio.shield(self._next)
+
+    async def _turn(self, before: asyncio.Task[T] | None) -> T:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        self._making, self._next = self._next, None  # from here on it is begun
+        return await self._make()

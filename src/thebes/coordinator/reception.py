@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from thebes.coordinator.home import Home
 from thebes.coordinator.inquiries import Convocation, Inquiries
 from thebes.coordinator.intake import Intake
 from thebes.coordinator.keys import TaskKey, place_of_snapshot
+from thebes.coordinator.lately import Together
 from thebes.coordinator.lobby import Lobby
 from thebes.coordinator.membership import Membership
 from thebes.coordinator.own_models import Models, NoModels
@@ -62,6 +64,7 @@ class Public:
     as_json: Mapping[str, Any]
     explanation: str
     price: Mapping[str, Any]
+    asked: tuple[str, ...] = ()  #: sites
 
     @property
     def people(self) -> PeopleDocument:
@@ -112,6 +115,7 @@ class Reception:
         self._public: OrderedDict[str, Public] = OrderedDict()
         self._phases: OrderedDict[str, Phase] = OrderedDict()
         self._trainings = Trainings(database, clock, readers=self._readers, writer=self._intake.writer)
+        self._listing = Together(self._list)
 
     async def settle(self) -> None:
         """Whatever was acknowledged is on the disk when this returns."""
@@ -173,13 +177,29 @@ class Reception:
 
     async def tasks(self) -> list[dict[str, Any]]:
         """Every task that is open or running."""
-        return await self._in_reader(lambda: [self._summary(standing) for standing in self.store.active()])
+        return await self._in_reader(lambda: self._summaries(self.store.active()))
+
+    async def listed(self) -> bytes:
+        """The same as JSON: what everybody asks for who comes, read and written once for all who ask meanwhile."""
+        return await self._listing.get()
+
+    async def _list(self) -> bytes:
+        def work() -> bytes:
+            tasks = self._summaries(self.store.active())
+            return json.dumps(tasks, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+        return await self._in_reader(work)
 
     async def ended(self, *, skip: int = 0, most: int = 50) -> list[dict[str, Any]]:
         """Tasks that are over, the one put up last first."""
-        return await self._in_reader(lambda: [self._summary(s) for s in self.store.ended(skip=skip, most=most)])
+        return await self._in_reader(lambda: self._summaries(self.store.ended(skip=skip, most=most)))
 
-    def _summary(self, standing: Standing) -> dict[str, Any]:
+    def _summaries(self, standings: Sequence[Standing]) -> list[dict[str, Any]]:
+        going = self.inquiries.going(standings)
+        return [self._summary(standing, going.get(standing.id)) for standing in standings]
+
+    def _summary(self, standing: Standing, going: Mapping[str, Any] | None) -> dict[str, Any]:
+        """`going` is how a task goes that sites answer and that is not over."""
         public = self._shown(standing.id)
         return {
             "task_id": standing.id,
@@ -191,13 +211,14 @@ class Reception:
             "explanation": public.explanation,
             "price": public.price,
             "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
-            **self._counted(standing, public.document),
+            **self._counted(standing, public, going),
         }
 
-    def _counted(self, standing: Standing, document: PeopleDocument | SiteDocument) -> dict[str, Any]:
+    def _counted(self, standing: Standing, public: Public, going: Mapping[str, Any] | None) -> dict[str, Any]:
         """Who has contributed so far, and how many are needed."""
+        document = public.document
         if isinstance(document, SiteDocument):
-            return self.inquiries.summary(standing, document)
+            return self.inquiries.summary(standing, document, public.asked, going)
         training = self._trainings.of(standing.id)
         return {
             "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
@@ -211,7 +232,7 @@ class Reception:
 
         def read() -> tuple[dict[str, Any], str | None]:
             standing = self.store.standing(task_id)
-            return self._summary(standing), self.store.release(task_id)
+            return self._summaries([standing])[0], self.store.release(task_id)
 
         summary, release = await self._in_reader(read)
         if release is None and self._shown(task_id).endless:
@@ -431,7 +452,8 @@ class Reception:
                 price = price_of(document)
             else:
                 raise Fault("a stored task is one that nobody answers")
-            known = Public(document, document.as_json(), registry.kind(document.type).explain(document), price)
+            asked = self.inquiries.asked(task_id) if isinstance(document, SiteDocument) else ()
+            known = Public(document, document.as_json(), registry.kind(document.type).explain(document), price, asked)
             _keep(self._public, task_id, known, _KEPT_TASKS)
         return known
 

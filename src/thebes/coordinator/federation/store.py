@@ -229,6 +229,11 @@ class FederationStore:
         told = self.database.read(lambda c: c.scalar(select(RUN.c.progress).where(RUN.c.task == task_id)))
         return None if told is None else dict(json.loads(told))
 
+    def progresses(self, tasks: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """How these tasks go, those of which it is known."""
+        query = select(RUN.c.task, RUN.c.progress).where(RUN.c.task.in_(tasks))
+        return {task: dict(json.loads(told)) for task, told in self.database.read(lambda c: c.execute(query).all())}
+
     def asked(self, task_id: str) -> dict[str, Any]:
         """Who is asked by which schema (`asked`), and who is not and why (`left_out`)."""
         text = self.database.read(lambda c: c.scalar(select(TASK.c.sites).where(TASK.c.id == task_id)))
