@@ -304,7 +304,7 @@ def test_the_moment_of_sending_is_drawn_at_consent_and_kept(
             me.accept(task)
         due = [p.due_at for p in me._book.participations()]
         assert all(d is not None and now[0] + 5 <= d <= now[0] + 125 for d in due)
-        assert len(set(due)) == 20
+        assert len(set(due)) >= 17  # of a million moments: fewer less than once in 10^11
         me._work.turn()
         assert server.bodies == []
         now[0] += 126
