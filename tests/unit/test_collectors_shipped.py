@@ -206,7 +206,7 @@ def test_a_real_chromium_s_history_is_read(home: HomeOnDisk, tmp_path: Path) -> 
                 f"http://127.0.0.1:{server.server_port}/a?b=c",
             ],
             capture_output=True,
-            timeout=90,
+            timeout=240,
             check=True,
         )
     finally:
