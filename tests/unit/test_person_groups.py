@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import secrets
 import sqlite3
 import threading
 import time
@@ -11,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -223,6 +226,9 @@ def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
     front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
+    luck = SimpleNamespace(randbelow=random.Random(1).randrange, token_hex=secrets.token_hex)
+    for module in ("pacing", "decisions"):  # how far apart the moments of a few packets lie is the same in every run
+        monkeypatch.setattr(f"thebes.person.{module}.secrets", luck)
     now = [time.time()]
     begun, moments = now[0], dict[str, list[float]]()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import secrets
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,6 +61,14 @@ def server() -> CoordinatorInMemory:
 @pytest.fixture
 def now() -> list[float]:
     return [time.time()]
+
+
+@pytest.fixture(autouse=True)
+def _same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How far apart the moments of a few packets lie is luck, and here the same luck in every run."""
+    luck = SimpleNamespace(randbelow=random.Random(1).randrange, token_hex=secrets.token_hex)
+    for module in ("pacing", "decisions"):
+        monkeypatch.setattr(f"thebes.person.{module}.secrets", luck)
 
 
 @pytest.fixture(autouse=True)
