@@ -83,7 +83,7 @@ def test_a_group_is_made_joined_and_published_by_clicking(club: Club, visit: Cal
     phone.page.get_by_text("You are a member of city, epoch one.").wait_for()
     phone.page.get_by_text("not published yet", exact=True).wait_for()
 
-    with httpx.Client(base_url=club.url, timeout=30) as others:
+    with httpx.Client(base_url=club.url, timeout=120) as others:
         for name in ("ana", "bob"):
             assert enrolment(others, "city", codes[name])[1].status_code == 200
     operator.open("/groups")

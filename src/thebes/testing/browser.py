@@ -18,6 +18,7 @@ import pytest
 REQUIRE, SCREENSHOTS = "THEBES_REQUIRE", "THEBES_SCREENSHOTS"
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1180, "height": 860}
+PATIENCE = 120_000  #: milliseconds for whatever a page shows at last: how soon tells about the machine
 ARGUMENTS = (
     "--headless",
     "--no-sandbox",
@@ -50,11 +51,12 @@ def browser() -> Iterator[Any]:
     """A running browser. Without one the test is skipped, or fails where THEBES_REQUIRE names `chromium`."""
     found = needed()
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         _missing("the package playwright is not installed")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        running = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS), timeout=PATIENCE)
         try:
             yield running
         finally:
@@ -74,6 +76,7 @@ class Visitor:
         self.origin = origin.rstrip("/")
         self._folder = folder
         self._context = running.new_context(**{"viewport": DESK, **look})
+        self._context.set_default_timeout(PATIENCE)
         self.page = self._context.new_page()
         self.troubles: list[str] = []
         #: answers of the server that this test expects to be refusals: the browser reports those on its console
