@@ -41,6 +41,7 @@ def _wire() -> None:
         demo,
         doctor,
         experiment,
+        forgetting,
         group,
         ledger,
         model,
@@ -76,6 +77,7 @@ def _wire() -> None:
     app.command("restore")(copies.restore)
     app.command("settle")(copies.settle)
     app.command("rotate")(rotating.rotate)
+    app.command("forget")(forgetting.forget)
 
 
 def with_json_target(arguments: list[str]) -> list[str]:

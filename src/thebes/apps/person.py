@@ -39,6 +39,9 @@ def person(
     open_: Annotated[
         bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
     ] = False,
+    destroy: Annotated[
+        bool, typer.Option("--destroy", help="Destroy everything here, keys first; asks for the words to be typed.")
+    ] = False,
     log: Annotated[
         str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
     ] = "text",
@@ -57,6 +60,9 @@ def person(
     from thebes.wire import logs
     from thebes.wire.access import make_token
 
+    if destroy:
+        _destroy(home)
+        return
     if open_:
         typer.echo(_address(home))
         return
@@ -86,6 +92,22 @@ def person(
         )
     except HomeInUse as used:
         raise HomeInUse(f"{used}; for a new address of its pages: thebes person --home {home} --open") from None
+
+
+def _destroy(home: Path) -> None:
+    """Everything of a home, whether a process runs on it or not; contributions that have left stay where they are."""
+    import sys
+
+    from thebes.apps.operating.roles import Role, role_of
+    from thebes.person.opening import open_person
+
+    if role_of(home) is not Role.PERSON:
+        raise Mistake("--home", f"{str(home)!r} is no person's home")
+    typer.echo("What lies here cannot be brought back. To go on type: destroy everything", err=True)
+    if sys.stdin.readline().strip() != "destroy everything":
+        raise Mistake("--destroy", "was not confirmed; nothing was changed")
+    open_person(home, passphrase=os.environ.get("THEBES_PASSPHRASE")).destroy()
+    typer.echo("Everything is destroyed. What was sent before stays with whom it was sent to.")
 
 
 def _pin(home: Path, told: str) -> None:

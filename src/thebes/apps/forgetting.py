@@ -1,0 +1,68 @@
+"""`thebes forget`: tasks that are over, as if they had never been but for the signed list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thebes.privacy.faults import Mistake, Refusal
+
+
+def forget(
+    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The coordinator's home.")],
+    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK]...", help="Tasks that are over.")] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="Every task that is over and was put up before (2026-01-31, UTC)."),
+    ] = None,
+    untold: Annotated[
+        bool, typer.Option("--untold", help="Also where an institution has not heard that the task is over.")
+    ] = False,
+    store: Annotated[
+        str | None, typer.Option(help="postgresql://..., unless the coordinator's database is in the home.")
+    ] = None,
+) -> None:
+    """Delete what a coordinator keeps of tasks that are over: pseudonyms and receipts of contributors, document, who
+    asked, answer. Id and digest stay in the signed list. The coordinator may run.
+
+    Example: thebes forget --before 2026-01-31 --home /var/lib/thebes
+    """
+    from contextlib import closing
+
+    from thebes.apps.operating.roles import Role, role_of
+    from thebes.coordinator import forgetting
+    from thebes.coordinator.database import Database
+    from thebes.coordinator.home import Home
+
+    if role_of(home) is not Role.COORDINATOR:
+        raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
+    if bool(tasks) is (before is not None):
+        raise Mistake("TASK", "must be named, or else a date with --before")
+    if store is None and not (home / "coordinator.db").exists():
+        raise Mistake("--store", "is needed: there is no database in the home")
+    place = Home(home)
+    left = 0
+    with closing(Database(store or place.store)) as database:
+        for task in tasks or forgetting.over(database, _day(before or "")):
+            try:
+                forgetting.forget(database, place.keys, task, untold=untold)
+            except Refusal as refused:
+                left += 1
+                typer.echo(f"thebes: {task} stays: {refused}", err=True)
+            else:
+                typer.echo(task)
+    where = store or place.store
+    if where.startswith("sqlite:///") and not forgetting.sweep(Path(where.removeprefix("sqlite:///"))):
+        typer.echo("thebes: the database is in use; its journal loses what was deleted before long", err=True)
+    if left:
+        raise SystemExit(1)
+
+
+def _day(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise Mistake("--before", "must be a date such as 2026-01-31") from None

@@ -1,0 +1,126 @@
+"""What is over can be deleted: a task at its coordinator, everything at a person."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from thebes.apps import command
+from thebes.coordinator.schema import FAREWELL
+from thebes.ledger import NoKeeper
+from thebes.person.home import Person
+from thebes.testing.coordinator import AGES, PETS, Front, HandClock
+from thebes.wire import log
+
+Run = Callable[..., tuple[int, str, str]]
+WORD = "Wherefore we ask this"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+
+    def go(*arguments: object, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+        return (int(stop.value.code or 0), *capsys.readouterr())
+
+    return go
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def front(tmp_path: Path, clock: HandClock) -> Iterator[Front]:
+    with Front(tmp_path / "home", clock=clock) as opened:
+        yield opened
+
+
+def on_disk(home: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(home.glob("coordinator.db*")))
+
+
+@pytest.mark.parametrize(("document", "payload"), [(AGES, {"age": 41}), (PETS, None)], ids=["sealed", "noised"])
+def test_of_a_forgotten_task_its_place_in_the_list_is_left_and_nothing_else(
+    tmp_path: Path, front: Front, run: Run, document: dict[str, object], payload: dict[str, object] | None
+) -> None:
+    home = tmp_path / "home"
+    task, other = front.post({**document, "purpose": WORD}), front.post(AGES)
+    seen = log.verify(front.client.get("/api/log").json())
+    status, _, err = run("forget", task, "--home", home)
+    assert (status, "is under way" in err) == (1, True)
+    receipts = front.fill(task, 3, payload) if payload else []
+    front.client.delete(f"/api/task/{task}", headers=front.admin)
+    status, _, err = run("forget", task, "--home", home)
+    assert (status, "ended just now" in err) == (1, True)
+    front.closing.step()
+    assert WORD.encode() in on_disk(home)
+    status, out, _ = run("forget", task, "--home", home)
+    assert (status, out.split()) == (0, [task])
+    assert front.client.get(f"/api/task/{task}").status_code == 404
+    assert not (home / "keys" / task).exists()
+    for told in (WORD, *receipts):
+        assert told.encode() not in on_disk(home)
+    again = log.verify(front.client.get("/api/log").json(), key=seen.key, seen=seen.seen)
+    assert again.seen == seen.seen
+    assert front.task(other)["status"] == "open"
+    assert run("forget", task, "--home", home)[0] == 1
+
+
+def test_by_a_date_what_is_over_and_older_goes(tmp_path: Path, front: Front, clock: HandClock, run: Run) -> None:
+    old, still, young = front.post(AGES), front.post(AGES), ""
+    clock.move(days=40)
+    young = front.post(AGES)
+    for task in (old, young):
+        front.client.delete(f"/api/task/{task}", headers=front.admin)
+    front.closing.step()
+    date = clock.now().strftime("%Y-%m-%d")
+    status, out, _ = run("forget", "--before", date, "--home", tmp_path / "home")
+    assert (status, out.split()) == (0, [old])
+    assert [front.client.get(f"/api/task/{task}").status_code for task in (old, still, young)] == [404, 200, 200]
+
+
+def test_a_task_is_kept_until_institutions_heard_that_it_is_over(tmp_path: Path, front: Front, run: Run) -> None:
+    task = front.post(AGES)
+    front.client.delete(f"/api/task/{task}", headers=front.admin)
+    front.closing.step()
+    front.database.write(lambda c: c.execute(FAREWELL.insert().values(site="north", task=task)))
+    status, _, err = run("forget", task, "--home", tmp_path / "home")
+    assert (status, "north has not heard" in err) == (1, True)
+    assert run("forget", task, "--untold", "--home", tmp_path / "home")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "must be named"),
+        (["x" * 32, "--before", "2026-01-01"], "must be named"),
+        (["--before", "yesterday"], "must be a date"),
+    ],
+)
+def test_what_is_to_be_forgotten_is_said_one_way(
+    tmp_path: Path, front: Front, run: Run, arguments: list[str], said: str
+) -> None:
+    status, _, err = run("forget", *arguments, "--home", tmp_path / "home")
+    assert (status, said in err) == (2, True)
+
+
+def test_a_person_destroys_everything_with_the_words_and_nothing_without(tmp_path: Path, run: Run) -> None:
+    home = tmp_path / "me"
+    Person(home).close()
+    kept = sorted(path.name for path in home.iterdir())
+    status, _, err = run("person", "--home", home, "--destroy", typed="yes\n")
+    assert (status, "nothing was changed" in err) == (2, True)
+    assert sorted(path.name for path in home.iterdir()) == kept
+    assert run("person", "--home", home, "--destroy", typed="destroy everything\n")[0] == 0
+    assert not list(home.iterdir())
+    assert run("person", "--home", tmp_path, "--destroy", typed="destroy everything\n")[0] == 2
