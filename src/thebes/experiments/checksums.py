@@ -1,7 +1,6 @@
 """The published data by their SHA-256: of whole files, or of what they hold, however it was packed or written.
 
-A table counts by its values, in the order of its columns and rows. Where people's names were replaced by codes, neither
-the codes nor the order of the rows count, only which rows are of the same person and of the same project.
+A table counts by its values, in the order of its columns and rows.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import gzip
 import hashlib
 import lzma
 import zlib
-from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.graph.published import PUBLISHED
+from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,39 +33,34 @@ def is_published(name: str, content: bytes) -> bool:
 
 def held(name: str, content: bytes) -> str | None:
     """The checksum of what a file holds, by the end of its name; None where that cannot be told."""
+    if name.endswith(".parquet"):
+        table = _table(content)
+        return None if table is None else of_table(table)
     try:
-        if name.endswith(".parquet"):
-            import pandas as pd
-
-            return of_table(pd.read_parquet(BytesIO(content)), CODES.get(name, ()))
-        if name.endswith(".xz"):
-            return _of_stream(lzma.open(BytesIO(content)))
-        return _of_stream(gzip.open(BytesIO(content)))
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, KeyError, TypeError):
+        return _of_stream(lzma.open(BytesIO(content)) if name.endswith(".xz") else gzip.open(BytesIO(content)))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
         return None
 
 
-def of_table(table: pd.DataFrame, codes: Sequence[str] = ()) -> str:
-    """Of its values by column: numbers as float64, times in milliseconds, words as themselves. Columns of `codes` say
-    only which rows belong together, and where there are any the order of the rows does not count."""
-    columns = {str(name): table[name] for name in table.columns}
+def _table(content: bytes) -> pd.DataFrame | None:
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(BytesIO(content))
+    except ImportError:
+        raise Mistake("pyarrow", "is needed to read tables: pip install pyarrow") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def of_table(table: pd.DataFrame) -> str:
+    """Of its values by column: numbers as float64, times in milliseconds, words as themselves."""
     whole = hashlib.sha256()
-    numbers = []
-    for name, column in columns.items():
-        if name in codes:
-            continue
-        kind, words, values = _numbered(column)
-        for told in (name, kind, str(len(words)), *words):
+    for name in table.columns:
+        kind, words, values = _numbered(table[name])
+        for told in (str(name), kind, str(len(values)), str(len(words)), *words):
             whole.update(len(told.encode()).to_bytes(8, "little") + told.encode())
-        numbers.append(values)
-    rows = np.column_stack(numbers).astype("<u8")
-    if not codes:
-        whole.update(rows.tobytes())
-        return whole.hexdigest()
-    own = _digests(rows)
-    together = [own, *(_of_groups(columns[code].to_numpy(), own) for code in codes)]
-    for joined in sorted(b"".join(parts) for parts in zip(*together, strict=True)):
-        whole.update(joined)
+        whole.update(values.astype("<u8").tobytes())
     return whole.hexdigest()
 
 
@@ -94,21 +88,6 @@ def _bits(values: NDArray[np.float64]) -> NDArray[np.uint64]:
     return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").view(np.uint64)
 
 
-def _digests(rows: NDArray[np.uint64]) -> list[bytes]:
-    raw, width = rows.tobytes(), rows.shape[1] * 8
-    return [hashlib.sha256(raw[start : start + width]).digest() for start in range(0, len(raw), width)]
-
-
-def _of_groups(codes: NDArray[Any], own: list[bytes]) -> list[bytes]:
-    """For each row the digest of all rows that have its code, in an order of their own."""
-    _, places = np.unique(codes, return_inverse=True)
-    groups: dict[int, list[bytes]] = {}
-    for place, digest in zip(places.tolist(), own, strict=True):
-        groups.setdefault(place, []).append(digest)
-    found = {place: hashlib.sha256(b"".join(sorted(rows))).digest() for place, rows in groups.items()}
-    return [found[place] for place in places.tolist()]
-
-
 def _of_stream(stream: Any) -> str:
     found = hashlib.sha256()
     with stream:
@@ -116,9 +95,6 @@ def _of_stream(stream: Any) -> str:
             found.update(piece)
     return found.hexdigest()
 
-
-#: columns of codes that stand for names
-CODES: dict[str, tuple[str, ...]] = {"github_pullreqs/pullreqs_msr14.parquet": ("requester", "project_name")}
 
 #: of every file that is read, as it was when the experiments were written, or as it was published
 _FILES = {
@@ -163,9 +139,9 @@ HELD = {
     "mnist/t10k-images-idx3-ubyte.gz": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "mnist/t10k-labels-idx1-ubyte.gz": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     "cifar10/cifar10_jpeg.tar.xz": "839edf26db454edb390deb2877774f3fa7d48f515e4a854e684aa60f148efbb8",
-    "github_pullreqs/pullreqs_msr14.parquet": "b6098d5af459213ef2402130c8026e02e02a1068f1d3d8da0bc0e275e8a55dd3",
+    "github_pullreqs/pullreqs_msr14.parquet": "97056137d6821b1abbc67e0676b47f9547f472b072be0c9c5cfa573f8889b693",
     "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet": (
-        "3ec2c69e91cbdd227888e3013f5b52adeec984af0c7874f11f232bdee5b0e4c0"
+        "22a1cf68d01907c506de2efdc48ade840dd6de528f732115ce6fc17b5094f2d5"
     ),
-    "criteo/criteo_kaggle_sample_137k.parquet": "daaf8b2788701a4214e061c2173abaf4a0d7ac0fec6bbfb8ea573e98d834fea2",
+    "criteo/criteo_kaggle_sample_137k.parquet": "b31ffe2d61ff3c100b536b83a85c8d3b27c22a0c2bfe7380d6ad2105f943063f",
 }

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thebes.experiments.checksums import CODES
-
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
@@ -32,6 +30,7 @@ BROKEN = (
 
 Conversion = Callable[[Sequence[bytes]], bytes]
 
+_SEED = 7  #: of codes and order, as they were when the experiments were written
 _PICTURE = re.compile(r"(?:train|test)/[a-z]+/[0-9]{4}\.jpg")
 _BLOCK, _RECORD = 512, 10240  #: bytes, of a tar archive
 
@@ -116,8 +115,8 @@ def advertisements(parts: Sequence[bytes]) -> bytes:
 
 
 def pull_requests(parts: Sequence[bytes]) -> bytes:
-    """The tables of a repository's archive, one for each project, as one: whose they are is a code, their own numbers
-    are left out, and their order says nothing."""
+    """The tables of a repository's archive, one for each project, as one. Whose they are is a code, their own numbers
+    are left out, and their order says nothing: nobody is named, though whoever has the archive can find everybody."""
     import pandas as pd
 
     tables = {
@@ -130,15 +129,15 @@ def pull_requests(parts: Sequence[bytes]) -> bytes:
         raise ValueError
     lines = b"".join(tables[name].partition(b"\n")[2].rstrip(b"\n") + b"\n" for name in sorted(tables))
     table = pd.read_csv(io.BytesIO(heads.pop() + b"\n" + lines), keep_default_na=False, na_values=[""])
-    order = np.random.default_rng(0).permutation(len(table))  # an order, not noise
-    table = table.drop(columns=["pull_req_id", "github_id"]).iloc[order].reset_index(drop=True)
-    made: dict[str, Any] = {}
-    for title, column in table.items():
-        if title in CODES["github_pullreqs/pullreqs_msr14.parquet"]:
-            made[str(title)] = pd.factorize(column)[0]
-        else:
-            made[str(title)] = column.astype("Int64") if title in ("merged_at", "mergetime_minutes") else column
-    return _written(made)
+    draw = np.random.default_rng(_SEED)  # codes, not noise
+    made = {str(name): table[name] for name in table.columns if name not in ("pull_req_id", "github_id")}
+    for name in ("requester", "project_name"):
+        places, found = pd.factorize(table[name])
+        made[name] = pd.Series(draw.permutation(len(found))[places])
+    for name in ("merged_at", "mergetime_minutes"):
+        made[name] = made[name].astype("Int64")
+    order = np.random.RandomState(_SEED).permutation(len(table))
+    return _written({name: column.iloc[order].reset_index(drop=True) for name, column in made.items()})
 
 
 def _written(columns: dict[str, Any]) -> bytes:
