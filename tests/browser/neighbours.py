@@ -12,7 +12,7 @@ from thebes.person.home import Person
 from thebes.simulation import example
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
-from processes import PersonProcess, coordinator, stopped
+from processes import PATIENCE, PersonProcess, coordinator, stopped
 
 NEIGHBOURS = 11
 COMMUTES: dict[str, Any] = {
@@ -73,7 +73,8 @@ class Neighbourhood:
     def __init__(self, folder: Path) -> None:
         self.coordinator = coordinator(folder / "coordinator")
         url = self.coordinator.ready()["url"]
-        self.server = thebes.connect(url, token=(folder / "coordinator" / "admin.token").read_text().strip())
+        token = (folder / "coordinator" / "admin.token").read_text().strip()
+        self.server = thebes.connect(url, token=token, timeout=PATIENCE)
         self.me = PersonProcess(folder / "me", url)
         self.others = [self._neighbour(folder / f"other-{number}", url, number) for number in range(NEIGHBOURS)]
         self.me.ready()

@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 import thebes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
-from processes import coordinator
+from processes import PATIENCE, coordinator
 
 from thebes.coordinator.accounts import SHORTEST_PASSWORD
 from thebes.coordinator.clock import SystemClock
@@ -104,7 +104,7 @@ class Town:
         self.process = coordinator(folder / "coordinator")
         self.url = str(self.process.ready()["url"])
         self.token = (folder / "coordinator" / "admin.token").read_text().strip()
-        self.server = thebes.connect(self.url, token=self.token)
+        self.server = thebes.connect(self.url, token=self.token, timeout=PATIENCE)
         home = str(folder / "coordinator")
         add = [sys.executable, "-m", "thebes.apps.command", "user", "add", "ana", "--role", "requestor", "--home", home]
         subprocess.run([*add, "--password-stdin"], input=PASSWORD, text=True, check=True, capture_output=True)

@@ -28,7 +28,7 @@ class Institutions:
             self.url = str(facts["url"])
             self.hospitals.start(home, str(facts["site_url"]), self._start)
             self.token = (home / "admin.token").read_text().strip()
-            self.server = connect(self.url, token=self.token)
+            self.server = connect(self.url, token=self.token, timeout=PATIENCE)
             self.pages = self.hospitals.ready(self.server)
         except BaseException:
             self.close()

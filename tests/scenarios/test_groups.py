@@ -72,7 +72,7 @@ def test_fourteen_people_answer_with_tokens_and_nobody_can_tell_who(tmp_path: Pa
         assert pin in shown.stdout
         assert f"{MEMBERS}, at least 10" in shown.stdout
 
-        requestor = thebes.connect(url, token=server.admin_token)
+        requestor = thebes.connect(url, token=server.admin_token, timeout=PATIENCE)
         median = requestor.submit(
             {
                 "type": "basic",

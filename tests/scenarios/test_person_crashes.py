@@ -59,7 +59,8 @@ class World:
         self.url = f"http://127.0.0.1:{port}"
         self.coordinator = coordinator(folder / "coordinator", port)
         self.coordinator.ready()
-        self.server = thebes.connect(self.url, token=(folder / "coordinator" / "admin.token").read_text().strip())
+        token = (folder / "coordinator" / "admin.token").read_text().strip()
+        self.server = thebes.connect(self.url, token=token, timeout=PATIENCE)
         self.processes = [PersonProcess(folder / f"person-{i}", self.url, "--example") for i in range(PROCESSES)]
         self.people = [Person(folder / f"together-{i}", coordinator=self.url, delay=False) for i in range(TOGETHER)]
         for place, person in enumerate(self.people):

@@ -129,7 +129,7 @@ class World:
         self.coordinator = Process(*place, "--site-port", str(self.ports[1]))
         self.coordinator.ready()
         token = (folder / "c" / "admin.token").read_text().strip()
-        self.server = thebes.connect(f"http://127.0.0.1:{self.ports[0]}", token=token)
+        self.server = thebes.connect(f"http://127.0.0.1:{self.ports[0]}", token=token, timeout=PATIENCE)
         self.running: list[Process] = [self.coordinator]
 
     def site(self, name: str, **more: Any) -> Site:
