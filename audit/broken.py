@@ -26,7 +26,7 @@ def cases() -> list[Case]:
         control("noise of half the scale", ADD, _laplace(0, 0.5), _laplace(1, 0.5)),
         control("sensitivity of adding under replacing", REPLACE, _laplace(-1, 1.0), _laplace(1, 1.0)),
         control(
-            "Gaussian noise of half the scale", ADD, _gaussian(0, 1.2), _gaussian(1, 1.2), delta=1e-3, draws=200_000
+            "Gaussian noise of half the scale", ADD, _gaussian(0, 1.2), _gaussian(1, 1.2), delta=1e-3, draws=1_000_000
         ),
         control("the same noise on two answers", ADD, _reused(0, 0), _reused(1, 0)),
         control("a generator that is seeded anew for each release", ADD, _reseeded(0), _reseeded(1)),

@@ -61,7 +61,7 @@ def _case(
         Adjacency.REPLACE_ONE,
         _drawn(document, HERE, seen),
         _drawn(document, THERE, seen),
-        draws=60_000,
+        draws=240_000 if positive_control else 60_000,
         positive_control=positive_control,
     )
 

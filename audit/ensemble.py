@@ -62,7 +62,7 @@ def _case(name: str, draw: Any, *, positive_control: bool = False) -> Audited:
         Adjacency.REPLACE_ONE,
         draw(HERE),
         draw(THERE),
-        draws=60_000,
+        draws=180_000 if positive_control else 60_000,
         positive_control=positive_control,
     )
 

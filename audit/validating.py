@@ -44,7 +44,9 @@ def broken() -> list[Case]:
         return lambda n: exact + np.random.default_rng().laplace(scale=1.0, size=(n, 2))
 
     pair = draw(OTHERS), draw([*OTHERS, 1.0])
-    return [Audited("validator: sum and number, the whole epsilon for each", 1.0, 0.0, ADD, *pair, True, draws=100_000)]
+    return [
+        Audited("validator: sum and number, the whole epsilon for each", 1.0, 0.0, ADD, *pair, True, draws=1_000_000)
+    ]
 
 
 def _draw(rows: list[float], metric: str = "mse", change: Any = ADD, **more: Any) -> Draw:
