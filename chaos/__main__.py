@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 from chaos.blows import storm
-from chaos.world import World
+from chaos.world import KINDS, World
 
+STORES = ("sqlite", "postgresql")
 SETTLE_SECONDS = 120.0
 
 
@@ -21,6 +22,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which blows (default: 1)")
     parser.add_argument("--people", type=int, default=2)
     parser.add_argument("--sites", type=int, default=2)
+    parser.add_argument(
+        "--store", choices=STORES, default="sqlite", help="where the coordinator keeps what it knows (default: sqlite)"
+    )
+    parser.add_argument(
+        "--also", action="append", default=[], choices=KINDS, help="a further kind of tasks, may be said again"
+    )
     parser.add_argument("--keep", type=Path, help="leave the world's folders here, which must be empty or new")
     parser.add_argument("--quiet", action="store_true", help="do not tell of every blow")
     options = parser.parse_args()
@@ -37,7 +44,16 @@ def run(folder: Path, options: argparse.Namespace) -> int:
             print(f"{time.monotonic() - begun:7.1f}  {what}", flush=True)
 
     folder.mkdir(parents=True, exist_ok=True)
-    with World(folder, people=options.people, sites=options.sites, seed=options.seed) as world:
+    store = None
+    if options.store == "postgresql":
+        from thebes.testing.postgres import running_cluster
+
+        cluster = running_cluster()
+        if cluster is None:
+            sys.exit("PostgreSQL's server programs are not installed")
+        store = cluster.new_database()
+    some = {"people": options.people, "sites": options.sites, "seed": options.seed}
+    with World(folder, **some, store=store, kinds=options.also) as world:
         tell("everything runs")
         blows = storm(world, random.Random(options.seed), 60 * options.minutes, tell)
         tell("calm")
@@ -46,6 +62,7 @@ def run(folder: Path, options: argparse.Namespace) -> int:
         left += world.stop()
         found = world.broken()
         released = len(world.witnessed)
+    tell("asked: " + ", ".join(f"{count} {kind}" for kind, count in sorted(world.asked.items())))
     for each in [*left, *map(str, found)]:
         print(each)
     print(

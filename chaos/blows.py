@@ -29,7 +29,10 @@ class Blow:
 
 def drawn(world: World, dice: random.Random) -> Blow:
     """The next one."""
-    kind = dice.choices(("kill", "part", "disk", "cut", "slow", "shut", "again"), (5, 3, 3, 2, 2, 1, 3))[0]
+    kinds = {"kill": 5, "part": 3, "disk": 3, "cut": 2, "slow": 2, "shut": 1, "again": 3}
+    if world.store is not None:
+        kinds["store"] = 3
+    kind = dice.choices(list(kinds), list(kinds.values()))[0]
     victim = dice.choice([world.coordinator, *world.processes])
     wire = dice.choice(world.wires)
     which = {world.web: "people", world.links: "sites"}[wire]
@@ -46,6 +49,8 @@ def drawn(world: World, dice: random.Random) -> Blow:
     if kind == "disk":
         told = f"{victim.name} has {room} bytes left on its disk for {seconds} s"
         return Blow(told, lambda: victim.fill(room), seconds, victim.clear)
+    if kind == "store":
+        return Blow("every connection to the coordinator's database is cut", world.cut_store)
     if kind == "cut":
         return Blow(f"every connection of {which} is cut", wire.cut)
     if kind == "slow":

@@ -12,8 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from thebes.data.keys import key_of
 from thebes.ledger.asked import loss_of_text
+from thebes.person.seal import Seal
+from thebes.privacy.exact import EPSILON_STEP
 from thebes.privacy.losses import Loss
+from thebes.tokens import Context, Credential
 
 Row = dict[str, Any]
 #: in these states what has no receipt was not sent; in all others it may have been
@@ -25,6 +29,18 @@ def rows(path: Path, sql: str, *values: Any) -> list[Row]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(sql, values)]
+
+
+def stored(store: str, sql: str) -> list[Row]:
+    """The same of a coordinator's store: a file, or a database of PostgreSQL's."""
+    if not store.startswith("postgresql:"):
+        return rows(Path(store), sql)
+    import psycopg
+    from psycopg.rows import dict_row
+
+    with psycopg.connect(store, row_factory=dict_row) as connection:
+        connection.read_only = True
+        return [dict(row) for row in connection.execute(sql.encode())]
 
 
 class Books:
@@ -46,6 +62,15 @@ class Books:
         for row in rows(self.path, sql):
             found.setdefault(row["key"], {})[row["part"]] = loss_of_text(row["loss"])
         return found
+
+    def attempted(self, task: str) -> Decimal:
+        """The most epsilon that the attempts of a pipeline's task took from any one block."""
+        sql = (
+            "SELECT sum(spent) AS spent FROM ledger_charge x JOIN ledger_claim c ON c.id = x.claim "
+            "WHERE place = 'epsilon' AND key LIKE ? GROUP BY block"
+        )
+        spent = [row["spent"] for row in rows(self.path, sql, f"pipeline task-{task} %")]
+        return Decimal(max(spent, default=0)) * EPSILON_STEP
 
     @property
     def overdrawn(self) -> Iterator[str]:
@@ -83,7 +108,7 @@ class Diary:
     """A person's home."""
 
     def __init__(self, home: Path) -> None:
-        self.name, self.books = home.name, Books(home / "ledger.db")
+        self.name, self.home, self.books = home.name, home, Books(home / "ledger.db")
         self._file = home / "person.db"
 
     @cached_property
@@ -104,6 +129,27 @@ class Diary:
         """By task: the digest under which it was agreed to, and the document."""
         sql = "SELECT DISTINCT p.task_id, p.digest, d.body FROM participation p JOIN document d ON d.digest = p.digest"
         return {row["task_id"]: (row["digest"], json.loads(row["body"])) for row in rows(self._file, sql)}
+
+    def pseudonyms(self, task: str) -> set[str]:
+        """What this person is called in the parts of a task with tokens to which they answered; else nothing."""
+        digest, document = self.documents.get(task, ("", {}))
+        credential = self._credentials.get((document.get("group"), document.get("epoch")))
+        if credential is None:
+            return set()
+        parts = {sent.part for sent in self.sent if sent.task == task}
+        return {credential.pseudonym(Context(task, digest, part)) for part in parts}
+
+    @cached_property
+    def _credentials(self) -> dict[tuple[str | None, str | None], Credential]:
+        """By group and epoch."""
+        found = rows(self._file, "SELECT name, epoch, sealed FROM membership WHERE enrolled = 1")
+        seal = Seal(key_of(self.home)) if found else None
+        opened = {}
+        for row in found:
+            assert seal is not None
+            place = f"membership\0{row['name']}\0{row['epoch']}".encode()
+            opened[row["name"], row["epoch"]] = Credential.from_json(json.loads(seal.open(row["sealed"], place)))
+        return opened
 
     @cached_property
     def results(self) -> dict[str, Row]:
@@ -142,27 +188,27 @@ class Cabinet:
 
 
 class Registry:
-    """A coordinator's home."""
+    """A coordinator's home, and its store where that is not in it."""
 
-    def __init__(self, home: Path) -> None:
-        self.home, self._file = home, home / "coordinator.db"
+    def __init__(self, home: Path, store: str | None = None) -> None:
+        self.home, self._store = home, store or str(home / "coordinator.db")
 
     @cached_property
     def tasks(self) -> dict[str, Row]:
         """By id."""
-        found = rows(self._file, "SELECT * FROM coordinator_task")
+        found = stored(self._store, "SELECT * FROM coordinator_task")
         return {row["id"]: {**row, "document": json.loads(row["document"])} for row in found}
 
     @cached_property
     def contributions(self) -> list[Row]:
         """Those that were not taken back."""
         sql = "SELECT task, part, contributor, receipt FROM coordinator_contribution WHERE withdrawn = 0"
-        return rows(self._file, sql)
+        return stored(self._store, sql)
 
     @cached_property
     def releases(self) -> dict[tuple[str, int], Row]:
         """By task and phase."""
-        found = rows(self._file, "SELECT task, phase, body FROM coordinator_release ORDER BY phase")
+        found = stored(self._store, "SELECT task, phase, body FROM coordinator_release ORDER BY phase")
         return {(row["task"], row["phase"]): json.loads(row["body"]) for row in found}
 
     @cached_property
@@ -172,12 +218,12 @@ class Registry:
 
     @cached_property
     def listed(self) -> list[Row]:
-        return rows(self._file, 'SELECT * FROM coordinator_entry ORDER BY "index"')
+        return stored(self._store, 'SELECT * FROM coordinator_entry ORDER BY "index"')
 
     @cached_property
     def answered(self) -> dict[str, list[str]]:
         """Which sites' answers were counted in the last phase, by task."""
-        found = rows(self._file, "SELECT task, progress FROM coordinator_run")
+        found = stored(self._store, "SELECT task, progress FROM coordinator_run")
         return {row["task"]: json.loads(row["progress"]).get("answered", []) for row in found}
 
     @property

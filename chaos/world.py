@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pandas as pd
 
 from chaos import invariants
@@ -17,7 +18,16 @@ from chaos.process import Process
 from chaos.wire import Wire
 from thebes.coordinator.authority import Authority
 from thebes.coordinator.clock import SystemClock
-from thebes.site.home import Home, written
+from thebes.coordinator.database import Database
+from thebes.coordinator.groups import Groups
+from thebes.coordinator.home import Home
+from thebes.data.growing.blocking import block_by
+from thebes.data.schema import schema_of
+from thebes.ledger import Ledger, NoKeeper
+from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
+from thebes.site.home import Home as SiteHome
+from thebes.site.home import written
+from thebes.site.streams import stream_of
 from thebes.testing.ports import free_ports
 from thebes.testing.siting import EVERYBODY, declare
 
@@ -30,16 +40,36 @@ _SCHEMA = {
         "ill": {"type": "string", "values": ["no", "yes"]},
     },
 }
+_RIDES = {
+    "unit": "event",
+    "time": "at",
+    "columns": {
+        "at": {"type": "timestamp"},
+        "km": {"type": "float", "low": 0, "high": 10},
+        "minutes": {"type": "float", "low": 0, "high": 60},
+    },
+}
+#: further kinds that can be asked for
+KINDS = ("draw-discard", "tokens", "pipeline")
 #: as much as may be agreed to in advance
-_RULES = [{"type": kind, "epsilon_at_most": 1} for kind in ("basic", "bounded")]
+_RULES = [{"type": kind, "epsilon_at_most": 1} for kind in ("basic", "bounded", "draw-discard")]
+_GROUP, _EPOCH = "friends", "first"
+_POINT = {"type": "range", "low": -5.0, "high": 5.0}
+_CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 _GENEROUS = {"epsilon": 100_000, "overall_epsilon": 1_000_000}
 
 
 class World:
-    """Use in a `with` block. Everything in `folder`; nothing of it is left running."""
+    """Use in a `with` block. Everything in `folder`; nothing of it is left running. `store` is an empty database of
+    PostgreSQL's for the coordinator, `kinds` are further kinds of tasks that are asked."""
 
-    def __init__(self, folder: Path, *, people: int, sites: int, seed: int) -> None:
-        self.folder, self._dice = folder, random.Random(seed)
+    def __init__(
+        self, folder: Path, *, people: int, sites: int, seed: int, store: str | None = None, kinds: Collection[str] = ()
+    ) -> None:
+        self.folder, self.store, self._kinds = folder, store, kinds
         port, site_port = free_ports(2)
         self.web, self.links = Wire(port, seed), Wire(site_port, seed + 1)
         self.wires = (self.web, self.links)
@@ -47,7 +77,8 @@ class World:
         home.mkdir(parents=True, mode=0o700)
         (home / "coordinator.toml").write_text("min_count_floor = 1\nsite_ping = 1.0\nsite_silence = 4.0\n")
         ports = ("--port", str(port), "--site-port", str(site_port))
-        self.coordinator = self._process("coordinator", home, "coordinator", "--home", str(home), *ports)
+        kept = () if store is None else ("--store", store)
+        self.coordinator = self._process("coordinator", home, "coordinator", "--home", str(home), *ports, *kept)
         self.people = [self._person(f"person-{number}") for number in range(people)]
         self.sites: list[Process] = []
         self.processes = [self.coordinator, *self.people]
@@ -55,6 +86,7 @@ class World:
         #: what somebody was served, by task
         self.witnessed: dict[str, Any] = {}
         self.posted: list[str] = []
+        self.asked: Counter[str] = Counter()  #: how many of each kind were put up
         self._straight = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
         self._through = httpx.Client(base_url=f"http://127.0.0.1:{self.web.port}", timeout=5, trust_env=False)
 
@@ -73,6 +105,8 @@ class World:
                 site.start()
             for person in self.people:
                 self._settle(person)
+            if "tokens" in self._kinds:
+                self._gather()
             for site in self.sites:
                 self._await(site)
             self._linked()
@@ -97,6 +131,7 @@ class World:
             answer = self._through.post("/api/task", json=dict(document))
             if answer.status_code == 201:
                 self.posted.append(str(answer.json()["task_id"]))
+                self.asked[str(document["type"])] += 1
 
     def document(self, number: int) -> dict[str, Any]:
         """One that people answer, or one that sites answer; no two are the same but those that should be."""
@@ -115,6 +150,24 @@ class World:
                     "rounds": 3, "delta": 1e-6, "clip": 1.0,
                 },
             ]  # fmt: skip
+        if self.sites and "pipeline" in self._kinds:
+            shapes.append(
+                {
+                    "type": "pipeline", "sites": [self.sites[0].name], "stream": "taxi", "model": "LinearRegression",
+                    "inputs": ["km"], "output": "minutes", "target": {"mse": 60.0}, "largest": {"mse": 250.0},
+                    "delta": 1e-6,
+                }
+            )  # fmt: skip
+        if "draw-discard" in self._kinds:
+            shapes.append(
+                {
+                    "type": "draw-discard", "featurizer": "SELECT x0, y FROM profile.example", "family": "linear",
+                    "inputs": ["x0"], "output": "y", "bounds": {"x0": _POINT, "y": _POINT}, "min_count": count,
+                    "instances": 2, "learning_rate": 0.01,
+                }
+            )  # fmt: skip
+        if "tokens" in self._kinds:
+            shapes.append({**shapes[0], "anonymity": "token", "group": _GROUP, "epoch": _EPOCH})
         return {"name": name, "epsilon": 0.5, **shapes[number % len(shapes)]}
 
     def look(self) -> None:
@@ -125,6 +178,14 @@ class World:
                     told = self._through.get(f"/api/task/{task}").json()
                     if told["status"] == "done":
                         self.witnessed[task] = told["result"]
+
+    def cut_store(self) -> None:
+        """Every connection to the coordinator's database ends."""
+        if self.store is not None:
+            import psycopg
+
+            with psycopg.connect(self.store, autocommit=True) as connection:
+                connection.execute(_CUT)
 
     # --- calm -------------------------------------------------------------------------------------------
 
@@ -155,7 +216,7 @@ class World:
     def broken(self) -> list[invariants.Broken]:
         """What its databases say, once it has stopped."""
         people, sites = ([process.home for process in some] for some in (self.people, self.sites))
-        return invariants.broken(invariants.World(self.coordinator.home, people, sites, self.witnessed))
+        return invariants.broken(invariants.World(self.coordinator.home, people, sites, self.witnessed, self.store))
 
     def _unfinished(self) -> list[str]:
         """Every task is put up for so many as there are, so each must end, unless somebody's machine gave it up and
@@ -172,6 +233,8 @@ class World:
             left += [f"{person.name} has {p['name']} at {p['state']} ({p['note']})" for p in on_their_way]
         try:
             for task in self._straight.get("/api/task").json():
+                if task["type"] == "draw-discard" and not left:  # it never ends by itself
+                    self._straight.post(f"/api/task/{task['task_id']}/close")
                 if task["status"] == "running" or task["task_id"] not in given_up:
                     left.append(f"{task['document']['name']} ({task['type']}) is {task['status']}")
         except (httpx.HTTPError, ValueError) as error:
@@ -189,10 +252,12 @@ class World:
         return self._process(name, home, "person", "--home", str(home), *to)
 
     def _add_site(self, name: str, number: int) -> None:
-        home = Home(self.folder / name)
+        home = SiteHome(self.folder / name)
         ages = [18 + (7 * place + number) % 70 for place in range(120)]
         rows = pd.DataFrame({"age": ages, "ill": ["yes" if age > 50 else "no" for age in ages]})
         declare(home, rows, schema=_SCHEMA, epsilon=1_000_000, delta=1e-3)
+        if number == 0 and "pipeline" in self._kinds:
+            _grow(home)
         written(home.policy, EVERYBODY.replace("1000", "1000000"))
         Authority(self.coordinator.home, SystemClock()).issue(name, home.folder, days=1)
         to = ("--coordinator", f"127.0.0.1:{self.links.port}", "--port", "0")
@@ -208,6 +273,18 @@ class World:
         for path, body in (("/api/settings", limits), ("/api/rules", {"rules": _RULES})):
             web.put(path, json=body).raise_for_status()
 
+    def _gather(self) -> None:
+        """Everybody joins one group, which is published then."""
+        home, names = Home(self.coordinator.home), [person.name for person in self.people]
+        with closing(Database(self.store or home.store)) as database:
+            groups = Groups(database, home, SystemClock())
+            groups.create(_GROUP, minimum=len(names), epoch=_EPOCH)
+            codes = groups.admit(_GROUP, names, epoch=_EPOCH)
+            for person in self.people:
+                body = {"code": codes[person.name], "epoch": _EPOCH}
+                self._person_s(person).post(f"/api/groups/{_GROUP}/enrol", json=body).raise_for_status()
+            groups.publish(_GROUP, epoch=_EPOCH)
+
     def _person_s(self, person: Process) -> httpx.Client:
         token = (person.home / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
@@ -217,11 +294,24 @@ class World:
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
             told = {site["name"]: site for site in self._straight.get("/api/site").json()}
-            if all(told.get(site.name, {}).get("state") == "connected" for site in self.sites):
-                return
+            here = [told.get(site.name, {}) for site in self.sites]
+            if all(site.get("state") == "connected" and site.get("datasets") for site in here):
+                return  # and has said what it has, else nobody could ask for it
             time.sleep(0.1)
         raise RuntimeError(f"not every site is linked; the logs in {self.folder} say why")
 
     def _await(self, process: Process) -> None:
         if not process.ready(START_SECONDS):
             raise RuntimeError(f"{process.name} does not start; {self.folder}/{process.name}.log says why")
+
+
+def _grow(home: SiteHome) -> None:
+    """A stream of rides, a block for each day."""
+    schema = schema_of(_RIDES)
+    terms = Budget.of(100_000, 1e-2, "basic")
+    dataset = DataSet("taxi", schema, {"kind": "growing"}, terms, Blocks(block_by("time:1d", schema)))
+    DataSets(home).keep(dataset)
+    km = np.tile(np.linspace(0.0, 10.0, 500), 6)
+    days = pd.to_datetime("2026-01-01") + pd.to_timedelta(np.repeat(np.arange(6), 500), unit="D")
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger, closing(stream_of(home, dataset, ledger)) as stream:
+        stream.ingest(pd.DataFrame({"at": days, "km": km, "minutes": 5 + 4 * km}))

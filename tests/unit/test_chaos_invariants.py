@@ -108,6 +108,7 @@ C, P, L = "coordinator/coordinator.db", "person-0/person.db", "person-0/ledger.d
 O, A, S = "site-0/outbox.db", "site-0/audit.db", "site-0/ledger.db"  # noqa: E741
 BASIC = "(SELECT id FROM coordinator_task WHERE json_extract(document, '$.type') = 'basic')"
 UNLOCKED = "DROP TRIGGER no_change; DROP TRIGGER no_removal;"
+ATTEMPTED = "UPDATE ledger_claim SET key = 'pipeline task-' || substr(key, 6) || ' run/1' WHERE key LIKE 'task %'"
 
 
 def certificate(field: str, value: str) -> str:
@@ -128,9 +129,11 @@ BREAKS: list[tuple[str, str, str, str]] = [
     ("I2", "person-0", L, "DELETE FROM ledger_journal WHERE number = (SELECT max(number) FROM ledger_journal)"),
     ("I2", "person-0", L, "UPDATE ledger_part SET loss = '{\"epsilon\":\"0.1\"}'"),
     ("I2", SITE, S, "DELETE FROM ledger_part"),
+    ("I2", SITE, O, "UPDATE request SET kind = 'pipeline'"),  # of whose attempts the ledger has none
     # I3: one epsilon for a document
     ("I3", "person-0", L, "UPDATE ledger_part SET loss = '{\"epsilon\":\"0.75\"}'"),
     ("I3", SITE, S, "UPDATE ledger_part SET loss = '{\"epsilon\":\"0.75\"}'"),
+    ("I3", SITE, S, f"{ATTEMPTED}; UPDATE ledger_charge SET spent = 2 * spent"),
     # I4: every release has its certificate, which claims no more than was paid for
     ("I4", "coordinator", C, "UPDATE coordinator_release SET body = json_remove(body, '$.certificate.adjacency')"),
     ("I4", "coordinator", C, certificate("epsilon", "2")),
