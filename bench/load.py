@@ -170,6 +170,12 @@ class World:
         assert closed == 1, f"the phase was closed {closed} times"
         return {"receipts": people, "lost": 0, "in the release": counted}
 
+    def computed(self) -> float:
+        """Milliseconds of computing that those who answer have used, which a busy machine does not change much."""
+        fields = [_stat(pid) for server in self.servers for pid in server.fronts()]
+        ticks = sum(int(each[11]) + int(each[12]) for each in fields)
+        return 1000 * ticks / os.sysconf("SC_CLK_TCK")
+
     def peaks(self) -> dict[str, list[int]]:
         """The most memory that each had at any time, in MiB."""
         fronts = [pid for server in self.servers for pid in server.fronts()]
@@ -209,11 +215,14 @@ def together(
 ) -> dict[str, Any]:
     """So many people within so many seconds, while institutions are busy and processes are killed."""
     there = world.institutions
-    task = world.servers[0].post({**MEDIAN, "min_count": people})
+    task, before = world.servers[0].post({**MEDIAN, "min_count": people}), world.computed()
     with contextlib.nullcontext() if there is None else there.busy(world.servers[0]):
         with _killing(world.servers[0], kills, within):
             heard = asyncio.run(_crowd(world.urls, task, people, within, requestors=requestors))
-        crowd = {**heard.told(), **world.proved(task, people, heard), "killed": kills}
+        computed = (
+            {} if kills else {"coordinator, ms of computing for each person": (world.computed() - before) / people}
+        )
+        crowd = {**heard.told(), **computed, **world.proved(task, people, heard), "killed": kills}
     return {**crowd, **({} if there is None else there.told), "peak MiB": world.peaks()}
 
 
@@ -385,6 +394,10 @@ def _peak(pid: int) -> int:
     except FileNotFoundError:  # it was killed, and ended just now
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0) // 1024
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
 
 
 def _command(pid: int) -> bytes:
