@@ -48,7 +48,7 @@ def test_ordinary_people_are_answered_while_somebody_attacks(world: load.World, 
 
 @pytest.mark.postgres
 def test_people_trainings_and_pipelines_lose_nothing_to_a_killed_process_behind_their_port(tmp_path: Path) -> None:
-    there = Institutions(tmp_path, tmp_path / "home", sites=2, pipelines=2, rounds=3)
+    there = Institutions(tmp_path, tmp_path / "home", sites=1, pipelines=2, rounds=3)
     with load.opened(tmp_path / "home", new_database(), processes=2, institutions=there) as world:
         (server,) = world.servers
         first, second = server.fronts()
