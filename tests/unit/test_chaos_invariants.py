@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from thebes.coordinator.groups import Groups
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.site.algorithm import Office
@@ -34,6 +35,7 @@ DOCUMENTS: list[dict[str, Any]] = [
     {"type": "basic", "epsilon": 0.5, "min_count": 2, "featurizer": FEATURIZER, "aggregator": "median", "bounds": AGE},
     {"type": "bounded", "epsilon": 0.5, "min_count": 2, "featurizer": FEATURIZER, "bounds": AGE},
 ]
+TOKEN = {**DOCUMENTS[1], "name": "with tokens", "anonymity": "token", "group": "friends", "epoch": "first"}
 COUNT = {"type": "query", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
 
 
@@ -55,7 +57,13 @@ def ask_people(folder: Path) -> dict[str, Any]:
             client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport)
             people.append(Person(folder / name, coordinator="http://127.0.0.1:1", client=client, delay=False))
             example.fill(people[-1], seed=number)
-        tasks = [front.post(document) for document in DOCUMENTS]
+        groups = Groups(front.database, front.home, front.clock)
+        groups.create("friends", minimum=2, epoch="first")
+        codes = groups.admit("friends", PEOPLE, epoch="first")
+        for person in people:
+            assert person.enrol("friends", codes[person.home.name])["enrolled"]
+        groups.publish("friends", epoch="first")
+        tasks = [front.post(document) for document in (*DOCUMENTS, TOKEN)]
         for person in people:
             for task in tasks:
                 person.accept(task)
@@ -96,11 +104,11 @@ def told(folder: Path) -> dict[str, set[str]]:
 
 def test_a_healthy_world_keeps_every_promise_and_is_no_empty_one(healthy: Path) -> None:
     there = world(healthy)
-    assert len(there.registry.tasks) == len(there.registry.latest) == 4
-    assert len(there.registry.contributions) == 4
-    assert [len(diary.results) for diary in there.diaries] == [2, 2]
+    assert len(there.registry.tasks) == len(there.registry.latest) == 5
+    assert len(there.registry.contributions) == 6
+    assert [len(diary.results) for diary in there.diaries] == [3, 3]
     assert len(there.cabinets[0].answers) == 2
-    assert len(there.witnessed) == 2
+    assert len(there.witnessed) == 3
     assert [str(each) for each in broken(there)] == []
 
 
@@ -119,6 +127,7 @@ def certificate(field: str, value: str) -> str:
 BREAKS: list[tuple[str, str, str, str]] = [
     # I1: nothing leaves but with consent and a charge
     ("I1", "coordinator", C, "UPDATE coordinator_contribution SET contributor = 'nobody' || substr(contributor, 7)"),
+    ("I1", "coordinator", P, "DELETE FROM membership"),  # then a pseudonym is nobody's
     ("I1", "person-0", P, "UPDATE participation SET consent = ''"),
     ("I1", "person-0", P, "UPDATE participation SET state = 'computed'; UPDATE sending SET receipt = NULL"),
     ("I1", "person-0", L, "DELETE FROM ledger_part"),
