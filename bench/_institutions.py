@@ -32,9 +32,10 @@ from thebes.site.home import Home, written
 from thebes.site.streams import stream_of
 from thebes.testing import training
 from thebes.testing.coordinator import Server
+from thebes.testing.pipelines import RIDES
 from thebes.testing.siting import EVERYBODY, declare
 
-ROWS, DAYS, RIDES = 1000, 8, 2000  #: of each site; of the stream, and rows of each of its days
+ROWS, DAYS, DAILY = 1000, 8, 2000  #: of each site; of the stream, and rows of each of its days
 BUDGET = 10_000.0
 PATIENCE = 900.0
 TRAINING: dict[str, Any] = {**training.DOCUMENT, "patience": PATIENCE}
@@ -49,15 +50,6 @@ PIPELINE: dict[str, Any] = {
     "epsilon": 1.0,
     "delta": 1e-6,
     "patience": PATIENCE,
-}
-_STREAM = {
-    "unit": "event",
-    "time": "at",
-    "columns": {
-        "at": {"type": "timestamp"},
-        "km": {"type": "float", "low": 0, "high": 10},
-        "minutes": {"type": "float", "low": 0, "high": 60},
-    },
 }
 _OVER = ("done", "failed", "cancelled", "expired")
 _LOOK = 0.2
@@ -213,12 +205,12 @@ class Institutions:
 
 def _stream(home: Home) -> None:
     """Made-up rides of some days, in the coordinator's home."""
-    schema = schema_of(_STREAM)
+    schema = schema_of(RIDES)
     kept = Blocks(block_by("time:1d", schema))
     dataset = DataSet("taxi", schema, {"kind": "growing"}, Budget.of(BUDGET, 0.1, "basic"), kept)
     draw = np.random.default_rng(5)  # made-up rows, not noise
-    km = draw.uniform(0, 10, DAYS * RIDES)
-    at = pd.to_datetime("2026-01-01") + pd.to_timedelta(np.repeat(np.arange(DAYS), RIDES), unit="D")
+    km = draw.uniform(0, 10, DAYS * DAILY)
+    at = pd.to_datetime("2026-01-01") + pd.to_timedelta(np.repeat(np.arange(DAYS), DAILY), unit="D")
     minutes = np.clip(5 + 4 * km + draw.normal(0, 2, len(km)), 0, 60)
     with ExitStack() as opened:
         ledger = opened.enter_context(Ledger(home.ledger, keeper=NoKeeper()))

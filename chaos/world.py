@@ -28,6 +28,7 @@ from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
 from thebes.site.home import Home as SiteHome
 from thebes.site.home import written
 from thebes.site.streams import stream_of
+from thebes.testing.pipelines import RIDES
 from thebes.testing.ports import free_ports
 from thebes.testing.siting import EVERYBODY, declare
 
@@ -38,15 +39,6 @@ _SCHEMA = {
     "columns": {
         "age": {"type": "integer", "low": 0, "high": 100},
         "ill": {"type": "string", "values": ["no", "yes"]},
-    },
-}
-_RIDES = {
-    "unit": "event",
-    "time": "at",
-    "columns": {
-        "at": {"type": "timestamp"},
-        "km": {"type": "float", "low": 0, "high": 10},
-        "minutes": {"type": "float", "low": 0, "high": 60},
     },
 }
 #: further kinds that can be asked for
@@ -307,7 +299,7 @@ class World:
 
 def _grow(home: SiteHome) -> None:
     """A stream of rides, a block for each day."""
-    schema = schema_of(_RIDES)
+    schema = schema_of(RIDES)
     terms = Budget.of(100_000, 1e-2, "basic")
     dataset = DataSet("taxi", schema, {"kind": "growing"}, terms, Blocks(block_by("time:1d", schema)))
     DataSets(home).keep(dataset)

@@ -28,17 +28,9 @@ from thebes.tasks import registry
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.shape import Ask, Setting, State
+from thebes.testing.pipelines import RIDES
 from thebes.testing.siting import ask
 
-RIDES = {
-    "unit": "event",
-    "time": "at",
-    "columns": {
-        "at": {"type": "timestamp"},
-        "km": {"type": "float", "low": 0, "high": 10},
-        "minutes": {"type": "float", "low": 0, "high": 60},
-    },
-}
 RULE = """
 [[allow]]
 requestors = ["ana"]

@@ -42,6 +42,18 @@ SCHEMA = schema_of(
 )
 
 
+#: declared by whoever lets rides be learned from
+RIDES: dict[str, Any] = {
+    "unit": "event",
+    "time": "at",
+    "columns": {
+        "at": {"type": "timestamp"},
+        "km": {"type": "float", "low": 0, "high": 10},
+        "minutes": {"type": "float", "low": 0, "high": 60},
+    },
+}
+
+
 @dataclass
 class Line:
     """y is about `slope` x. Two numbers, so that nothing here hides behind a learner."""
