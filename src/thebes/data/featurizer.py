@@ -114,7 +114,10 @@ def read(sql: str) -> Featurizer:
     beyond = too_large(tree)
     if beyond is not None:
         raise _refuse(f"{beyond}; owners' sandboxes take nothing larger")
-    return Featurizer(sql, _tables(tree), _outputs(tree), _row_by_row(tree), _straight(tree))
+    outputs = _outputs(tree)
+    if not outputs:
+        raise _refuse("must give at least one column")
+    return Featurizer(sql, _tables(tree), outputs, _row_by_row(tree), _straight(tree))
 
 
 def _check_calls(sql: str, temporary: set[str]) -> None:
