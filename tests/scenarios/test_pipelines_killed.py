@@ -173,6 +173,20 @@ def test_a_pipeline_that_is_launched_periodically_ends_when_it_is_told_to(comman
         assert all(attempt["state"] != "charged" for attempt in run["attempts"])
 
 
+@pytest.mark.slow
+def test_what_is_being_learned_when_it_is_told_to_end_is_learned_to_its_end(command: Command) -> None:
+    (command.folder / "slow").touch()
+    periodic = command.start(*RUN, "--every", "1d")
+    until(lambda: (command.folder / "training").exists())
+    periodic.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert periodic.poll() is None
+    (command.folder / "slow").unlink()
+    assert periodic.wait(timeout=240) == 0
+    [run] = command.runs()
+    assert [bool(attempt["verdict"]) for attempt in run["attempts"]] == [True]
+
+
 def until(truth: Callable[[], bool], seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not truth():

@@ -110,7 +110,7 @@ def test_rows_that_stand_in_say_so_and_have_declared_values_only(monkeypatch: py
 @pytest.mark.slow
 def test_over_many_overlapping_counts_a_guess_pays_and_in_rho_it_keeps_still() -> None:
     outcome = experiment("smartcache-long").run(quick=True)
-    paid = {row.series: row.ours for row in outcome.rows if row.at == 800}
+    paid = {row.series: row.ours for row in outcome.rows if row.at == 400}
     assert paid["pmw"] < paid["exact"]
     assert paid["smart"] < paid["exact"]
     assert paid["pmw + Gaussian"] <= 1.15 * paid["exact + Gaussian"]

@@ -63,10 +63,12 @@ def run(
     if window is not None:
         pipeline.window = window
         pipeline.check()
+    rest = _Rest()
     if pause is None:
-        _once(pipeline, source, home, developer, wait, as_json)
+        _once(pipeline, source, home, developer, wait, as_json, rest)
         return
-    _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json), pause)
+    rest.end_in_it()
+    _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json, rest), pause, rest)
 
 
 @app.command("list")
@@ -93,7 +95,37 @@ def list_(home: _Home, as_json: _Json = None) -> None:
             typer.echo(f"No pipeline has been run in {home}.")
 
 
-def _once(pipeline: Pipeline, source: str, home: Path, developer: str, wait: bool, as_json: str | None) -> None:
+class _Rest:
+    """The moments between two steps. Only there is a command ended that was told to: not while rows are read, where
+    what a handler raises may be lost or end the process in disorder."""
+
+    def __init__(self) -> None:
+        self._resting = self._asked = False
+
+    def end_in_it(self) -> None:
+        """SIGTERM ends the command in its next rest. A second one ends it where it is, like a kill."""
+        import signal
+
+        def stop(*_: object) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._asked = True
+            if self._resting:
+                raise SystemExit(0)
+
+        signal.signal(signal.SIGTERM, stop)
+
+    def rest(self, seconds: float = 0.0) -> None:
+        """So long, or until it is the end."""
+        self._resting = True
+        if self._asked:
+            raise SystemExit(0)
+        time.sleep(seconds)
+        self._resting = False
+
+
+def _once(
+    pipeline: Pipeline, source: str, home: Path, developer: str, wait: bool, as_json: str | None, rest: _Rest
+) -> None:
     from thebes.curator.pipelines.attempts import RunState
     from thebes.curator.pipelines.runner import Runner
     from thebes.curator.pipelines.workshop import Workshop
@@ -115,8 +147,14 @@ def _once(pipeline: Pipeline, source: str, home: Path, developer: str, wait: boo
                 opened.enter_context(closing(turns))
             rights = Rights(place, stream, developer, workshop.attempts, context=pipeline.context)
             rights.rule()
-            runner = Runner(stream, workshop, developer, rights, told=None if as_json == "-" else _tell, turns=turns)
-            ended = runner.run(pipeline, source=source, wait=(lambda: time.sleep(_LOOK)) if wait else None)
+
+            def told(attempt: Attempt) -> None:
+                if as_json != "-":
+                    _tell(attempt)
+                rest.rest()
+
+            runner = Runner(stream, workshop, developer, rights, told=told, turns=turns)
+            ended = runner.run(pipeline, source=source, wait=(lambda: rest.rest(_LOOK)) if wait else None)
         attempts = workshop.attempts.attempts(ended.id)
     if as_json is not None:
         output.write_json(as_json, ended.as_json(attempts))
@@ -127,18 +165,14 @@ def _once(pipeline: Pipeline, source: str, home: Path, developer: str, wait: boo
         raise typer.Exit(1)
 
 
-def _until_stopped(once: Callable[[], None], pause: float) -> None:
-    """Again and again, each time counted from the one before; SIGTERM ends it between two steps."""
-    import signal
-    import sys
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+def _until_stopped(once: Callable[[], None], pause: float, rest: _Rest) -> None:
+    """Again and again, each time counted from the one before."""
     due = time.monotonic()
     while True:
         with suppress(typer.Exit):  # said already; the next one may have other data
             once()
         due = max(due + pause, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        rest.rest(max(0.0, due - time.monotonic()))
 
 
 def _chosen(pipelines: dict[str, Pipeline], name: str | None) -> Pipeline:
