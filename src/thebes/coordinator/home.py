@@ -18,6 +18,7 @@ from pathlib import Path
 
 from thebes.coordinator import settings
 from thebes.coordinator.keys import Keys
+from thebes.database.settled import settle
 from thebes.privacy.faults import Mistake
 from thebes.wire.log import Succession, new_key
 
@@ -92,7 +93,7 @@ class Home:
             told = [each.as_json() for each in (*known, succession)]
             self._put(SUCCESSIONS, json.dumps(told, indent=1).encode() + b"\n")
         os.replace(self.folder / NEXT_LOG_KEY, self.folder / LOG_KEY)
-        _settle(self.folder)
+        settle(self.folder)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -140,7 +141,7 @@ class Home:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, self.folder / name)
-        _settle(self.folder)
+        settle(self.folder)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         file = self.folder / name
@@ -169,15 +170,6 @@ def _new_token() -> bytes:
 
 #: what is made at the first start, and how
 _MADE: dict[str, Callable[[], bytes]] = {TOKEN: _new_token, LOG_KEY: new_key, SESSION_KEY: new_key}
-
-
-def _settle(folder: Path) -> None:
-    """What happened to the folder's entries survives a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _belongs(place: Path) -> None:

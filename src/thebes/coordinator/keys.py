@@ -16,6 +16,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from thebes.database.settled import settle
 from thebes.privacy.faults import Fault
 
 _BYTES = 32
@@ -73,7 +74,7 @@ class Keys:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._settle()
+        settle(self._folder)
         return TaskKey(secret)
 
     def of(self, task_id: str) -> TaskKey | None:
@@ -99,7 +100,7 @@ class Keys:
         finally:
             os.close(descriptor)
         file.unlink(missing_ok=True)
-        self._settle()
+        settle(self._folder)
 
     def older_than(self, moment: float) -> Iterator[str]:
         """Tasks whose keys were made before `moment` (seconds since 1970)."""
@@ -111,11 +112,3 @@ class Keys:
         if not _ID.fullmatch(task_id):
             raise Fault("a task's id is not one that was made here")
         return self._folder / task_id
-
-    def _settle(self) -> None:
-        """What happened to the folder's entries survives a crash of the machine."""
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

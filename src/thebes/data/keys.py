@@ -12,6 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from thebes.database.settled import settle
 from thebes.privacy.faults import Mistake
 
 KEY_BYTES = 32
@@ -71,7 +72,7 @@ def forget(home: str | Path) -> None:
     except Exception:  # noqa: S110  backends raise what they like, and a damaged record must not keep us from deleting
         pass
     path.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    settle(path.parent)
 
 
 def _new(passphrase: str | None) -> dict[str, Any]:
@@ -164,14 +165,6 @@ def _create(path: Path, record: dict[str, Any]) -> None:
             os.link(fresh, path)
         except FileExistsError:
             return
-        _sync_folder(path.parent)
+        settle(path.parent)
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -19,6 +19,7 @@ from typing import IO, Any
 from thebes import __version__
 from thebes.apps.operating.roles import Role
 from thebes.apps.operating.sealing import MAGIC, Opening, Sealing
+from thebes.database.settled import settle
 from thebes.privacy.faults import Fault, Mistake
 
 FORMAT = 1
@@ -69,7 +70,8 @@ def write(
         raise Mistake("--to", f"{str(to)!r} is there already; a copy is never written over another") from None
     finally:
         fresh.unlink(missing_ok=True)
-    _settle(to.parent)
+    with suppress(OSError):  # not every place for copies can do that
+        settle(to.parent)
     return len(digests)
 
 
@@ -186,13 +188,3 @@ def _inside(name: str) -> bool:
     path = PurePosixPath(name)
     parts = path.parts
     return bool(parts) and str(path) == name and all(_PART.fullmatch(p) and p not in ("..", "/") for p in parts)
-
-
-def _settle(folder: Path) -> None:
-    """A new name in a folder survives a crash of the machine."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

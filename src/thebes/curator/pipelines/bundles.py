@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from thebes.database.settled import settle
 from thebes.privacy.faults import Mistake
 
 FORMAT = 1
@@ -72,7 +73,7 @@ class Bundles:
                 file.flush()
                 os.fsync(file.fileno())
             fresh.rename(place / f"{version}.json")
-            _settled(place)
+            settle(place)
             return version
 
 
@@ -101,13 +102,5 @@ def _held(place: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _settled(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
