@@ -26,7 +26,8 @@ from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import variance
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, bulk, system
-from thebes.privacy.stability import Sensitivity, VectorSum
+from thebes.privacy.stability import Sensitivity
+from thebes.privacy.transformations.sums import VectorSum
 from thebes.testing.audit import Audited, Case, Draw, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE

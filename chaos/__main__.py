@@ -26,11 +26,16 @@ def main() -> int:
         "--store", choices=STORES, default="sqlite", help="where the coordinator keeps what it knows (default: sqlite)"
     )
     parser.add_argument(
+        "--processes", type=int, default=1, help="of the coordinator behind one port, on postgresql (default: 1)"
+    )
+    parser.add_argument(
         "--also", action="append", default=[], choices=KINDS, help="a further kind of tasks, may be said again"
     )
     parser.add_argument("--keep", type=Path, help="leave the world's folders here, which must be empty or new")
     parser.add_argument("--quiet", action="store_true", help="do not tell of every blow")
     options = parser.parse_args()
+    if options.processes > 1 and options.store != "postgresql":
+        parser.error("--processes above 1 needs --store postgresql")
     with tempfile.TemporaryDirectory(prefix="thebes-chaos-") as scratch:
         return run(options.keep or Path(scratch) / "world", options)
 
@@ -53,7 +58,7 @@ def run(folder: Path, options: argparse.Namespace) -> int:
             sys.exit("PostgreSQL's server programs are not installed")
         store = cluster.new_database()
     some = {"people": options.people, "sites": options.sites, "seed": options.seed}
-    with World(folder, **some, store=store, kinds=options.also) as world:
+    with World(folder, **some, store=store, processes=options.processes, kinds=options.also) as world:
         tell("everything runs")
         blows = storm(world, random.Random(options.seed), 60 * options.minutes, tell)
         tell("calm")
@@ -61,8 +66,9 @@ def run(folder: Path, options: argparse.Namespace) -> int:
         tell("stopping")
         left += world.stop()
         found = world.broken()
-        released = len(world.witnessed)
+        released, ended = len(world.witnessed), world.ended()
     tell("asked: " + ", ".join(f"{count} {kind}" for kind, count in sorted(world.asked.items())))
+    tell("ended: " + ", ".join(f"{count} {status}" for status, count in sorted(ended.items())))
     for each in [*left, *map(str, found)]:
         print(each)
     print(

@@ -14,6 +14,7 @@ _SKEW_SECONDS = 600
 #: waits for, so this is also how long calm may take.
 _SKEW_SECONDS_OF_PEOPLE = 45
 _MOST_ROOM = 48 * 1024
+_MOST_PARTS = 12  #: processes that one of them starts
 _BEFORE = 4  #: questions that are under way when the first blow falls
 
 
@@ -40,12 +41,12 @@ def drawn(world: World, dice: random.Random) -> Blow:
     most = _SKEW_SECONDS_OF_PEOPLE if victim in world.people else _SKEW_SECONDS
     skew = float(dice.randint(-most, most)) if dice.random() < 0.4 else 0.0
     skew = 0.0 if victim in world.sites else skew  # nothing at a site goes by the time
-    room, place = dice.randrange(_MOST_ROOM), dice.randrange(1, 4)
+    room, place, part = dice.randrange(_MOST_ROOM), dice.randrange(1, 4), dice.randrange(_MOST_PARTS)
     if kind == "kill":
         told = f"{victim.name} is killed, and starts {seconds} s later" + (f", {skew:+.0f} s off" if skew else "")
         return Blow(told, victim.kill, seconds, lambda: victim.start(skew))
     if kind == "part":
-        return Blow(f"a process that {victim.name} started is killed", lambda: victim.kill_part(place))
+        return Blow(f"a process that {victim.name} started is killed", lambda: victim.kill_part(part))
     if kind == "disk":
         told = f"{victim.name} has {room} bytes left on its disk for {seconds} s"
         return Blow(told, lambda: victim.fill(room), seconds, victim.clear)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from chaos import invariants
 from chaos.process import Process
+from chaos.reading import Registry
 from chaos.wire import Wire
 from thebes.coordinator.authority import Authority
 from thebes.coordinator.clock import SystemClock
@@ -56,10 +57,19 @@ _GENEROUS = {"epsilon": 100_000, "overall_epsilon": 1_000_000}
 
 class World:
     """Use in a `with` block. Everything in `folder`; nothing of it is left running. `store` is an empty database of
-    PostgreSQL's for the coordinator, `kinds` are further kinds of tasks that are asked."""
+    PostgreSQL's for the coordinator, which then may be several `processes`; `kinds` are further kinds of tasks that are
+    asked."""
 
     def __init__(
-        self, folder: Path, *, people: int, sites: int, seed: int, store: str | None = None, kinds: Collection[str] = ()
+        self,
+        folder: Path,
+        *,
+        people: int,
+        sites: int,
+        seed: int,
+        store: str | None = None,
+        processes: int = 1,
+        kinds: Collection[str] = (),
     ) -> None:
         self.folder, self.store, self._kinds = folder, store, kinds
         port, site_port = free_ports(2)
@@ -69,7 +79,7 @@ class World:
         home.mkdir(parents=True, mode=0o700)
         (home / "coordinator.toml").write_text("min_count_floor = 1\nsite_ping = 1.0\nsite_silence = 4.0\n")
         ports = ("--port", str(port), "--site-port", str(site_port))
-        kept = () if store is None else ("--store", store)
+        kept = () if store is None else ("--store", store, "--processes", str(processes))
         self.coordinator = self._process("coordinator", home, "coordinator", "--home", str(home), *ports, *kept)
         self.people = [self._person(f"person-{number}") for number in range(people)]
         self.sites: list[Process] = []
@@ -209,6 +219,11 @@ class World:
         """What its databases say, once it has stopped."""
         people, sites = ([process.home for process in some] for some in (self.people, self.sites))
         return invariants.broken(invariants.World(self.coordinator.home, people, sites, self.witnessed, self.store))
+
+    def ended(self) -> Counter[str]:
+        """How many tasks stand where."""
+        tasks = Registry(self.coordinator.home, self.store).tasks.values()
+        return Counter(str(row["status"]) for row in tasks)
 
     def _unfinished(self) -> list[str]:
         """Every task is put up for so many as there are, so each must end, unless somebody's machine gave it up and

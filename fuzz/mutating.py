@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 MOST_BYTES = 2**14
@@ -33,11 +34,14 @@ def revalued(data: bytes, chance: random.Random) -> bytes | None:
         body, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return None
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        places = list(_places(body))
-        if places:
-            _change(*chance.choice(places), places, chance)
-    made = json.dumps(body, separators=(",", ":")).encode("ascii") + text[end:].encode("latin-1")
+    try:
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            places = list(_places(body))
+            if places:
+                _change(*chance.choice(places), places, chance)
+        made = json.dumps(body, separators=(",", ":")).encode("ascii") + text[end:].encode("latin-1")
+    except RecursionError:  # nested too deeply to be written by now
+        return None
     return (data[:start] + made)[:MOST_BYTES]
 
 
@@ -58,17 +62,17 @@ def _change(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: random
     if way == 0:
         del holder[key]
     elif way == 1 and isinstance(holder, dict):
-        holder[chance.choice((str(there), str(key) + "s", "", "type"))] = chance.choice(_VALUES)
+        holder[chance.choice((str(there), str(key) + "s", "", "type"))] = deepcopy(chance.choice(_VALUES))
     elif way == 1 and len(holder) < 1000:
-        holder += json.loads(json.dumps(holder))
+        holder += deepcopy(holder)
     elif way == 2:
-        holder[key] = json.loads(json.dumps(elsewhere[there]))
+        holder[key] = deepcopy(elsewhere[there])
     elif way == 3 and isinstance(holder[key], (int, float)):
         holder[key] = chance.choice(
             (-holder[key], holder[key] + 1, holder[key] * 1000, [holder[key]], str(holder[key]))
         )
     else:
-        holder[key] = json.loads(json.dumps(chance.choice(_VALUES)))
+        holder[key] = deepcopy(chance.choice(_VALUES))
 
 
 def by_bytes(data: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:

@@ -98,7 +98,7 @@ class Neighbourhood:
 
         def one(person: Person) -> None:
             person.accept(task_id)
-            person.wait(task_id)
+            person.wait(task_id, timeout=PATIENCE)
 
         with ThreadPoolExecutor(4) as crowd:
             list(crowd.map(one, self.others[:people]))

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,7 +20,7 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks.shape import TaskClosed
 from thebes.testing.postgres import new_database
 from thebes.wire import log
-from thebes.wire.refusals import Conflict, NotFound
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 TASK, OTHER = "a" * 32, "b" * 32
 
@@ -63,6 +64,20 @@ def held_by(desk: Desk, task: str = TASK, now: float = 0.0) -> Held:
     return held
 
 
+def in_no_order(database: Database) -> None:
+    """From now on rows that are asked for in no order come in none that helps."""
+    ways = [f"SET enable_{way} = off" for way in ("indexscan", "indexonlyscan", "bitmapscan")]
+    said = ["PRAGMA reverse_unordered_selects = on"] if database.alone else ways
+
+    def connected(connection: Any, _: object) -> None:
+        for statement in said:
+            connection.execute(statement)
+        connection.commit()
+
+    database._reading.dispose()
+    sa.event.listen(database._reading.pool, "connect", connected)
+
+
 def test_the_tables_are_those_that_the_code_names(database: Database) -> None:
     def found(connection: sa.Connection) -> dict[str, set[str]]:
         look = sa.inspect(connection)
@@ -90,6 +105,36 @@ def test_many_may_open_a_new_database_at_once(where: str) -> None:
     assert len(opened) == 6
     for one in opened:
         one.close()
+
+
+def test_so_many_tasks_of_one_requestor_are_under_way_whichever_process_put_them_up(where: str) -> None:
+    processes = [CoordinatorStore(Database(where)) for _ in range(4)]
+    added: list[str] = []
+    together = threading.Barrier(len(processes))
+
+    def put_up(number: int) -> None:
+        together.wait()
+        for place in range(3):
+            task = f"{number}{place}".zfill(32)
+            try:
+                processes[number].add(new(task), most=5)
+                added.append(task)
+            except NotAllowed:
+                continue
+
+    threads = [threading.Thread(target=put_up, args=(number,)) for number in range(len(processes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(added) == processes[0].under_way("ana") == len(processes[0].entries()) == 5
+    processes[0].cancel(added[0])
+    processes[1].add(new(OTHER), most=5)
+    with pytest.raises(NotAllowed, match="5 of your tasks are under way"):
+        processes[2].add(new(TASK), most=5)
+    processes[3].add(new(TASK))
+    for each in processes:
+        each.database.close()
 
 
 def test_a_delivery_is_counted_once_however_often_it_comes(store: CoordinatorStore) -> None:
@@ -274,6 +319,7 @@ def test_records_come_in_the_order_of_pseudonyms_and_without_the_withdrawn(
     assert isinstance(taken[2], Taken)
     store.withdraw(TASK, taken[2].receipt)
     store.take([delivery(who, record=who.encode()) for who in ("c", "b")])
+    in_no_order(database)
     desk = Desk(database, "one")
     read = [row for rows in desk.records(held_by(desk), "phase-0", 3) for row in rows]
     assert read == [("a", b"a"), ("b", b"b"), ("c", b"c"), ("d", b"d")]

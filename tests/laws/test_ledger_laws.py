@@ -21,7 +21,7 @@ from thebes.ledger.memory import MemoryStore
 from thebes.ledger.opening import open_store
 from thebes.privacy import losses
 from thebes.privacy.faults import Mistake
-from thebes.privacy.losses import Concentrated, Pure
+from thebes.privacy.losses import Approximate, Concentrated, Pure
 
 BLOCKS = ("a", "b", "c")
 SPENDERS = ("ana", "ben")
@@ -204,14 +204,17 @@ EPSILON, DELTA = Decimal("1.5"), Decimal("0.01")
 
 
 def hockey_stick(name: str, seed: int, orders: tuple[float, ...] | None, depth: int = 9) -> float:
-    """The exact delta, at epsilon, of an adaptive sequence of randomised responses that a filter lets through.
+    """The exact delta, at epsilon, of an adaptive sequence of randomised responses that a filter lets through. Where it
+    takes approximate losses, some of them tell everything with the probability delta.
 
     Which epsilon is asked next is any function of the answers so far (drawn by `seed`); a refusal is an answer
     too. All paths are walked, so the sum over outcomes of (P - e^epsilon Q)+ is exact up to float arithmetic.
     """
     counting = FILTERS[name]
     capacity = counting.capacity(EPSILON, DELTA, orders)
-    menu = [Pure(e) for e in ("0.05", "0.2", "0.4", "0.8", "1.2")]
+    menu: list[Pure | Approximate] = [Pure(e) for e in ("0.05", "0.2", "0.4", "0.8", "1.2")]
+    if name == "basic":
+        menu += [Approximate("0.02", "0.004"), Approximate("0.1", "0.009")]
     prices = [counting.price(loss, capacity) for loss in menu]
     total = 0.0
 
@@ -222,8 +225,9 @@ def hockey_stick(name: str, seed: int, orders: tuple[float, ...] | None, depth: 
             which = choice.randrange(len(menu))
             if counting.fits(prices[which], left):
                 after = {place: amount - prices[which].get(place, 0) for place, amount in left.items()}
-                e = float(menu[which].epsilon)
-                truth, lie = math.exp(e) / (1 + math.exp(e)), 1 / (1 + math.exp(e))
+                e, told = float(menu[which].epsilon), float(getattr(menu[which], "delta", 0))
+                total += p * told
+                truth, lie = ((1 - told) * odds / (1 + math.exp(e)) for odds in (math.exp(e), 1))
                 # The world decides which answer is the true one; an adversary prefers the same one each time.
                 walk((*path, 1), after, p * truth, q * lie)
                 walk((*path, 0), after, p * lie, q * truth)
@@ -251,6 +255,33 @@ def test_the_walk_would_catch_a_filter_with_twice_the_room(monkeypatch: pytest.M
     doubled = lambda *terms: {place: 2 * steps for place, steps in honest(*terms).items()}  # noqa: E731
     monkeypatch.setattr(FILTERS["basic"], "capacity", doubled)
     assert max(hockey_stick("basic", seed, None) for seed in range(6)) > float(DELTA)
+
+
+@given(
+    epsilon=st.decimals("0.000000000001", "8", places=12),
+    delta=st.decimals("0.000000000000000001", "0.1", places=18),
+    rho=st.decimals("0.000000000001", "8", places=12),
+)
+@settings(deadline=None)
+def test_no_price_is_less_than_what_is_paid_for(epsilon: Decimal, delta: Decimal, rho: Decimal) -> None:
+    orders = FILTERS["renyi"].capacity(EPSILON, DELTA)
+    both = FILTERS["basic"].price(Approximate(epsilon, delta), ("epsilon", "delta"))
+    assert Decimal(both["epsilon"]).scaleb(-12) >= epsilon
+    assert Decimal(both["delta"]).scaleb(-18) >= delta
+    assert Decimal(FILTERS["basic"].price(Pure(epsilon), ("epsilon", "delta"))["epsilon"]).scaleb(-12) >= epsilon
+    assert Decimal(FILTERS["zcdp"].price(Concentrated(rho), ("rho",))["rho"]).scaleb(-12) >= rho
+    curve = FILTERS["renyi"].price(Concentrated(rho), orders)
+    assert all(Decimal(curve[order]).scaleb(-12) >= rho * Decimal(order) for order in orders)
+    # of a randomised response: its divergence at every order, by definition
+    truth = -math.log1p(math.exp(-epsilon))
+    lie = truth - float(epsilon)
+    mean = FILTERS["zcdp"].price(Pure(epsilon), ("rho",))["rho"]
+    assert mean * 1e-12 >= float(epsilon) * (math.exp(truth) - math.exp(lie)) * (1 - 1e-9) - 1e-12
+    curve = FILTERS["renyi"].price(Pure(epsilon), orders)
+    for order in map(float, orders):
+        high, low = order * truth + (1 - order) * lie, order * lie + (1 - order) * truth
+        diverged = (high + math.log1p(math.exp(low - high))) / (order - 1)
+        assert curve.get(str(order), 0) * 1e-12 >= diverged * (1 - 1e-9) - 1e-12
 
 
 epsilons = st.decimals("0.01", "10", places=2)

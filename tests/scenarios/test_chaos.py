@@ -11,14 +11,17 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from chaos.blows import storm
 from chaos.world import World
+from thebes.testing.postgres import new_database
 
 pytestmark = pytest.mark.slow
 SECONDS, SEED = 12.0, 3
 
 
-def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.postgres)])
+def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_path: Path, processes: int) -> None:
     told: list[str] = []
-    with World(tmp_path, people=2, sites=1, seed=SEED) as world:
+    store = None if processes == 1 else new_database()
+    with World(tmp_path, people=2, sites=1, seed=SEED, store=store, processes=processes) as world:
         storm(world, random.Random(SEED), SECONDS, told.append)
         left = world.settle(within=120)
         left += world.stop()

@@ -221,6 +221,56 @@ def test_what_is_due_runs_by_itself_until_it_is_told_to_stop(world: World) -> No
     assert "steps: 3 new rows" in out
 
 
+def test_a_run_that_is_told_to_end_ends_after_a_part_and_one_told_twice_at_once(world: World) -> None:
+    world.package()
+    world.sign("--new-key")
+    numbers, pause = world.folder / "steps.txt", world.folder / "waiting"
+    numbers.write_text("\n".join(str(n) for n in range(12_000)))
+    options = ("--file", str(numbers), "--pause", str(pause), "--every", "1h", "--yes")
+    world.run("install", "steps", *options)
+    staying = world.start("run", "--all", "--every")
+    _until(pause.exists)  # a first part has arrived, and it is in the middle of the second of three
+    staying.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert staying.poll() is None
+    pause.unlink()
+    out, err = staying.communicate(timeout=PATIENCE)
+    assert (staying.returncode, out, err) == (0, "", "")
+    assert world.rows("steps", "walks") == 0
+    assert {row["name"]: row for row in json.loads(world.run("list", "--json"))}["steps"]["last_run"] is None
+    again = world.start("run", "--all", "--every")
+    _until(pause.exists)
+    while again.poll() is None:  # two that come together count as one
+        again.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    again.communicate(timeout=PATIENCE)
+    assert again.returncode == -signal.SIGINT
+    pause.unlink()
+    third = world.start("run", "steps")
+    _until(pause.exists)
+    pause.unlink()
+    out, _ = third.communicate(timeout=PATIENCE)
+    assert "12000 new rows" in out
+    assert world.rows("steps", "walks") == 12_000
+
+
+def test_while_nobody_serves_the_home_no_turn_is_lost(world: World) -> None:
+    world.package()
+    world.sign("--new-key")
+    (world.folder / "steps.txt").write_text("1 2 3")
+    world.run("install", "steps", "--file", str(world.folder / "steps.txt"), "--every", "1h", "--yes")
+    assert world.person.process.stop() == 0
+    staying = world.start("run", "--all", "--every")
+    assert staying.stderr is not None
+    assert "waiting for somebody" in staying.stderr.readline()
+    world.person.process.launch()
+    world.person.ready()
+    _until(lambda: world.rows("steps", "walks") == 3)
+    staying.send_signal(signal.SIGINT)
+    assert staying.wait(timeout=PATIENCE) == 0
+    staying.communicate()
+
+
 def test_an_operator_makes_a_publication_known(world: World) -> None:
     world.package()
     world.sign("--new-key")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -22,12 +24,16 @@ from typing import Any, ClassVar
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from thebes.testing.coordinator import AGES, PETS, Front, HandClock, Server
+from thebes.coordinator.closing import HOLD_SECONDS
+from thebes.coordinator.database import StoreUnavailable
+from thebes.testing.coordinator import AGES, EVENTS, PETS, Front, HandClock, Server
+from thebes.testing.ports import free_ports
 from thebes.testing.postgres import new_database
 from thebes.wire import log
 from thebes.wire.client import CoordinatorClient
@@ -309,6 +315,69 @@ def test_two_coordinators_on_one_database_are_one_deployment(tmp_path: Path) -> 
         assert lists[0] == lists[1]
         assert len(log.verify(lists[0]).entries) == 2
     assert not (home / "coordinator.db").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.parametrize("document", [AGES, EVENTS], ids=["median", "training"])
+def test_a_database_that_is_gone_for_a_moment_costs_no_task_its_answer(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    """Its connection is cut before each statement in turn that ends a task."""
+    import psycopg
+
+    where, clock, count = new_database(), HandClock(), itertools.count()
+    with Front(tmp_path / "home", store=where, clock=clock) as front, psycopg.connect(where, autocommit=True) as other:
+
+        def cut(connection: Any, *_: object) -> None:
+            if next(told) == number:
+                pid = connection.connection.dbapi_connection.info.backend_pid
+                assert other.execute("SELECT pg_terminate_backend(%s, 60000)", [pid]).fetchone() == (True,)
+
+        sa.event.listen(sa.Engine, "before_cursor_execute", cut)
+        try:
+            for number in count:
+                told: Iterator[int] = itertools.count(-(10**9))
+                task = front.post(document)
+                if document is AGES:
+                    front.fill(task, 12, {"age": 41})
+                else:
+                    front.train(task, 12)
+                    assert front.close_task(task).status_code == 204
+                told = itertools.count()
+                with suppress(StoreUnavailable):
+                    front.closing.step()
+                steps, told = next(told), itertools.count(-(10**9))
+                clock.move(seconds=HOLD_SECONDS + 1)
+                front.closing.step()
+                ended = front.task(task)
+                assert (ended["status"], ended["result"]["certificate"]["contributors"]) == ("done", 12), number
+                if steps <= number:
+                    break
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", cut)
+    assert number > 5
+
+
+@pytest.mark.slow
+def test_a_coordinator_serves_and_ends_well_whose_starter_hears_nothing_any_more(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(tmp_path / "home")]
+    process = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    end, answered = time.monotonic() + 120, None
+    while answered is None and time.monotonic() < end:
+        with suppress(httpx.TransportError):
+            answered = httpx.get(f"http://127.0.0.1:{port}/api/health", timeout=120).json()
+    assert answered == {"status": "ok"}
+    process.terminate()
+    assert process.stderr is not None
+    with process.stderr as said:
+        assert "Error" not in said.read()
+    assert process.wait(timeout=120) == 0
 
 
 def test_tls_is_served_where_a_certificate_is_given(tmp_path: Path) -> None:

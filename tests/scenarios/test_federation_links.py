@@ -22,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from thebes.coordinator.authority import Authority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.federation.pace import Pace
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.testing.federation import (
     CENSUS,
@@ -211,11 +211,17 @@ def test_a_revoked_site_is_cut_within_a_second_told_why_and_stays_out(
             assert north.status == "PERMISSION_DENIED"
             assert [word["code"] for word in north.words] == ["revoked"]
             assert "the certificate of the site north was revoked" in north.words[0]["reason"]
+            came, put = [], world.links.put
+            monkeypatch.setattr(
+                world.links, "put", lambda conversation: [came.append(conversation.site), put(conversation)]
+            )
             again = await world.far("north", never, link=link, wait=False)
             await asyncio.wait_for(again.run, LONG)
             assert [word["code"] for word in again.words] == ["revoked"]
+            assert came == []  # not even for a moment
             await until(lambda: world.reception.inquiries.sites()[0]["state"] == "revoked")
             await world.far("north", counting(1, 2, 3))  # a new certificate
+            assert came == ["north"]
             assert (await world.asked(CENSUS))["result"]["value"] == 6.0
 
     run(scenario())
@@ -279,6 +285,43 @@ def test_an_authority_and_a_port_with_new_certificates_need_no_restart(tmp_path:
             assert turned_away.status == "UNAVAILABLE"  # of an authority that is believed no more
             await world.far("west", counting(100, 0, 0))
             assert (await world.asked({**CENSUS, "sites": ["north", "west"]}))["result"]["value"] == 106.0
+
+    run(scenario())
+
+
+def test_another_authority_takes_the_place_of_the_one_before_and_no_site_that_follows_notices(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Opened(tmp_path / "home") as world:
+            south_s = world.link("south")
+            south = await world.far("south", counting(10, 20, 30), link=south_s)
+            north = await world.far("north", counting(1, 2, 3))
+            world.authority.rotate()
+            assert (await world.asked(CENSUS))["result"]["value"] == 66.0  # nobody was cut
+            await world.far("south", counting(10, 20, 30), link=south_s)  # nor are those kept out that knew the old one
+            await asyncio.wait_for(south.run, LONG)
+            assert world.authority.behind() == ["north", "south"]
+            north_s = world.link("north")
+            newer = await world.far("north", counting(1, 2, 3), link=north_s)
+            await asyncio.wait_for(north.run, LONG)
+            assert north.words[0]["code"] == "replaced"
+            await until(lambda: world.authority.behind() == ["south"])
+            assert (await world.asked(CENSUS))["result"]["value"] == 66.0
+            with pytest.raises(Refusal, match="south would be shut out"):
+                world.authority.end_old()
+            assert (await world.asked(CENSUS))["result"]["value"] == 66.0
+            left = world.fars[-2]
+            world.authority.end_old(anyway=True)
+            await asyncio.wait_for(left.run, LONG)
+            assert (left.status, left.words[0]["code"]) == ("PERMISSION_DENIED", "expired")
+            again = await world.far("south", never, link=south_s, wait=False)
+            await asyncio.wait_for(again.run, LONG)
+            assert again.status == "UNAVAILABLE"  # it does not believe the port any more, nor the port it
+            assert (await world.asked({**CENSUS, "sites": ["north"]}))["result"]["value"] == 6.0
+            assert not newer.run.done()  # the same link as before the end
+            await world.far("north", counting(1, 2, 3), link=north_s)  # with the same `link/`, to the port's new one
+            await asyncio.wait_for(newer.run, LONG)
+            await world.far("south", counting(10, 20, 30))  # a new `link/`
+            assert (await world.asked(CENSUS))["result"]["value"] == 66.0
 
     run(scenario())
 

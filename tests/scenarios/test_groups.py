@@ -110,7 +110,7 @@ def test_fourteen_people_answer_with_tokens_and_nobody_can_tell_who(tmp_path: Pa
 
             def answer(person: Person, task_id: str = handle.task_id) -> str:
                 person.accept(task_id)
-                return str(person.wait(task_id)["state"])
+                return str(person.wait(task_id, timeout=PATIENCE)["state"])
 
             with ThreadPoolExecutor(4) as pool:
                 assert set(pool.map(answer, together)) <= {"sent", "done"}

@@ -257,6 +257,40 @@ def test_a_new_certificate_is_shown_while_the_site_is_linked(world: World) -> No
     assert world.ask(COUNT).value > 0
 
 
+def test_another_authority_takes_the_place_of_the_one_before_while_everything_runs(world: World) -> None:
+    sites = {name: world.site(name) for name in ("north", "south")}
+    home = ("--home", str(world.folder / "c"))
+    until(lambda: sum(bool(each["datasets"]) for each in world.server.sites()) == 2)
+
+    def asked(*names: str, where: str) -> int:
+        return len(world.ask({**COUNT, "sites": list(names), "where": where}).coverage["answered"])
+
+    def listed() -> str:
+        return typed("ca", "list", *home).stdout
+
+    began = typed("rotate", "ca", *home)
+    assert (began.returncode, typed("rotate", "ca", *home).returncode) == (0, 0)
+    assert asked("north", "south", where="age > 20") == 2
+    thebes_ca("issue", "north", *home, "--out", str(sites["north"].home.folder))
+    until(lambda: "one: south. " in listed())  # north has come with its new one
+    until(lambda: sites["north"].is_("connected"))
+    assert asked("north", "south", where="age > 30") == 2
+    refused = typed("ca", "end-old", *home)
+    assert (refused.returncode, refused.stderr.startswith("thebes: south would be shut out")) == (1, True)
+    thebes_ca("end-old", *home, "--anyway")
+    until(lambda: sites["south"].is_("refused"))
+    until(lambda: "the coordinator has a new authority" in sites["south"].get("/api/site")["reason"])
+    assert sites["north"].is_("connected")
+    assert asked("north", where="age > 40") == 1
+    world.coordinator.kill()
+    world.coordinator.launch().ready()  # from now on it shows what the new authority certified to everybody
+    until(lambda: sites["north"].is_("connected"))
+    assert asked("north", where="age > 50") == 1
+    thebes_ca("issue", "south", *home, "--out", str(sites["south"].home.folder))
+    until(lambda: sites["south"].is_("connected"))
+    assert asked("north", "south", where="age > 60") == 2
+
+
 def test_a_site_without_a_certificate_or_at_a_wrong_home_says_what_to_do(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "thebes.apps.command", "site", "--home", str(tmp_path / "s")]
 

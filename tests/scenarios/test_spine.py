@@ -256,7 +256,7 @@ def test_a_python_session_speaks_to_the_running_process(world: World, tmp_path: 
         assert handle.task_id in [task["task_id"] for task in me.tasks()]
         assert me.preview(handle.task_id)["rows"][0].keys() == {"age"}
         me.accept(handle.task_id)
-        assert me.wait(handle.task_id)["state"] == "sent"
+        assert me.wait(handle.task_id, timeout=PATIENCE)["state"] == "sent"
         with pytest.raises(thebes.privacy.faults.Refusal, match="participation"):
             me.accept(handle.task_id)
         assert me.withdraw(handle.task_id)["state"] == "withdrawn"

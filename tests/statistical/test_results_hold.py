@@ -1,7 +1,7 @@
 """Quick experiments give what was committed: the same seeds, so nothing here hangs on luck.
 
 Where draws were changed on purpose, `thebes experiment check NAME --quick` says whether that was only the draws, and
-`thebes experiment run NAME --quick --home docs` and then `python tools/results.py` renew what is kept.
+`thebes experiment run NAME --quick --home docs` and then `python -m tools.results` renew what is kept.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from thebes.privacy.grid import Grid
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk, seeded_for_simulation
-from thebes.privacy.stability import BernsteinSums, change_of
+from thebes.privacy.stability import change_of
+from thebes.privacy.transformations.moments import BernsteinSums
 from thebes.testing.statistics import assert_scale, laplace_cdf
 
 ADD = Adjacency.ADD_REMOVE_ONE

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
-from thebes.curator.cache.synthesis.aim import Adaptive
+from thebes.curator.cache.synthesis.aim import Adaptive, _Fitting
 from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.privacy.accounting import gaussian
@@ -156,6 +156,9 @@ def test_a_check_of_guesses_is_a_sparse_vector_with_the_epsilon_it_was_paid():
 class _Even:
     """Stands for AIM's inference: whatever was measured, it guesses every cell alike."""
 
+    def __init__(self, domain):
+        del domain
+
     def model(self, found):
         return found[0].counts.sum()
 
@@ -166,14 +169,22 @@ class _Even:
         return np.full((2, 2), model / 4)
 
 
-def test_the_rounds_of_aim_measure_with_nine_tenths_of_their_budget_and_no_more(drawn):
+def _real(domain):
+    pytest.importorskip("mbi")
+    return _Fitting(domain)
+
+
+@pytest.mark.parametrize("fitting", [_Even, pytest.param(_real, marks=pytest.mark.slow)], ids=["even", "real"])
+def test_the_rounds_of_aim_measure_with_nine_tenths_of_their_budget_and_no_more(fitting, drawn):
     """Of two columns there is one pair, so that nothing is left to what is chosen; choices have the last tenth."""
     schema = drawn.synthesis.SCHEMA
     columns = {name: column for name, column in schema.columns.items() if name in ("who", "x", "y")}
     two = schema.model_copy(update={"columns": columns})
     recipe = Adaptive(Domain.of(two, missing=False), Allowance(1, 1e-6))
     tables = [drawn.query.Known(frame, two) for frame in (ROWS, ROWS[ROWS.who != "me"])]
-    through = loss(*(lambda source, t=t: recipe._histograms(_Even(), t, lambda: None, source) for t in tables))
+    through = loss(
+        *(lambda source, t=t: recipe._histograms(fitting(recipe.domain), t, lambda: None, source) for t in tables)
+    )
     rho = through.gaussian**2 / 2
     assert through.laplace == 0
     assert 0.85 * float(recipe._rho) <= rho <= 0.91 * float(recipe._rho)

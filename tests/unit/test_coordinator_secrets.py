@@ -24,6 +24,7 @@ from thebes.coordinator.database import Database
 from thebes.coordinator.home import Home
 from thebes.coordinator.keys import Keys, TaskKey, place_of
 from thebes.coordinator.records import pack, unpack
+from thebes.coordinator.serving import serve
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks.contributions import Contributions, Slot, read_payloads
 from thebes.testing.coordinator import HandClock
@@ -328,7 +329,7 @@ def test_users_are_managed_from_the_command_line(tmp_path: Path) -> None:
         return done.output if done.exception is None else type(done.exception)
 
     assert user("list") is Mistake  # there is no such home
-    Home(home)
+    home.mkdir()
     assert user("add", "ana", "--role", "requestor", "--password-stdin", text=PASSWORD + "\n")
     assert user("add", "ben", "--role", "king", "--password-stdin", text=PASSWORD) is Mistake
     assert user("add", "ben", "--password-stdin", text="short") is Mistake
@@ -338,9 +339,37 @@ def test_users_are_managed_from_the_command_line(tmp_path: Path) -> None:
     assert user("list") == "ana  operator  disabled\n"
 
 
+@pytest.mark.parametrize("command", [("list",), ("password", "ana", "--password-stdin"), ("disable", "ana")])
+def test_a_folder_becomes_no_coordinators_home_by_being_asked_for_users(tmp_path: Path, command: list[str]) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "novel.txt").write_text("chapter one")
+    done = CliRunner().invoke(users.app, [*command, "--home", str(tmp_path)], input=PASSWORD + "\n")
+    assert isinstance(done.exception, Mistake)
+    assert ([path.name for path in tmp_path.iterdir()], tmp_path.stat().st_mode & 0o777) == (["novel.txt"], 0o755)
+
+
+@pytest.mark.parametrize("command", [("list",), ("add", "ana", "--password-stdin"), ("disable", "ana")])
+def test_where_the_database_is_elsewhere_none_is_made_in_the_home(tmp_path: Path, command: list[str]) -> None:
+    Home(tmp_path)
+    done = CliRunner().invoke(users.app, [*command, "--home", str(tmp_path)], input=PASSWORD + "\n")
+    assert isinstance(done.exception, Mistake)
+    assert done.exception.argument == "--store"
+    assert not (tmp_path / "coordinator.db").exists()
+
+
+def test_a_coordinator_whose_database_is_elsewhere_does_not_begin_with_an_empty_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert home.store.endswith("coordinator.db")  # the first start
+    home.keys.make("a" * 32)
+    with pytest.raises(Mistake, match="--store"):
+        serve(tmp_path, host="127.0.0.1", port=0)
+    assert not (tmp_path / "coordinator.db").exists()
+    assert home.keys.of("a" * 32) is not None  # on an empty database it would be taken for left over
+
+
 def test_whom_a_user_may_ask_is_granted_and_taken_back_from_the_command_line(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    Home(home)
+    home.mkdir()
 
     def user(*arguments: str, text: str = "") -> str | type:
         done = CliRunner().invoke(users.app, [*arguments, "--home", str(home)], input=text)

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from thebes.apps import command
+from thebes.coordinator.database import Database
+from thebes.coordinator.schema import METADATA
 from thebes.curator.cache.store import Store as Cache
 from thebes.data.growing.blocking import block_by
 from thebes.data.growing.manifest import Manifest
@@ -23,6 +25,7 @@ from thebes.site.algorithm import Office
 from thebes.site.home import Home
 from thebes.tasks import registry
 from thebes.testing.coordinator import AGES, PETS, Front
+from thebes.testing.postgres import new_database
 from thebes.testing.siting import ask, site_home
 from thebes.wire.local import Hold
 
@@ -142,35 +145,53 @@ def test_what_a_copied_folder_was_buying_is_paid_anew(tmp_path: Path, says: Said
 # --- a coordinator whose database is of an earlier moment, beside a home that lives on -----------------------------
 
 
-def test_a_trusted_task_whose_key_lives_on_is_not_answered_from_an_older_database(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """The address of a database of that name that lies outside of every home."""
+    return lambda name: new_database() if request.param == "postgres" else f"sqlite:///{tmp_path}/{name}.db"
+
+
+def _copy(source: str, target: str) -> None:
+    """Every row, as a standby has it that knows nothing of what comes later."""
+    with closing(Database(source)) as now, closing(Database(target)) as then:
+        for table in METADATA.sorted_tables:
+            rows = [row._asdict() for row in now.read(lambda c, t=table: c.execute(t.select()).all())]
+            if rows:
+                then.write(lambda c, t=table, r=rows: c.execute(t.insert(), r))
+
+
+def test_a_trusted_task_whose_key_lives_on_is_not_answered_from_an_older_database(
+    tmp_path: Path, new_store: Callable[[str], str]
+) -> None:
     """The key of a task lives until its last phase is over; here the older moment is that before its only one."""
-    home, older, newer = tmp_path / "home", tmp_path / "older.db", tmp_path / "newer.db"
-    with Front(tmp_path / "before", store=f"sqlite:///{newer}") as front:
+    home, older, newer = tmp_path / "home", new_store("older"), new_store("newer")
+    with Front(tmp_path / "before", store=newer) as front:
         task = front.post(AGES)
         front.fill(task, 12, {"age": 41})
-        with closing(sqlite3.connect(newer)) as now, closing(sqlite3.connect(older)) as then:
-            now.backup(then)
+        _copy(newer, older)
         shutil.copytree(tmp_path / "before", home)
         front.closing.step()
         assert front.task(task)["status"] == "done", "so would the older one be answered"
     with closing(Hold(home, shared=True)):  # another process of the coordinator
         assert _settle(home, older) != 0
     assert _settle(home, older) == 0
-    with Front(home, store=f"sqlite:///{older}") as back:
+    with Front(home, store=older) as back:
         back.closing.step()
         told = back.task(task)
         assert (told["status"], told.get("result")) == ("failed", None)
         assert back.home.keys.of(task) is None
 
 
-def test_a_task_that_owners_noise_goes_on_in_an_older_database_under_the_key_it_has(tmp_path: Path) -> None:
-    home, store = tmp_path / "home", tmp_path / "database.db"
-    with Front(home, store=f"sqlite:///{store}") as front:
+def test_a_task_that_owners_noise_goes_on_in_an_older_database_under_the_key_it_has(
+    tmp_path: Path, new_store: Callable[[str], str]
+) -> None:
+    home, store = tmp_path / "home", new_store("database")
+    with Front(home, store=store) as front:
         task = front.post(PETS)
         body = front.submission(task, {"species": 0}, "c" * 32)
         assert front.submit(task, body).status_code == 202
     assert _settle(home, store) == 0
-    with Front(home, store=f"sqlite:///{store}") as back:
+    with Front(home, store=store) as back:
         assert back.submit(task, body).status_code == 202, "it is known to be the same"
         back.fill(task, 11, {"species": 0})
         back.closing.step()
@@ -185,8 +206,8 @@ def test_only_a_coordinators_database_is_settled(tmp_path: Path, made: dict[str,
     assert not (tmp_path / "coordinator.db").exists()
 
 
-def _settle(home: Path, store: Path | None) -> int:
-    named = [] if store is None else ["--store", f"sqlite:///{store}"]
+def _settle(home: Path, store: str | None) -> int:
+    named = [] if store is None else ["--store", store]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["thebes", "settle", "--home", str(home), *named])
         with pytest.raises(SystemExit) as stop:

@@ -296,7 +296,7 @@ def brute(levels: tuple[int, ...], share: float, seed: int) -> float:
     """The variance of T at its middle edge, from draws."""
     rng = np.random.default_rng(seed)
     axis = Axis("age", edges=tuple(np.linspace(LOW, HIGH, levels[-1] + 1).tolist()))
-    from thebes.privacy.stability import LevelCounts
+    from thebes.privacy.transformations.counts import LevelCounts
 
     plan = QuantilePlan(Groups(), None, axis, share, LevelCounts(levels))
     drawn = [plan._steps(rng.normal(size=sum(levels)))[levels[-1] // 2 - 3] for _ in range(4000)]

@@ -1,14 +1,20 @@
-"""Every documented Python snippet runs, and every error is documented."""
+"""Every documented Python snippet runs, every documented command is there, and every error is documented."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
+
+from thebes.apps import command
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(?:sh|console|text)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 WITH_SNIPPETS = [page for page in PAGES if SNIPPET.search(page.read_text(encoding="utf-8"))]
 
@@ -21,6 +27,38 @@ def test_every_snippet_of_a_page_runs_from_top_to_bottom(
     names: dict[str, object] = {"__name__": page.stem}
     for number, snippet in enumerate(SNIPPET.findall(page.read_text(encoding="utf-8")), start=1):
         exec(compile(snippet, f"{page.name} snippet {number}", "exec"), names)
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Every `thebes ...` of a page, in a line of its own or among words, without what follows a hash."""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            if named := re.match(r"(?:[$#] )?thebes (.*)", line.strip()):
+                yield named[1].partition(" #")[0]
+    yield from re.findall(r"`thebes ([^`\n]+)`", text)
+
+
+def test_every_command_of_a_page_is_there_with_its_options() -> None:
+    command._wire()
+    missing, seen = [], 0
+    for page in PAGES:
+        for said in commands(page):
+            words, here = said.split(), typer.main.get_command(command.app)
+            while isinstance(here, TyperGroup) and words and re.fullmatch(r"[a-z][a-z|-]*", words[0]):
+                first, *others = words.pop(0).split("|")  # `check|explain` are two
+                missing += [f"{page.name}: thebes {said}" for name in (first, *others) if name not in here.commands]
+                if first not in here.commands:
+                    break
+                here = here.commands[first]
+            else:
+                known = {"--help", *(spelled for parameter in here.params for spelled in parameter.opts)}
+                named = re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(words))
+                free = here.context_settings.get("ignore_unknown_options", False)  # what a collector is told
+                missing += [f"{page.name}: thebes {said}: {o}" for o in named if o not in known and not free]
+                seen += 1
+    assert not missing
+    assert seen > 150
 
 
 def test_every_public_error_is_documented() -> None:

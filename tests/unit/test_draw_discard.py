@@ -519,6 +519,15 @@ def test_the_certificate_says_what_is_proved_and_labels_what_is_estimated() -> N
     assert registry.check({**DOCUMENT, "mechanism": "none"}).only_simulated == "mechanism"
 
 
+def test_an_update_may_lie_as_far_as_noise_and_one_gradient_can_bring_it() -> None:
+    """Where the instances lie together, where they lie as they do, and where somebody has driven them apart."""
+    outliers, deviation, reach = Outliers(4, 3, 0.01), 0.5, 0.2
+    turns, most = (4 + 6) / 2, 4.0 * (4 + 6) / 2 * (deviation**2 + reach**2)
+    for seen, counted in ((0.0, turns * deviation**2), (2.0, 2.0), (1e6, most)):
+        (found,) = outliers.allowed(np.array([seen]), deviation, reach, age=6.0)
+        assert found == pytest.approx(outliers.multiple * math.sqrt(counted + deviation**2) + reach)
+
+
 def test_what_one_contribution_moves_is_told_for_whoever_names_the_oldest_model_they_may() -> None:
     document = checked(decay=10.0, stale_after=100)
     aggregator = begun(document, simulated=True)

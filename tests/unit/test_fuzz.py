@@ -106,3 +106,17 @@ def test_the_same_seed_changes_the_same_and_values_are_reached() -> None:
     assert whole is not None
     assert whole.startswith(head)
     assert whole.endswith(tail)
+
+
+def test_changes_leave_the_values_they_put_in_as_they_are() -> None:
+    values = repr(mutating._VALUES)
+    for seed in range(2000):
+        chance, data = random.Random(seed), b'{"a":{"b":[]},"c":[1]}'
+        for _ in range(6):
+            data = mutating.revalued(data, chance) or data
+    assert repr(mutating._VALUES) == values
+    deep = b'{"a":' + b"[" * 900 + b"]" * 900 + b"}"
+    for seed in range(50):  # what is nested even more deeply then is not written
+        chance, data = random.Random(seed), deep
+        for _ in range(6):
+            data = mutating.revalued(data, chance) or data

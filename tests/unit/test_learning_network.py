@@ -20,7 +20,7 @@ from thebes.privacy.events import PoissonGaussianEvent, Repeated
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.privacy.stability import VectorSum
+from thebes.privacy.transformations.sums import VectorSum
 
 SCHEMA: dict[str, Any] = {
     "unit": "person",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import keyring
 import pytest
 
 from thebes.apps import command
-from thebes.apps.operating import sealing
+from thebes.apps.operating import archive, sealing
 from thebes.apps.operating.examination import Surroundings, examined
 from thebes.apps.operating.findings import How
 from thebes.ledger import Frozen, NoKeeper
@@ -162,3 +165,60 @@ def test_only_a_persons_home_moves_and_never_over_a_file(tmp_path: Path, front: 
     assert (status, "there is" in err) == (2, True)
     status, out, _ = run("ledger", "show", "--home", tmp_path / "me")
     assert "FROZEN" not in out
+
+
+def test_a_home_does_not_move_without_the_key_that_opens_it(
+    tmp_path: Path, run: Run, secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr(keyring, "set_password", lambda s, n, p: held.__setitem__((s, n), p))
+    monkeypatch.setattr(keyring, "get_password", lambda s, n: held.get((s, n)))
+    Person(tmp_path / "me").close()
+    moving = ("backup", tmp_path / "me", "--to", tmp_path / "copy", "--move")
+    status, _, err = run(*moving)
+    assert (status, (tmp_path / "copy").exists()) == (2, False)
+    assert "--passphrase-file: is needed with --move" in err
+    assert "FROZEN" not in run("ledger", "show", "--home", tmp_path / "me")[1]
+    assert run(*moving, "--passphrase-file", secret)[0] == 0
+    assert "FROZEN" in run("ledger", "show", "--home", tmp_path / "me")[1]
+
+
+def test_a_home_goes_on_spending_where_its_copy_could_not_be_begun(tmp_path: Path, run: Run) -> None:
+    Person(tmp_path / "me").close()
+    (tmp_path / "short").write_text("short\n")
+    to = ("--to", tmp_path / "copy")
+    for wrong in (("--to", tmp_path / "nowhere" / "copy"), (*to, "--passphrase-file", tmp_path / "short")):
+        assert run("backup", tmp_path / "me", "--move", *wrong)[0] == 2
+    assert "FROZEN" not in run("ledger", "show", "--home", tmp_path / "me")[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["me", "short"]  # no part of a copy either
+
+
+def test_where_a_copy_breaks_off_it_is_said_that_its_home_spends_no_more(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Person(tmp_path / "me").close()
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, "write", full)
+        status, _, err = run("backup", tmp_path / "me", "--to", tmp_path / "copy", "--move")
+    assert (status, "No space left" in err, "thebes ledger thaw" in err) == (1, True, True)
+    assert "FROZEN" in run("ledger", "show", "--home", tmp_path / "me")[1]
+    assert run("backup", tmp_path / "me", "--to", tmp_path / "copy", "--move")[0] == 0  # again, with room
+
+
+def test_a_copy_goes_onto_a_stick_whose_file_system_knows_no_links(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Person(tmp_path / "me").close()
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")  # what FAT says
+
+    monkeypatch.setattr(os, "link", refused)
+    assert run("backup", tmp_path / "me", "--to", tmp_path / "copy", "--move")[0] == 0
+    assert run("backup", tmp_path / "me", "--to", tmp_path / "copy")[0] == 2  # never over a file, here as well
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "me"]
+    assert run("restore", tmp_path / "copy", "--home", tmp_path / "new")[0] == 0

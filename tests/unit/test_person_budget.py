@@ -132,6 +132,50 @@ def test_whatever_limits_follow_each_other_what_is_claimed_stays_within_the_limi
     wallet.ledger.verify()
 
 
+def test_another_length_of_periods_forgets_nothing_of_the_days_that_they_share() -> None:
+    wallet = Wallet(local={"epsilon": 2, "overall_epsilon": 100}, caps={"ana": {"epsilon": 1}})
+    wallet.reserve("1").consume()
+    held = wallet.reserve("0.5", requestor="bert")
+    for days in (29, 7, 30, 1, 365, 30):
+        wallet.settings = wallet.settings.changed({"period_days": days})
+        assert wallet.left() == 0.5
+        with pytest.raises(BudgetExceeded):
+            wallet.reserve("0.1")  # of ana's cap nothing is left either
+        with pytest.raises(BudgetExceeded):
+            wallet.reserve("0.6", requestor="cleo")
+    held.consume()
+    wallet.reserve("0.25", requestor="cleo").consume()
+    wallet.settings = wallet.settings.changed({"period_days": 7, "local": {"epsilon": 3}})
+    assert wallet.left() == 1.25
+    wallet.now += timedelta(days=7)
+    assert wallet.left() == 3.0, "the next period begins anew"
+    wallet.reserve("2", requestor="cleo").consume()
+    wallet.settings = wallet.settings.changed({"period_days": 30})
+    assert wallet.left() == 0.0, "both weeks lie in it, which had 1.75 and 2 of its 3"
+    assert wallet.left(block="overall") == 100 - 3.75
+    wallet.ledger.verify()
+
+
+def test_what_a_crash_left_to_be_carried_into_a_period_of_another_length_is_carried_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wallet = Wallet(local={"epsilon": 2, "overall_epsilon": 100})
+    wallet.reserve("1.5").consume()
+    wallet.settings = wallet.settings.changed({"period_days": 7})
+    with monkeypatch.context() as killed:
+        killed.setattr(Purse, "_carry", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            wallet.reserve("1")
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("1")
+    assert wallet.left() == 0.5
+    wallet.ledger.freeze()
+    wallet.settings = wallet.settings.changed({"period_days": 29})
+    assert wallet.left() == 0.0
+    wallet.ledger.thaw()
+    assert wallet.left() == 0.5
+
+
 def test_a_lower_limit_holds_at_once_and_a_higher_one_forgets_nothing() -> None:
     wallet = Wallet(local={"epsilon": 10})
     wallet.reserve("4", requestor="ana").consume()

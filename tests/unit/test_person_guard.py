@@ -327,6 +327,17 @@ def test_the_home_and_everything_in_it_are_their_owners_alone(tmp_path: Path) ->
         assert mode(path) & 0o077 == 0, path.name
 
 
+def test_a_folder_with_something_else_in_it_becomes_no_home(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir(mode=0o755)
+    (folder / "novel.txt").write_text("chapter one")
+    with pytest.raises(Mistake, match="a new or an empty folder"):  # to destroy a home is to destroy what lies in it
+        prepared(folder)
+    assert ([path.name for path in folder.iterdir()], mode(folder)) == (["novel.txt"], 0o755)
+    (folder / "novel.txt").rename(folder / "person.toml")  # settings may come first
+    assert prepared(folder) == folder
+
+
 def test_a_token_is_made_once_and_kept(tmp_path: Path) -> None:
     home = prepared(tmp_path / "home")
     first = read_secret(make_token(home))

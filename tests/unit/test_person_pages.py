@@ -22,6 +22,7 @@ from thebes.apps.scenes import scenes
 from thebes.ledger import Ledger
 from thebes.person.participation import State
 from thebes.person.rules import Rule
+from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.wire.refusals import Unreachable
 
@@ -235,6 +236,22 @@ def test_every_state_has_words_and_a_card(world: World, state: State) -> None:
     assert ("Take it back" in card) == (state in words.BACK)
 
 
+def test_a_task_that_its_coordinator_forgot_is_said_to_be_forgotten(world: World) -> None:
+    task = world.server.post(ROWS)
+    world.me.accept(task)
+    world.me.wait(task)
+    card = harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
+    assert "Take it back" in card
+    del world.server.status[task]
+    world.me.poll()
+    card = harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
+    for told in ("forgotten", "no longer knows this task", "stays spent", "Receipt"):
+        assert told in card
+    for told in ("The answer comes", "Take it back", "Take part again"):
+        assert told not in card
+    assert "forgotten" in harmless(world.http.get("/"))
+
+
 def test_a_card_that_is_asked_for_again_reads_the_journal_only_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +354,7 @@ def test_refusals_are_sentences_with_their_status(world: World) -> None:
     assert "Epsilon at most must be given" in refused(world, "/rules/add", {"type": "basic"}, 422)
     plenty = {"epsilon_at_most": 20}
     assert "Kind of task must be chosen" in refused(world, "/rules/add", plenty, 422)
-    assert "Probability must be more than 0" in refused(
+    assert "Chance to take part must be more than 0 %" in refused(
         world, "/rules/add", {"type": "basic", **plenty, "probability": 0}, 422
     )
     vain = refused(world, "/rules/add", {"type": "basic", "server": "untrusted", **plenty}, 422)
@@ -432,8 +449,8 @@ def test_a_rule_is_confirmed_with_all_that_it_covers(world: World) -> None:
     rule = {"type": "basic", "server": "", "epsilon_at_most": 1}
     told = html.unescape(harmless(world.http.post("/rules/add", json=rule, headers=PARTIAL)))
     assert (
-        "The rule holds from now on: Agree to basic tasks that trust a server with plain values of anybody that read "
-        "any of your tables that cost at most epsilon 1 each."
+        "The rule holds from now on: Agree to basic tasks of anybody that trust a server with plain values, read any "
+        "of your tables and cost at most epsilon 1 each."
     ) in told
 
 
@@ -452,9 +469,12 @@ def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
     }  # fmt: skip
     assert read_form(full) == {**full, "tables": ["a.b"], "probability": 0.25}
     Rule.read(read_form(full))
+    for chance in (0, 101):
+        with pytest.raises(Mistake, match="at most 100 %"):  # as the form counts, not as a rule does
+            read_form({**full, "probability": chance})
     assert words.rule(read_form(full)) == (
-        "Agree to bounded tasks that are noised on this machine of ana that read nothing but a.b for at least 100 "
-        "people that cost at most epsilon 0.5 each, up to epsilon 2 in seven days, each with a chance of 25 %."
+        "Agree to bounded tasks of ana that are noised on this machine, read nothing but a.b, want at least 100 people "
+        "and cost at most epsilon 0.5 each, up to epsilon 2 in seven days, each with a chance of 25 %."
     )
 
 

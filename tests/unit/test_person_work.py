@@ -15,13 +15,15 @@ import pytest
 
 from thebes.data.rows import Rows
 from thebes.data.store import Store
-from thebes.ledger import BudgetExceeded, Ledger
+from thebes.ledger import Budget, BudgetExceeded, Ledger
+from thebes.ledger.amounts import Amount
 from thebes.person import purse, work
 from thebes.person.board import NotListed
 from thebes.person.book import Book
 from thebes.person.decisions import NothingToSend
 from thebes.person.home import Person
 from thebes.person.participation import AFTER, State
+from thebes.privacy.faults import Refusal
 from thebes.simulation import example
 from thebes.tasks import registry
 from thebes.tasks.shape import Ask, TaskClosed
@@ -660,8 +662,17 @@ def test_another_key_or_a_rewritten_list_is_refused(me: Person, server: Coordina
         me.tasks()
 
 
-def test_consent_to_one_document_is_none_to_another(me: Person, server: CoordinatorInMemory) -> None:
-    task, other = server.post(median()), server.post(median(epsilon=9.0, name="other"))
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.75, 0.0), (0.25, 1e-6)])
+def test_no_contribution_costs_more_than_was_set_aside_for_it(epsilon: float, delta: float) -> None:
+    claim = purse.Waiting(SimpleNamespace(remaining=Budget(Amount("1"), Amount("0.000001"))))  # type: ignore[arg-type]
+    claim.consume(epsilon=0.5, delta=5e-7)
+    with pytest.raises(Refusal, match="more than was set aside"):
+        claim.consume(epsilon=epsilon, delta=delta)
+
+
+@pytest.mark.parametrize("epsilon", [9.0, 1.0])
+def test_consent_to_one_document_is_none_to_another(me: Person, server: CoordinatorInMemory, epsilon: float) -> None:
+    task, other = server.post(median()), server.post(median(epsilon=epsilon, name="other"))
     me.accept(task)
     other_digest = registry.check(server.documents[other]).digest
     me._book._db.execute("INSERT INTO document VALUES (?, ?)", (other_digest, json.dumps(server.documents[other])))
@@ -762,6 +773,28 @@ def test_the_result_is_kept_to_be_shown(me: Person, server: CoordinatorInMemory)
     me.wait(cancelled)
     server.end(cancelled, "cancelled")
     assert me.wait(cancelled, state="done")["state"] == "closed"
+
+
+def test_that_the_coordinator_knows_a_task_no_longer_is_said_and_ends_nothing(
+    me: Person, server: CoordinatorInMemory
+) -> None:
+    task = server.post(median())
+    me.accept(task)
+    me.wait(task)
+    known = server.status.pop(task)
+    for _ in range(2):
+        me.poll()
+        (mine,) = me.participations()
+        assert (mine["state"], mine["note"]) == ("sent", work.FORGOTTEN)
+        assert mine["receipts"]
+    with pytest.raises(Refusal, match="still sent: the coordinator no longer knows"):
+        me.wait(task, state="done", timeout=0)
+    server.status[task] = known  # it was brought back from a copy in which the task is
+    me.poll()
+    assert [p["note"] for p in me.participations()] == [""]
+    server.end(task, "cancelled")
+    me.poll()
+    assert me.participations()[0]["state"] == "closed"
 
 
 @pytest.mark.usefixtures("quick_gradients")

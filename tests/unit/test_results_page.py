@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,24 @@ from thebes.experiments.outcome import Found, Made, Outcome, Row
 from thebes.experiments.registry import experiments
 from thebes.experiments.results import Results, published
 
-ROOT = Path(__file__).parents[2]
-TOOL: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "results.py"), run_name="results")
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tools.results.epsilons import Line, matrix
+from tools.results.page import made, page
+from tools.results.papers import section
+from tools.results.people import WANTED, expected
+from tools.results.tables import table
 
 
 def test_the_page_and_its_pictures_are_what_the_script_writes() -> None:
-    files = TOOL["page"](Results(published()).kept())
+    files = page(Results(published()).kept())
     held = {"results.md", *(f"results/{path.name}" for path in (published() / "results").glob("*.svg"))}
-    assert set(files) == held, "write them anew: python tools/results.py"
+    assert set(files) == held, "write them anew: python -m tools.results"
     for name, text in files.items():
-        assert (published() / name).read_text(encoding="utf-8") == text, f"{name}: python tools/results.py"
+        assert (published() / name).read_text(encoding="utf-8") == text, f"{name}: python -m tools.results"
 
 
 def test_pictures_stand_alone_and_load_nothing() -> None:
-    for name, text in TOOL["page"](Results(published()).kept()).items():
+    for name, text in page(Results(published()).kept()).items():
         if name.endswith(".svg"):
             root = ElementTree.fromstring(text)
             assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -66,8 +70,8 @@ def curve(*points: tuple[float, float], **more: Any) -> list[Row]:
 
 
 def test_a_curve_becomes_a_line_with_a_column_for_each_place() -> None:
-    table = list(TOOL["table"](outcome([]), curve((1.0, 0.6), (4.0, 0.8), spread=0.012)))
-    assert table == [
+    told = list(table(outcome([]), curve((1.0, 0.6), (4.0, 0.8), spread=0.012)))
+    assert told == [
         "| epsilon: | 1 | 4 | not private |",
         "| --- | ---: | ---: | ---: |",
         "| ours | 0.6 ± 0.01 | 0.8 ± 0.01 | 0.9 |",
@@ -76,9 +80,9 @@ def test_a_curve_becomes_a_line_with_a_column_for_each_place() -> None:
 
 def test_what_is_printed_stands_beside_what_came_out() -> None:
     rows = [*curve((1.0, 0.6), panel="a"), Row(panel="a", series="other", ours=1234.5, printed=0.5)]
-    table = list(TOOL["table"](outcome([]), rows))
-    assert table[0] == "|  |  | epsilon | printed | ours | not private |"
-    assert table[2:] == ["| a | ours | 1 |  | 0.6 | 0.9 |", "|  | other |  | 0.5 | 1,234 |  |"]
+    told = list(table(outcome([]), rows))
+    assert told[0] == "|  |  | epsilon | printed | ours | not private |"
+    assert told[2:] == ["| a | ours | 1 |  | 0.6 | 0.9 |", "|  | other |  | 0.5 | 1,234 |  |"]
 
 
 def test_the_headline_chooses_or_the_ends_of_curves_are_told() -> None:
@@ -101,23 +105,23 @@ def test_the_headline_chooses_or_the_ends_of_curves_are_told() -> None:
 )
 def test_the_summary_says_how_much_of_what_there_is_to_learn_was_learned(ours: float, cell: str) -> None:
     rows = [replace(row, panel="p") for row in curve((1.0, ours))]
-    line = TOOL["Line"](words="w", name="anonml-5", panel="p", series=("ours",), naive=0.5)
-    assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, [line]))[2] == f"| [w](#anonml-5) |  | {cell} | 0.9 |"
+    line = Line(words="w", name="anonml-5", panel="p", series=("ours",), naive=0.5)
+    assert list(matrix({"anonml-5": outcome(rows)}, [line]))[2] == f"| [w](#anonml-5) |  | {cell} | 0.9 |"
 
 
 def test_errors_count_downwards_and_what_is_not_kept_is_left_out() -> None:
     rows = [Row(series="epsilon 1", at="rides", ours=0.004, ceiling=0.002, epsilon=1.0)]
-    line = TOOL["Line"](words="w", name="anonml-5", series=("epsilon *",), at="rides", naive=0.01, people=1000)
+    line = Line(words="w", name="anonml-5", series=("epsilon *",), at="rides", naive=0.01, people=1000)
     lines = [line, replace(line, name="gone")]
-    assert list(TOOL["matrix"]({"anonml-5": outcome(rows)}, lines))[2:] == [
+    assert list(matrix({"anonml-5": outcome(rows)}, lines))[2:] == [
         "| [w](#anonml-5) | 1,000 | 0.004<br>75\u00a0% | 0.002 |"
     ]
-    quick = list(TOOL["matrix"]({"anonml-5": outcome(rows, quick=True)}, lines))
+    quick = list(matrix({"anonml-5": outcome(rows, quick=True)}, lines))
     assert quick[2] == "| [w](#anonml-5), *quick* |  | 0.004<br>75\u00a0% | 0.002 |"
 
 
 def test_a_section_tells_the_run_and_the_sentence_where_we_differ() -> None:
-    told = "\n".join(TOOL["section"]([(experiment(Headline(differs=0)), outcome(curve((1.0, 0.6)), quick=True))]))
+    told = "\n".join(section([(experiment(Headline(differs=0)), outcome(curve((1.0, 0.6)), quick=True))]))
     assert "### Figure 1" in told
     assert "A quick run" in told
     assert "Where we differ: We differ | here." in told
@@ -129,14 +133,14 @@ def test_a_section_tells_the_run_and_the_sentence_where_we_differ() -> None:
 
 def test_panels_along_axes_of_their_own_have_tables_of_their_own() -> None:
     rows = [*curve((1.0, 0.6), (4.0, 0.8), panel="by epsilon"), *curve((2.0, 12.5), panel="by size", spread=11.0)]
-    table = list(TOOL["table"](outcome([], across="place"), rows))
-    assert [line.strip() for line in table if line.strip().startswith("*")] == ["*by epsilon*", "*by size*"]
-    assert "| place: | 1 | 4 | not private |" in table
-    assert "| ours | 2 | 12.5 ± 11 | 0.9 | 2 |" in table
+    told = list(table(outcome([], across="place"), rows))
+    assert [line.strip() for line in told if line.strip().startswith("*")] == ["*by epsilon*", "*by size*"]
+    assert "| place: | 1 | 4 | not private |" in told
+    assert "| ours | 2 | 12.5 ± 11 | 0.9 | 2 |" in told
 
 
 def test_what_to_expect_is_told_by_people_and_epsilon_and_left_out_where_it_was_not_run() -> None:
-    share, chance = (next(p for p in TOOL["WANTED"] if p.startswith(w)) for w in ("a share", "a forecast"))
+    share, chance = (next(p for p in WANTED if p.startswith(w)) for w in ("a share", "a forecast"))
     rows = [
         Row(panel=panel, series="nobody is trusted, epsilon 1", at=at, ours=ours, ceiling=ceiling, epsilon=1.0)
         for panel, at, ours, ceiling in (
@@ -144,11 +148,11 @@ def test_what_to_expect_is_told_by_people_and_epsilon_and_left_out_where_it_was_
             (chance, 100.0, 0.6, 0.9), (chance, 1000.0, 0.88, 0.9),
         )
     ]  # fmt: skip
-    lines = list(TOOL["expected"]({"tiresias-people": outcome(rows, name="tiresias-people", across="people")}))
+    lines = list(expected({"tiresias-people": outcome(rows, name="tiresias-people", across="people")}))
     assert "| wanted | trusted | epsilon | 100 people | 1,000 people | not private |" in lines
     assert "|  | nobody | 1 | 7.8 | 2.5 | 0 |" in lines
     assert "|  | nobody | 1 | (0.60) | **0.88** | 0.9 |" in lines
-    assert list(TOOL["expected"]({})) == []
+    assert list(expected({})) == []
 
 
 def test_days_are_told_once_for_all_that_was_made_with_the_same() -> None:
@@ -157,6 +161,6 @@ def test_days_are_told_once_for_all_that_was_made_with_the_same() -> None:
         "a": outcome([], made=replace(first, day="2026-01-01")),
         "b": outcome([], made=replace(first, day="2026-01-03")),
     }
-    told = TOOL["made"]({**kept, "c": outcome([])})
+    told = made({**kept, "c": outcome([])})
     assert told.count("Made with") == 1
     assert told.endswith("2026-01-01 to 2026-01-03.")

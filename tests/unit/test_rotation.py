@@ -22,6 +22,7 @@ from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.testing.coordinator import AGES, Front
+from thebes.testing.postgres import new_database
 from thebes.wire import log
 from thebes.wire.refusals import BrokenLog, NotFound
 
@@ -42,6 +43,17 @@ def me(tmp_path: Path, server: CoordinatorInMemory) -> Iterator[Person]:
 
 def names(person: Person) -> list[str]:
     return sorted(str(task["name"]) for task in person.tasks())
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest) -> str | None:
+    """The address of a coordinator's database that is not in its home, or None."""
+    return new_database() if request.param == "postgres" else None
+
+
+def list_key(home: Path, store: str | None) -> list[str]:
+    """What puts another key of the list in the place of that one."""
+    return ["rotate", "log.key", "--home", str(home), *([] if store is None else ["--store", store])]
 
 
 def thebes(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -179,12 +191,12 @@ def test_what_the_list_says_of_a_key_vouches_for_no_task(me: Person, server: Coo
 
 
 def test_a_coordinator_that_runs_signs_with_the_next_key_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Front(tmp_path / "home") as front:
+    with Front(tmp_path / "home", store=store) as front:
         front.post(AGES)
         first = log.verify(front.client.get("/api/log").json())
-        assert thebes(monkeypatch, "rotate", "log.key", "--home", str(tmp_path / "home")) == 0
+        assert thebes(monkeypatch, *list_key(tmp_path / "home", store)) == 0
         said = capsys.readouterr().out
         body = front.client.get("/api/log", params={"after": first.seen.length}).json()
         followed = log.verify(body, key=first.key, seen=first.seen)
@@ -200,9 +212,36 @@ def test_a_coordinator_that_runs_signs_with_the_next_key_at_once(
         assert log.fingerprint(first.key)[:4] in page
 
 
+@pytest.mark.postgres
+def test_every_process_on_one_database_signs_with_the_next_key_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, where = tmp_path / "home", new_database()
+    with Front(home, store=where) as one, Front(home, store=where) as two:
+        one.post(AGES)
+        known = log.verify(two.client.get("/api/log").json())
+        assert thebes(monkeypatch, "rotate", "log.key", "--home", str(home)) == 2
+        assert "--store" in capsys.readouterr().err
+        for front, other in ((one, two), (two, one)):
+            assert thebes(monkeypatch, *list_key(home, where)) == 0
+            front.post(AGES)
+            bodies = [each.client.get("/api/log").json() for each in (front, other)]
+            assert bodies[0] == bodies[1]
+            followed = log.verify(bodies[0], key=known.key, seen=known.seen)
+            assert followed.earlier[-1] == known.key
+            known = followed
+
+
+def said_of_the_list_key(front: Front) -> How:
+    """What `thebes doctor` says of it."""
+    (front.home.folder / "coordinator.db").chmod(0o600)
+    around = Surroundings(clock=lambda: front.clock.now().timestamp())
+    return {f.what: f.how for f in examined(front.home.folder, around)}["log.key is the one that the list names last"]
+
+
 @pytest.mark.parametrize("moment", ["the entry", "what the key says last", "the key itself"])
 def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     class Killed(BaseException):
         pass
@@ -214,7 +253,7 @@ def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
 
     renamed = os.replace
     home = tmp_path / "home"
-    with Front(home) as front:
+    with Front(home, store=store) as front:
         front.post(AGES)
         first = log.verify(front.client.get("/api/log").json())
         where = {
@@ -224,21 +263,31 @@ def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
         }[moment]
         with monkeypatch.context() as patched:
             patched.setattr(where, dies)
-            patched.setattr(sys, "argv", ["thebes", "rotate", "log.key", "--home", str(home)])
+            patched.setattr(sys, "argv", ["thebes", *list_key(home, store)])
             with pytest.raises(Killed):
                 command.main()
         between = log.verify(front.client.get("/api/log").json(), key=first.key, seen=first.seen)
         assert between.key == first.key
         front.post(AGES)
-        (home / "coordinator.db").chmod(0o600)
-        found = {f.what: f.how for f in examined(home, Surroundings(clock=lambda: front.clock.now().timestamp()))}
-        assert found["log.key is the one that the list names last"] is How.WARNING
-        assert thebes(monkeypatch, "rotate", "log.key", "--home", str(home)) == 0
+        assert store or said_of_the_list_key(front) is How.WARNING  # the doctor reads the list of a home only
+        assert thebes(monkeypatch, *list_key(home, store)) == 0
         body = front.client.get("/api/log").json()
         assert log.verify(body, key=first.key, seen=first.seen).earlier == (first.key,)
         assert sum(log.is_successor(entry["task_id"]) for entry in body["entries"]) == 1
-        found = {f.what: f.how for f in examined(home, Surroundings(clock=lambda: front.clock.now().timestamp()))}
-        assert found["log.key is the one that the list names last"] is How.OK
+        assert store or said_of_the_list_key(front) is How.OK
+
+
+def test_the_key_is_not_rotated_in_the_list_of_another_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Front(tmp_path / "home") as front:
+        front.post(AGES)
+        before = front.home.log_key
+        another = f"sqlite:///{tmp_path / 'another.db'}"
+        assert thebes(monkeypatch, *list_key(tmp_path / "home", another)) == 2
+        assert "no task of this home" in capsys.readouterr().err
+        assert (tmp_path / "home" / "log.key").read_bytes() == before
+        assert thebes(monkeypatch, *list_key(tmp_path / "home", None)) == 0
 
 
 def test_who_is_logged_in_is_out_once_the_key_of_sessions_is_another(

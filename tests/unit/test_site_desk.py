@@ -253,6 +253,18 @@ def test_a_rule_is_a_budget_of_all_its_requestors_together(home: Home) -> None:
     shut(office)
 
 
+def test_a_rule_pays_no_more_than_what_it_has_left(home: Home) -> None:
+    written(home.policy, ALLOW)
+    office = Office(home, "north")
+    prices = [("ana", 2.0), ("bob", 1.5), ("bob", 0.75), ("ana", 0.5), ("ana", 0.25), ("bob", 0.25)]
+    codes = [
+        office.answer(ask(relay(epsilon=price), task=f"t{number}", requestor=who)).get("code")
+        for number, (who, price) in enumerate(prices)
+    ]
+    assert codes == [None, "budget", None, "budget", None, "budget"]
+    shut(office)
+
+
 def test_a_rule_adds_up_what_documents_say_however_the_block_counts(tmp_path: Path) -> None:
     home = site_home(tmp_path / "site", epsilon=50, delta=1e-6, policy=ALLOW)
     for life in range(2):
@@ -365,6 +377,15 @@ def test_a_public_data_set_is_answered_without_noise_and_without_a_price(tmp_pat
     shut(office)
 
 
+def test_no_data_set_that_is_not_public_is_answered_without_noise_whatever_its_kind_says(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(registry.kind("query")), "fits", lambda *_: None)
+    refused = office.answer(ask({**QUERY, "epsilon": 0, "privacy": "none"}))
+    assert refused["code"] == "policy"
+    assert "with noise only" in refused["reason"]
+
+
 def test_steady_answers_leave_at_whole_seconds_and_do_not_say_how_long_they_took(home: Home) -> None:
     pauses: list[float] = []
     moments = iter([10.0, 10.3, 10.3, *([11.25] * 20)])
@@ -376,7 +397,9 @@ def test_steady_answers_leave_at_whole_seconds_and_do_not_say_how_long_they_took
     assert "seconds" not in office.answer(ask(relay(), task="t2"))
     moments = iter([10.0, 12.75])
     assert office.answer(ask(relay(trouble="after"), task="t3"))["code"] == "failed"
-    assert [round(pause, 6) for pause in pauses] == [0.7, 0.25]
+    moments = iter([10.0, 10.6])
+    assert office.answer({**ask(QUERY, task=""), "kind": "quote"})["kind"] == "quoted"
+    assert [round(pause, 6) for pause in pauses] == [0.7, 0.25, 0.4]
     shut(office)
 
 

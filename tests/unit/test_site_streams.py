@@ -20,13 +20,14 @@ from thebes.curator.pipelines.attempts import key_of
 from thebes.curator.pipelines.workshop import Workshop, deciding
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
-from thebes.ledger import Ledger, NoKeeper
+from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.site import showing
 from thebes.site.algorithm import Office
 from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets, read
 from thebes.site.home import Home, written
 from thebes.site.rest import MOST_ROWS, read_rows
+from thebes.site.rights import Rights
 from thebes.site.streams import Streams, stream_of
 from thebes.tasks import registry
 from thebes.testing.siting import ask
@@ -223,6 +224,29 @@ def test_an_attempt_of_a_pipeline_counts_for_what_it_said_whatever_blocks_count_
     again = Office(home, "north")
     assert again.answer(ask({**QUERY, "epsilon": 0.5}, task="t5"))["code"] == "budget", "and so it does after a restart"
     again.ledger.close()
+    office.ledger.close()
+
+
+@pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
+def test_a_task_counts_for_what_its_document_says_when_a_pipeline_asks_for_its_rights(home: Home, filter: str) -> None:
+    """Read off rho, Gaussian noise of epsilon 2 would count for about 0.5, and the rule would let a pipeline have more
+    than it says."""
+    policy = RULE.replace('"train"]', '"train", "pipeline"]') + "delta = 1e-6\n"
+    dataset = grown(home, epsilon="40", policy=policy, filter=filter, cache="exact")
+    office = Office(home, "north")
+    smooth = {} if filter == "basic" else {"delta": 1e-6}
+    told = office.answer(ask({**QUERY, "epsilon": 2.0, **smooth}, payload={"smooth": bool(smooth)}))
+    assert told["cost"] == {"epsilon": 2.0, "delta": 0.0, **smooth}
+    with closing(Workshop(home.folder)) as workshop, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
+        stream, names = stream_of(home, dataset, elsewhere), ["taxi/2026-01-01", "taxi/2026-01-02"]
+        rights = Rights(home, stream, "ana", workshop.attempts)
+        rights(names, Decimal(1), Decimal(0))
+        with pytest.raises(BudgetExceeded) as refused:
+            rights(names, Decimal("1.001"), Decimal(0))
+        assert refused.value.remaining.epsilon == 1
+        stream.close()
+    dear = {**QUERY, "statistic": "sum", "column": "km", "epsilon": 1.001}
+    assert office.answer(ask(dear, task="t2"))["code"] == "budget", "as tasks themselves count"
     office.ledger.close()
 
 

@@ -12,22 +12,11 @@ from thebes.privacy.grid import Grid
 from thebes.privacy.mechanisms.additive import Gaussian, Laplace
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.privacy.stability import (
-    LARGEST_TOTAL,
-    BernsteinProducts,
-    BernsteinSums,
-    BoundedSum,
-    CentredMoments,
-    Change,
-    Count,
-    Grouped,
-    HistogramCounts,
-    LevelCounts,
-    MarginalCounts,
-    ShiftedSum,
-    VectorSum,
-    change_of,
-)
+from thebes.privacy.stability import LARGEST_TOTAL, Change, change_of
+from thebes.privacy.transformations.counts import Count, HistogramCounts, LevelCounts, MarginalCounts
+from thebes.privacy.transformations.groups import Grouped
+from thebes.privacy.transformations.moments import BernsteinProducts, BernsteinSums, CentredMoments
+from thebes.privacy.transformations.sums import BoundedSum, ShiftedSum, VectorSum
 
 NUMBERS = [-np.inf, -7.0, -1.0, -0.3, 0.0, 0.49, 0.5, 1.1, 1.9, 2.0, 2.0000001, 9.0, np.inf]
 VECTORS = [(0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, -9.0), (3.0, 4.0), (-3.0, -4.0), (0.3, -0.4), (1e-9, 1e300)]

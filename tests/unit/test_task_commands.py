@@ -382,6 +382,14 @@ def test_a_user_is_added_without_a_terminal_in_one_sentence(tmp_path: Path) -> N
             assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("arguments", [["rotate"], ["rotate", "", "--home", "x"], ["rotate", "key", "--home", "x"]])
+def test_a_choice_that_is_missing_or_misspelt_is_told_with_what_there_is_in_one_line(thebes, arguments) -> None:
+    status, out, err = thebes(*arguments)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "session.key" in err
+    assert "Value error" not in err
+
+
 @pytest.mark.parametrize("host", ["999.1.1.1", "203.0.113.7"])
 def test_a_host_that_is_not_this_machines_is_not_blamed_on_the_port(thebes, host) -> None:
     status, out, err = thebes("coordinator", "--home", "server", "--host", host, "--port", "0")

@@ -2,19 +2,22 @@
 
 The homes in `fixtures/written-earlier` were written by the program as it was on 21 November 2026 (a coordinator with
 its first tables, and a person who took part there) and a few hours later (a site), with made-up people and throw-away
-keys.
+keys. What they hold was put in the same tables of PostgreSQL, too, which that version made there.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from thebes.apps.operating.examination import Surroundings, examined
 from thebes.apps.operating.findings import How
@@ -25,7 +28,9 @@ from thebes.data.store import Store
 from thebes.data.store.vault import connect
 from thebes.database import marked
 from thebes.database.marked import NewerTables
+from thebes.database.versions import Versions
 from thebes.ledger import Ledger, LedgerUnavailable, NoKeeper
+from thebes.ledger.schema import VERSIONS as OF_LEDGERS
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
 from thebes.site.algorithm import Office
@@ -33,6 +38,7 @@ from thebes.site.audit import Audit
 from thebes.site.home import Home as SiteHome
 from thebes.site.outbox import Outbox
 from thebes.testing.coordinator import Front
+from thebes.testing.postgres import new_database
 from thebes.testing.siting import ask
 from thebes.wire import log
 from thebes.wire.client import CoordinatorClient
@@ -66,10 +72,53 @@ def written(role: str, home: Path) -> Path:
     return home
 
 
+def driven(where: str) -> sa.Engine:
+    return sa.create_engine(where.replace("postgresql:", "postgresql+psycopg:"))
+
+
+def moved(file: Path, versions: Versions) -> str:
+    """The address of a PostgreSQL with the first tables, and in them what this file held, which is gone."""
+    where = new_database()
+    engine = driven(where)
+    with closing(sqlite3.connect(file)) as kept, engine.begin() as connection:
+        assert dataclasses.replace(versions, newest="0001").reach_newest(connection)
+        made = sa.MetaData()
+        made.reflect(connection)
+        for table in made.sorted_tables:
+            asked = kept.execute(f'SELECT * FROM "{table.name}"')
+            names = [column[0] for column in asked.description]
+            rows = [dict(zip(names, row, strict=True)) for row in asked]
+            connection.execute(table.delete())  # of the version's
+            if rows:
+                connection.execute(table.insert(), rows)
+            if table.name == "ledger_claim":  # it numbers them itself
+                connection.exec_driver_sql("SELECT setval('ledger_claim_id_seq', max(id)) FROM ledger_claim")
+    engine.dispose()
+    file.unlink()
+    return where
+
+
+def of_coordinator(home: Path, on: str) -> str:
+    """The address of the database of a coordinator that was `written`."""
+    file = written("coordinator", home) / "coordinator.db"
+    return moved(file, VERSIONS) if on == "postgres" else f"sqlite:///{file}"
+
+
+def of_site(home: Path, on: str) -> str:
+    """The address of the ledger of a site that was `written`."""
+    file = written("site", home) / "ledger.db"
+    return moved(file, OF_LEDGERS) if on == "postgres" else f"sqlite:///{file}"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def on(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def front(tmp_path: Path) -> Iterator[Front]:
-    written("coordinator", tmp_path / "coordinator")
-    with Front(tmp_path / "coordinator") as opened:
+def front(tmp_path: Path, on: str) -> Iterator[Front]:
+    store = of_coordinator(tmp_path / "coordinator", on)
+    with Front(tmp_path / "coordinator", store=store) as opened:
         yield opened
 
 
@@ -122,6 +171,19 @@ def test_a_persons_home_goes_on_where_it_was(me: Person, front: Front) -> None:
     again = front.post({**tasks["trusted"]["document"], "name": "new"})
     me.accept(again)
     assert me.wait(again, timeout=60)["state"] == "sent"
+
+
+def test_a_ledger_goes_on_where_it_was(tmp_path: Path, on: str) -> None:
+    with closing(Ledger(of_site(tmp_path / "site", on), keeper=NoKeeper())) as ledger:
+        ledger.verify()
+        assert [claim.key for claim in ledger.claims()] == ["task t1"]
+        assert float(ledger.remaining("patients").epsilon) == 9.5
+        again = ledger.reserve(["patients"], spender="ana", purpose="query", epsilon=1.0, key="task new")
+        again.acquire()
+        again.consume()
+        assert [claim.key for claim in ledger.claims()] == ["task t1", "task new"]
+        assert float(ledger.remaining("patients").epsilon) == 8.5
+        ledger.verify()
 
 
 def test_a_site_says_again_what_it_had_said_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,3 +258,40 @@ def test_what_a_newer_version_wrote_is_refused_in_words_and_left_as_it_is(tmp_pa
     if what != "store":  # which only its key opens
         found = {each.what: each.how for each in examined(home, Surroundings(clock=lambda: 1893499200.0))}
         assert found[f"{name} has the tables of this version"] is How.BROKEN
+
+
+ON_A_SERVER: dict[str, tuple[Callable[[Path, str], str], Versions, Callable[[str], Any], type[ThebesError]]] = {
+    "coordinator": (of_coordinator, VERSIONS, Database, StoreUnavailable),
+    "ledger": (of_site, OF_LEDGERS, lambda where: Ledger(where, keeper=NoKeeper()), LedgerUnavailable),
+}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("what", ON_A_SERVER)
+def test_what_a_newer_version_wrote_in_postgresql_is_refused_in_words_and_left_as_it_is(
+    tmp_path: Path, what: str
+) -> None:
+    make, versions, opener, refusal = ON_A_SERVER[what]
+    where = make(tmp_path / "home", "postgres")
+    engine = driven(where)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE {versions.table} SET version_num = '9999'")
+    before = held(engine)
+    assert before[versions.table] == [("9999",)]
+    with pytest.raises(refusal, match="newer version of Thebes"):
+        opener(where)
+    assert held(engine) == before
+    found = [*examined(tmp_path / "home", Surroundings(store=where, clock=time.time))]
+    assert [each.how for each in found if each.what == "the database has the tables of this version"] == [How.BROKEN]
+    engine.dispose()
+
+
+def held(engine: sa.Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, by its columns of now."""
+    made = sa.MetaData()
+    with engine.connect() as connection:
+        made.reflect(connection)
+        return {
+            f"{table.name}": [tuple(row) for row in connection.execute(table.select().order_by(*table.columns))]
+            for table in made.sorted_tables
+        }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from thebes.coordinator.authority import Authority
 
 app = typer.Typer(
-    help="Issue, list and revoke the certificates by which a coordinator knows its sites.",
+    help="Issue, list and revoke the certificates by which a coordinator knows its sites; end an authority.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -69,14 +69,48 @@ def list_(home: _Home, json: str | None = output.json_option()) -> None:
     from thebes.coordinator.authority import as_json
 
     now = datetime.now(UTC)
-    known = sorted(_authority(home).certificates().values(), key=lambda each: (each.site, each.issued))
+    authority = _authority(home)
+    known = sorted(authority.certificates().values(), key=lambda each: (each.site, each.issued))
     if json is not None:
         output.write_json(json, [as_json(each, now) for each in known])
         return
+    *old, newest = [each.number for each in authority.signers()] or [1]
     for each in known:
-        typer.echo(f"{each.site}  {each.state(now)}  until {each.ends:%Y-%m-%d %H:%M} UTC  {each.serial:x}")
+        whose = "" if not old else "  new authority" if each.signer == newest else "  old authority"
+        came = "  has not come yet" if whose and each.came is None and each.signer == newest else ""
+        typer.echo(
+            f"{each.site}  {each.state(now)}  until {each.ends:%Y-%m-%d %H:%M} UTC  {each.serial:x}{whose}{came}"
+        )
     if not known:
         typer.echo("No site has a certificate yet; thebes ca issue NAME --out SITE_HOME makes one.")
+    if old:
+        typer.echo(f"Two authorities count. {_still(authority)}")
+
+
+@app.command("end-old")
+def end_old(
+    home: _Home,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also where a site is shut out by that.")] = False,
+) -> None:
+    """End the authority in whose place `thebes rotate ca` began another: its certificates count no longer, within a
+    second also where a site is linked by one, and its key is deleted. Refused while a site has not come with a new one.
+
+    Example: thebes ca end-old --home /var/lib/thebes
+    """
+    authority = _authority(home)
+    ended = authority.end_old(anyway=anyway)
+    said = "The old authority has ended. One counts" if ended else "There is no old authority. The one that counts"
+    typer.echo(f"{said}: SHA-256 {authority.fingerprint}")
+
+
+def _still(authority: Authority) -> str:
+    """What keeps the old authority from its end."""
+    from thebes.coordinator.authority import few
+
+    behind = authority.behind()
+    if not behind:
+        return "No site needs the old one: thebes ca end-old"
+    return f"Not yet come with a certificate of the new one: {few(behind)}. Bring each its link/: thebes ca issue NAME"
 
 
 def _authority(home: Path) -> Authority:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from thebes.apps.resting import Rest
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ def state_of(place: Installed, app: str) -> dict[str, Any]:
             return {}
 
 
-def ran(place: Installed, record: Record, *, quiet: bool = False) -> tuple[dict[str, Any], ThebesError | None]:
-    """One run: what it did, and the error that ended it; both are remembered for `list`."""
+def ran(
+    place: Installed, record: Record, *, quiet: bool = False, rest: Rest | None = None
+) -> tuple[dict[str, Any], ThebesError | None]:
+    """One run: what it did, and the error that ended it; both are remembered for `list`. It may end in a `rest` after
+    each part that was sent."""
     from dataclasses import replace
 
     from thebes.collectors.finding import load, offer
@@ -69,7 +73,7 @@ def ran(place: Installed, record: Record, *, quiet: bool = False) -> tuple[dict[
                 app=record.app,
                 options=options_of(made, record),
                 agree=record.agrees,
-                sent=_progress(record.app) if sys.stderr.isatty() and not quiet else None,
+                sent=_sent(record.app, rest or Rest(), shown=sys.stderr.isatty() and not quiet),
             )
     except ThebesError as raised:
         error = raised
@@ -93,43 +97,46 @@ def options_of(made: Collector, record: Record) -> dict[str, Any]:
     return {**read_options(optional, []), **record.options}
 
 
-def due(place: Installed, name: str | None, *, quiet: bool) -> Iterator[tuple[dict[str, Any], ThebesError | None]]:
+def due(
+    place: Installed, name: str | None, *, quiet: bool, rest: Rest | None = None
+) -> Iterator[tuple[dict[str, Any], ThebesError | None]]:
     """Runs whatever is due now."""
     for record in place.records():
         if (name is None or record.app == name) and record.due(datetime.now(UTC)):
-            told, error = ran(place, record, quiet=quiet)
+            told, error = ran(place, record, quiet=quiet, rest=rest)
             if error is not None:
                 typer.echo(f"{record.app}: {error}", err=True)
             yield told, error
 
 
-def _progress(app: str) -> Callable[[int], None]:
-    return lambda rows: typer.echo(f"\r{app}: {rows} rows sent", nl=False, err=True)
+def _sent(app: str, rest: Rest, *, shown: bool) -> Callable[[int], None]:
+    def sent(rows: int) -> None:
+        if shown:
+            typer.echo(f"\r{app}: {rows} rows sent", nl=False, err=True)
+        rest.rest()
+
+    return sent
 
 
 def stay(place: Installed, name: str | None) -> None:
-    """Until SIGTERM or SIGINT. A run that is under way is broken off, and so counts as not begun."""
-    import signal
-
+    """Until SIGTERM or SIGINT. A run that is under way ends when its next part was sent; what it had not saved then
+    counts as not begun."""
     from thebes.wire.local import announced
 
-    def stop(*_: object) -> None:
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    rest = Rest()
+    rest.end_in_it(signal.SIGTERM, signal.SIGINT)
     waiting = False
     with place.staying(name):
         while True:
             # while nobody serves the home everything waits, so that no turn is lost
             if announced(place.home):
                 waiting = False
-                for _ in due(place, name, quiet=False):
-                    pass
+                for _ in due(place, name, quiet=False, rest=rest):
+                    rest.rest()
             elif not waiting:
                 typer.echo(f"waiting for somebody to serve this home: thebes person --home {place.home}", err=True)
                 waiting = True
-            time.sleep(_TICK_SECONDS)
+            rest.rest(_TICK_SECONDS)
 
 
 def agreed(question: str, *, else_say: str) -> bool:

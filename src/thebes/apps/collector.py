@@ -150,7 +150,7 @@ def run(
         if failed:
             raise failed[0]
     else:
-        runs = [*collecting.due(place, None, quiet=json is not None)]
+        runs = [*collecting.due(place, None, quiet=json is not None)] if not every else []
     if json is not None:
         output.write_json(json, [told for told, _ in runs])
     if every:

@@ -57,8 +57,8 @@ def _wire() -> None:
 
     app.command("demo")(demo.demo)
     app.command("simulate")(simulate.simulate)
-    for name in ("submit", "quote", "list_", "show", "wait", "cancel"):
-        task.app.command(name.rstrip("_"))(getattr(requests, name))
+    for name, asked in requests.COMMANDS.items():
+        task.app.command(name)(asked)
     app.add_typer(task.app, name="task", cls=Commands)
     app.command("coordinator")(coordinator.coordinator)
     app.command("person")(person.person)
@@ -111,9 +111,14 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())
             raise SystemExit(0) from None
-        _stop(f"{error.format_message().rstrip('.')}; see --help", 2)
+        _stop(f"{_one_sentence(error.format_message())}; see --help", 2)
     else:
         raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def _one_sentence(told: str) -> str:
+    """What click says over several lines, and with a library's own first words."""
+    return " ".join(told.replace("Value error, ", "").split()).rstrip(".")
 
 
 def _stop(sentence: str, status: int) -> None:

@@ -40,20 +40,23 @@ def forget(
     if role_of(home) is not Role.COORDINATOR:
         raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
     if bool(tasks) is (before is not None):
-        raise Mistake("TASK", "must be named, or else a date with --before")
+        raise Mistake("TASK", "must be named, or else a date with --before, and not both")
     if store is None and not (home / "coordinator.db").exists():
         raise Mistake("--store", "is needed: there is no database in the home")
     place = Home(home)
     left = 0
     with closing(Database(store or place.store)) as database:
-        for task in tasks or forgetting.over(database, _day(before or "")):
+        meant = tasks or forgetting.over(database, _day(before or ""))
+        for task in meant:
             try:
                 forgetting.forget(database, place.keys, task, untold=untold)
             except Refusal as refused:
                 left += 1
-                typer.echo(f"thebes: {task} stays: {refused}", err=True)
+                typer.echo(f"thebes: {task!r} stays: {refused}", err=True)
             else:
                 typer.echo(task)
+    if not meant:
+        typer.echo(f"thebes: no task that is over was put up before {before}; nothing was forgotten", err=True)
     where = store or place.store
     if where.startswith("sqlite:///") and not forgetting.sweep(Path(where.removeprefix("sqlite:///"))):
         typer.echo("thebes: the database is in use; its journal loses what was deleted before long", err=True)

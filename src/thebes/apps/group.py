@@ -267,12 +267,11 @@ def _lines(file: Path) -> list[str]:
 
 
 def _groups(home: Path, store: str | None) -> Groups:
+    from thebes.apps.operating.roles import store_of
     from thebes.coordinator.clock import SystemClock
     from thebes.coordinator.database import Database
     from thebes.coordinator.groups import Groups
     from thebes.coordinator.home import Home
 
-    if not home.is_dir():
-        raise Mistake("--home", f"there is no directory {str(home)!r}")
-    place = Home(home)
+    store, place = store_of(home, store), Home(home)
     return Groups(Database(store or place.store), place, SystemClock())

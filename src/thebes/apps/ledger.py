@@ -225,7 +225,7 @@ def _print(picture: dict[str, Any]) -> None:
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(Text(f"Ledger {picture['place']}"))
     if picture["frozen"]:
-        sentence = "FROZEN: restored from a copy, every block counts as spent until `thebes ledger thaw`"
+        sentence = "FROZEN: restored from a copy, or moved elsewhere; all counts as spent until `thebes ledger thaw`"
         console.print(Text(sentence, style="bold red"))
     blocks = Table(title="Blocks", title_justify="left")
     for name in ("block", "protects", "filter", "capacity", "spent", "reserved", "remaining", "state"):

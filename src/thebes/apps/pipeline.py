@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
@@ -12,6 +13,7 @@ import typer
 
 from thebes.apps import output
 from thebes.apps.helping import Commands
+from thebes.apps.resting import Rest
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -63,11 +65,11 @@ def run(
     if window is not None:
         pipeline.window = window
         pipeline.check()
-    rest = _Rest()
+    rest = Rest()
     if pause is None:
         _once(pipeline, source, home, developer, wait, as_json, rest)
         return
-    rest.end_in_it()
+    rest.end_in_it(signal.SIGTERM)
     _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json, rest), pause, rest)
 
 
@@ -95,36 +97,8 @@ def list_(home: _Home, as_json: _Json = None) -> None:
             typer.echo(f"No pipeline has been run in {home}.")
 
 
-class _Rest:
-    """The moments between two steps. Only there is a command ended that was told to: not while rows are read, where
-    what a handler raises may be lost or end the process in disorder."""
-
-    def __init__(self) -> None:
-        self._resting = self._asked = False
-
-    def end_in_it(self) -> None:
-        """SIGTERM ends the command in its next rest. A second one ends it where it is, like a kill."""
-        import signal
-
-        def stop(*_: object) -> None:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self._asked = True
-            if self._resting:
-                raise SystemExit(0)
-
-        signal.signal(signal.SIGTERM, stop)
-
-    def rest(self, seconds: float = 0.0) -> None:
-        """So long, or until it is the end."""
-        self._resting = True
-        if self._asked:
-            raise SystemExit(0)
-        time.sleep(seconds)
-        self._resting = False
-
-
 def _once(
-    pipeline: Pipeline, source: str, home: Path, developer: str, wait: bool, as_json: str | None, rest: _Rest
+    pipeline: Pipeline, source: str, home: Path, developer: str, wait: bool, as_json: str | None, rest: Rest
 ) -> None:
     from thebes.curator.pipelines.attempts import RunState
     from thebes.curator.pipelines.runner import Runner
@@ -165,7 +139,7 @@ def _once(
         raise typer.Exit(1)
 
 
-def _until_stopped(once: Callable[[], None], pause: float, rest: _Rest) -> None:
+def _until_stopped(once: Callable[[], None], pause: float, rest: Rest) -> None:
     """Again and again, each time counted from the one before."""
     due = time.monotonic()
     while True:

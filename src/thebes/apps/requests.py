@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,7 +201,15 @@ def close(
 
 
 #: name -> function, for whoever wires the command
-COMMANDS = {"submit": submit, "list": list_, "show": show, "wait": wait, "cancel": cancel, "close": close}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "submit": submit,
+    "quote": quote,
+    "list": list_,
+    "show": show,
+    "wait": wait,
+    "cancel": cancel,
+    "close": close,
+}
 
 
 @contextmanager

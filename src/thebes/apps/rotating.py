@@ -18,17 +18,19 @@ class Rotated(StrEnum):
     SESSION_KEY = "session.key"
     ADMIN_TOKEN = "admin.token"  # noqa: S105
     TOKEN = "token"  # noqa: S105
+    AUTHORITY = "ca"
 
 
 def rotate(
-    what: Annotated[Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token or token.")],
+    what: Annotated[Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token, token or ca.")],
     home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where the file lies.")],
     store: Annotated[
         str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
     ] = None,
 ) -> None:
     """Replace a key or a token of a home, while its processes go on. The one before stops counting at once: log.key
-    signs its successor first, so that people's machines follow by themselves.
+    signs its successor first, so that people's machines follow by themselves. Of ca, the authority for sites, the one
+    before counts beside it until `thebes ca end-old`.
 
     Example: thebes rotate log.key --home /var/lib/thebes
     """
@@ -46,6 +48,8 @@ def rotate(
         typer.echo(f"{home / what} is new. Browsers that came in stay in until the process ends: start it again.")
     elif what is Rotated.LOG_KEY:
         typer.echo(_list_key(home, store))
+    elif what is Rotated.AUTHORITY:
+        typer.echo(_authority(home))
     else:
         from thebes.coordinator.home import Home
 
@@ -72,4 +76,18 @@ def _list_key(home: Path, store: str | None) -> str:
         f"before  {fingerprint(made.key)}\n"
         f"now     {fingerprint(made.next)}\n"
         "Tell people the new fingerprint over the way by which they got the first one, and copy the home again."
+    )
+
+
+def _authority(home: Path) -> str:
+    from thebes.coordinator.authority import Authority
+    from thebes.coordinator.clock import SystemClock
+
+    authority = Authority(home, SystemClock())
+    made = authority.rotate()
+    return (
+        f"{'Another authority for sites has begun' if made else 'Another authority for sites had begun already'}: "
+        f"SHA-256 {authority.fingerprint}\n"
+        "Both count. Bring every site a new link/ (thebes ca issue NAME); thebes ca list says which have not come with "
+        "theirs yet. Then: thebes ca end-old. Copy the home again after each."
     )

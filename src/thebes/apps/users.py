@@ -41,9 +41,8 @@ def add(
 
     Example: thebes user add ana --role requestor --home /var/lib/thebes
     """
-    checked = _role(role)
-    password = _piped() if password_stdin else _asked()
-    _accounts(home, store).add(name, password, checked)
+    checked, accounts = _role(role), _accounts(home, store)
+    accounts.add(name, _piped() if password_stdin else _asked(), checked)
     typer.echo(f"{name} is a user now: {checked}.")
 
 
@@ -61,8 +60,8 @@ def password(
 
     Example: thebes user password ana --home /var/lib/thebes
     """
-    chosen = _piped() if password_stdin else _asked()
-    _accounts(home, store).change_password(name, chosen)
+    accounts = _accounts(home, store)
+    accounts.change_password(name, _piped() if password_stdin else _asked())
     typer.echo(f"{name} has another password.")
 
 
@@ -169,14 +168,13 @@ def _role(name: str) -> Role:
 
 
 def _accounts(home: Path, store: str | None) -> Accounts:
+    from thebes.apps.operating.roles import store_of
     from thebes.coordinator.accounts import Accounts
     from thebes.coordinator.clock import SystemClock
     from thebes.coordinator.database import Database
     from thebes.coordinator.home import Home
 
-    if not home.is_dir():
-        raise Mistake("--home", f"there is no directory {str(home)!r}")
-    place = Home(home)
+    store, place = store_of(home, store), Home(home)
     return Accounts(
         Database(store or place.store),
         admin_token=lambda: place.admin_token,

@@ -1,8 +1,8 @@
 """The authority of a coordinator: it certifies the sites that may take part, and the port they come to.
 
-What must stay true: the authority's key and every key it makes are files of their own that only their owner reads; a
-certificate counts only while it stands in the register and was not revoked; what changed in the folder counts at once,
-without a restart.
+What must stay true: the authority's keys and every key it makes are files of their own that only their owner reads; a
+certificate counts only while it stands in the register, was not revoked, and is signed by whom the register says; what
+changed in the folder counts at once, without a restart.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from thebes.coordinator.clock import Clock
-from thebes.privacy.faults import Mistake
+from thebes.coordinator.signers import FIRST, Signer, signers
+from thebes.database.settled import settle
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks.sites import LOCAL, SITE_NAME
 from thebes.wire.link import SERVER_NAME
 from thebes.wire.refusals import NotFound
@@ -35,24 +36,22 @@ from thebes.wire.refusals import NotFound
 FOLDER = "ca"
 SITE_URI = "thebes://site/"
 DAYS, MOST_DAYS = 30, 366
-_AUTHORITY_DAYS = 3650
 _HUB_DAYS = 30
 _RENEWED_BEFORE = timedelta(days=10)
-_SKEW = timedelta(minutes=5)  #: by so much another machine's clock may be behind
-
-#: any of these differs after a change
-Stamp = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A site's certificate as the register has it."""
+    """A site's certificate as the register has it: `signer` is the number of whoever signed it, `came` when its site
+    first came with it."""
 
     serial: int
     site: str
     issued: datetime
     ends: datetime
-    revoked: datetime | None
+    revoked: datetime | None = None
+    signer: int = FIRST
+    came: datetime | None = None
 
     def fault(self, now: datetime) -> tuple[str, str] | None:
         """(word, sentence) why it does not count; None while it does."""
@@ -77,42 +76,83 @@ class HubIdentity:
 
 
 class Authority:
-    """The folder `HOME/ca`; made whole when it is first used."""
+    """The folder `HOME/ca`; made whole when it is first used.
+
+    While another authority takes the place of the one before, sites that have a certificate of either are let in: the
+    older signs what the port shows, which both kinds of site believe, and the newer signs for sites.
+    """
 
     def __init__(self, home: Path, clock: Clock) -> None:
         self.folder = home.absolute() / FOLDER
         self._clock = clock
-        self._read: tuple[Stamp, dict[int, Certificate]] | None = None
+        self._read: tuple[tuple[int, int], dict[int, Certificate]] | None = None
         if self.folder.exists() and self.folder.stat().st_uid != os.geteuid():
             raise Mistake("--home", f"{self.folder} belongs to another user")
 
     @property
     def exists(self) -> bool:
-        return (self.folder / "authority.pem").exists()
+        return bool(self.signers())
+
+    def signers(self) -> list[Signer]:
+        """Those that count, oldest first: one, or two while another takes its place."""
+        return signers(self.folder)
 
     def init(self) -> bool:
         """Make the authority where there is none; whether it was made now."""
         with self._alone():
             if self.exists:
                 return False
-            now = self._clock.now()
-            key = ec.generate_private_key(ec.SECP256R1())
-            name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Thebes sites")])
-            public = key.public_key()
-            built = (
-                _unsigned(name, name, public, now, now + timedelta(days=_AUTHORITY_DAYS))
-                .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-                .add_extension(_usage(signs=True), critical=True)
-                .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-            )
-            self._put("authority.key", _key_pem(key), secret=True)
-            self._put("authority.pem", _pem(built.sign(key, hashes.SHA256())))
+            self._begin(FIRST)
             return True
+
+    def rotate(self) -> bool:
+        """Begin another authority: it counts beside the one that there is, which goes on until it is ended. False where
+        two count already."""
+        with self._alone():
+            *old, newest = self._there()
+            if old:
+                return False
+            self._begin(newest.number + 1)
+            return True
+
+    def behind(self) -> list[str]:
+        """The sites that are let in by the old authority, and have not yet come with a certificate of the newest: they
+        would be shut out if the old one ended."""
+        *old, newest = [each.number for each in self.signers()] or [FIRST]
+        counted = [each for each in self.certificates().values() if self.fault(each) is None]
+        ahead = {each.site for each in counted if each.signer == newest and each.came is not None}
+        return sorted({each.site for each in counted if each.signer in old} - ahead)
+
+    def end_old(self, *, anyway: bool = False) -> bool:
+        """Only the newest authority counts from now on; the keys of those before it are deleted. False where there
+        was no other. Refused while a site would be shut out, unless `anyway`."""
+        with self._alone():
+            *old, newest = self._there()
+            behind = self.behind()
+            if behind and not anyway:
+                raise Refusal(
+                    f"{few(behind)} would be shut out: bring each a new link/ (thebes ca issue NAME), and wait until it"
+                    " has come with that (thebes ca list), or end the old authority --anyway"
+                )
+            if old:
+                # First of all nobody is let in by it: killed after this, the same again does the rest.
+                known, now = self.certificates(), self._clock.now().replace(microsecond=0)
+                over = [each for each in known.values() if each.signer != newest.number]
+                ended = {each.serial: replace(each, ends=min(each.ends, now)) for each in over}
+                self._write_register({**known, **ended})
+            for each in old:
+                each.certificate_file.unlink()
+                settle(self.folder)
+            for left in self.folder.glob("authority*.key"):
+                if left != newest.key_file:
+                    left.unlink()
+            settle(self.folder)
+            return bool(old)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the authority's certificate, in hex."""
-        return self._certificate("authority.pem").fingerprint(hashes.SHA256()).hex()
+        """SHA-256 of the newest authority's certificate, in hex."""
+        return self.signers()[-1].certificate.fingerprint(hashes.SHA256()).hex()
 
     # --- sites ------------------------------------------------------------------------------------------
 
@@ -125,22 +165,21 @@ class Authority:
         if not 1 <= days <= MOST_DAYS:
             raise Mistake("--days", f"must be between 1 and {MOST_DAYS}")
         self.init()
-        now = self._clock.now().replace(microsecond=0)
-        ends = min(now + timedelta(days=days), self._certificate("authority.pem").not_valid_after_utc)
-        key = ec.generate_private_key(ec.SECP256R1())
-        uri = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(SITE_URI + site)])
-        made = self._signed(site, key, now, ends, uri, ExtendedKeyUsageOID.CLIENT_AUTH)
-        issued = Certificate(made.serial_number, site, now, ends, None)
         with self._alone():
+            newest, now = self.signers()[-1], self._clock.now().replace(microsecond=0)
+            ends = min(now + timedelta(days=days), newest.certificate.not_valid_after_utc)
+            uri = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(SITE_URI + site)])
+            made = newest.issue(site, now, ends, uri, ExtendedKeyUsageOID.CLIENT_AUTH)
+            issued = Certificate(made.serial, site, now, ends, signer=newest.number)
             # Into the register first: a certificate that exists and is not known would be refused.
             self._write_register({**self.certificates(), issued.serial: issued})
             link = into.absolute() / "link"
             into.mkdir(mode=0o700, parents=True, exist_ok=True)
             link.mkdir(mode=0o700, exist_ok=True)
             link.chmod(0o700)
-            _write(link / "site.key", _key_pem(key), 0o600)
-            _write(link / "site.pem", _pem(made), 0o644)
-            _write(link / "ca.pem", (self.folder / "authority.pem").read_bytes(), 0o644)
+            _write(link / "site.key", made.key, 0o600)
+            _write(link / "site.pem", made.certificate, 0o644)
+            _write(link / "ca.pem", self._believed(), 0o644)
         return issued
 
     def revoke(self, site: str) -> int:
@@ -151,9 +190,18 @@ class Authority:
                 raise NotFound(f"no certificate was issued to a site {site[:63]!r}; see thebes ca list")
             counted = [each for each in known.values() if each.site == site and each.fault(now) is None]
             for each in counted:
-                known[each.serial] = Certificate(each.serial, each.site, each.issued, each.ends, now)
+                known[each.serial] = replace(each, revoked=now)
             self._write_register(known)
             return len(counted)
+
+    def came(self, serial: int) -> None:
+        """Remember that the site has come with this certificate: it has got what was issued to it."""
+        with self._alone():
+            known = self.certificates()
+            each = known.get(serial)
+            if each is not None and each.came is None:
+                now = self._clock.now().replace(microsecond=0)
+                self._write_register({**known, serial: replace(each, came=now)})
 
     def certificates(self) -> dict[int, Certificate]:
         """Every certificate that was issued to a site, by serial number."""
@@ -197,7 +245,11 @@ class Authority:
             return "unknown", "the certificate is not a site's"
         if known is None or uris[0] != SITE_URI + known.site:
             return "unknown", "the certificate is not one that this coordinator issued (thebes ca issue)"
-        return self.fault(known) or known
+        fault = self.fault(known)
+        # Whoever else could sign might take a serial number that is known.
+        if fault is None and not Signer(self.folder, known.signer).issued(shown):
+            fault = "unknown", "the certificate is not signed by the authority that issued the one of this number"
+        return fault or known
 
     # --- the port for sites -----------------------------------------------------------------------------
 
@@ -206,61 +258,43 @@ class Authority:
         self.init()
         names = _names(hosts)
         with self._alone():
-            if not self._serves(names):
-                key = ec.generate_private_key(ec.SECP256R1())
+            oldest = self.signers()[0]
+            if not self._serves(oldest, names):
                 now = self._clock.now().replace(microsecond=0)
                 alternative = x509.SubjectAlternativeName(names)
-                usage = ExtendedKeyUsageOID.SERVER_AUTH
-                made = self._signed("coordinator", key, now, now + timedelta(days=_HUB_DAYS), alternative, usage)
-                self._put("hub.pem", _pem(made) + _key_pem(key), secret=True)  # one file: both change in one moment
+                ends = now + timedelta(days=_HUB_DAYS)
+                made = oldest.issue("coordinator", now, ends, alternative, ExtendedKeyUsageOID.SERVER_AUTH)
+                self._put("hub.pem", made.certificate + made.key, secret=True)  # one file: both change in one moment
             both = (self.folder / "hub.pem").read_bytes()
-            return HubIdentity(both, both, (self.folder / "authority.pem").read_bytes())
+            return HubIdentity(both, both, self._believed())
 
-    def stamp(self) -> Stamp:
-        """Differs when the authority or the port's own certificate was changed."""
-        return _stamp(self.folder / "authority.pem", self.folder / "hub.pem")
-
-    def _serves(self, names: Sequence[x509.GeneralName]) -> bool:
+    def _serves(self, signer: Signer, names: Sequence[x509.GeneralName]) -> bool:
         try:
-            shown = self._certificate("hub.pem")
+            shown = x509.load_pem_x509_certificate((self.folder / "hub.pem").read_bytes())
         except (OSError, ValueError):
             return False
         has = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         soon = self._clock.now() + _RENEWED_BEFORE
-        same_authority = shown.issuer == self._certificate("authority.pem").subject
-        try:
-            shown.verify_directly_issued_by(self._certificate("authority.pem"))
-        except Exception:
-            same_authority = False
-        return same_authority and soon < shown.not_valid_after_utc and set(names) <= set(has)
+        return signer.issued(shown) and soon < shown.not_valid_after_utc and set(names) <= set(has)
+
+    def _believed(self) -> bytes:
+        """The certificates of all that count, newest first."""
+        return b"".join(each.pem for each in reversed(self.signers()))
 
     # --- the folder -------------------------------------------------------------------------------------
 
-    def _signed(
-        self,
-        name: str,
-        key: ec.EllipticCurvePrivateKey,
-        now: datetime,
-        ends: datetime,
-        alternative: x509.SubjectAlternativeName,
-        usage: x509.ObjectIdentifier,
-    ) -> x509.Certificate:
-        authority = self._certificate("authority.pem")
-        signing = serialization.load_pem_private_key((self.folder / "authority.key").read_bytes(), None)
-        assert isinstance(signing, ec.EllipticCurvePrivateKey)  # noqa: S101
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        return (
-            _unsigned(subject, authority.subject, key.public_key(), now, ends)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(alternative, critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
-            .sign(signing, hashes.SHA256())
-        )
+    def _there(self) -> list[Signer]:
+        there = self.signers()
+        if not there:
+            raise Mistake("--home", "has no authority for sites yet; thebes ca init makes one")
+        return there
 
-    def _certificate(self, name: str) -> x509.Certificate:
-        return x509.load_pem_x509_certificate((self.folder / name).read_bytes())
+    def _begin(self, number: int) -> None:
+        """The key first: from the moment that its certificate is there a signer counts."""
+        signer = Signer(self.folder, number)
+        made = signer.made(self._clock.now())
+        self._put(signer.key_file.name, made.key, secret=True)
+        self._put(signer.certificate_file.name, made.certificate)
 
     def _read_register(self) -> dict[int, Certificate]:
         try:
@@ -273,7 +307,9 @@ class Authority:
                 each["site"],
                 datetime.fromisoformat(each["issued"]),
                 datetime.fromisoformat(each["ends"]),
-                None if each["revoked"] is None else datetime.fromisoformat(each["revoked"]),
+                _moment(each["revoked"]),
+                each.get("signer", FIRST),
+                _moment(each.get("came")),
             )
             for serial, each in told.items()
         }
@@ -284,7 +320,9 @@ class Authority:
                 "site": each.site,
                 "issued": each.issued.isoformat(),
                 "ends": each.ends.isoformat(),
-                "revoked": None if each.revoked is None else each.revoked.isoformat(),
+                "revoked": _told(each.revoked),
+                "signer": each.signer,
+                "came": _told(each.came),
             }
             for serial, each in certificates.items()
         }
@@ -292,6 +330,7 @@ class Authority:
 
     def _put(self, name: str, content: bytes, *, secret: bool = False) -> None:
         _write(self.folder / name, content, 0o600 if secret else 0o644)
+        settle(self.folder)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -304,34 +343,6 @@ class Authority:
             yield
         finally:
             os.close(descriptor)
-
-
-def _unsigned(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(ends)
-    )
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
@@ -347,13 +358,12 @@ def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
     return found
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    return key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+def _moment(told: str | None) -> datetime | None:
+    return None if told is None else datetime.fromisoformat(told)
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
+def _told(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _write(file: Path, content: bytes, mode: int) -> None:
@@ -370,21 +380,26 @@ def _write(file: Path, content: bytes, mode: int) -> None:
         raise
 
 
-def _stamp(*files: Path) -> Stamp:
-    found = []
-    for file in files:
-        try:
-            facts = file.stat()
-            found.append((facts.st_mtime_ns, facts.st_ino))
-        except FileNotFoundError:
-            found.append((0, 0))
-    return tuple(found)
+def _stamp(file: Path) -> tuple[int, int]:
+    """Differs after a change."""
+    try:
+        facts = file.stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return (facts.st_mtime_ns, facts.st_ino)
+
+
+def few(sites: Sequence[str]) -> str:
+    """The first of them, for a sentence."""
+    return f"{', '.join(sites[:5])}{' and more' if len(sites) > 5 else ''}"
 
 
 def as_json(certificate: Certificate, now: datetime) -> dict[str, Any]:
     """A certificate as `thebes ca list` tells it."""
     return {
         "site": certificate.site,
+        "authority": certificate.signer,
+        "came": None if certificate.came is None else certificate.came.astimezone(UTC).isoformat(),
         "serial": f"{certificate.serial:x}",
         "issued": certificate.issued.astimezone(UTC).isoformat(),
         "ends": certificate.ends.astimezone(UTC).isoformat(),

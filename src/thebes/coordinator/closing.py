@@ -10,11 +10,12 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from thebes.coordinator.clock import Clock
+from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.desk import Concluded, Desk, Held, NoLongerHeld
 from thebes.coordinator.keys import Keys, TaskKey, place_of, place_of_snapshot
 from thebes.coordinator.records import at_once, unpack
@@ -87,6 +88,8 @@ class Closing:
         which might repeat a value."""
         try:
             return self._computed(held)
+        except StoreUnavailable:
+            raise  # no fault of the task's: it is taken up again when the database is back
         except Exception as error:
             where = error.__traceback__
             while where is not None and where.tb_next is not None:
@@ -153,7 +156,8 @@ class Closing:
 
         def say() -> None:
             while not ended.wait(_WORD_SECONDS):
-                self._desk.keep_holding(held.id, self._now() + HOLD_SECONDS)
+                with suppress(StoreUnavailable):  # a word later is early enough, or another worker has the task by then
+                    self._desk.keep_holding(held.id, self._now() + HOLD_SECONDS)
 
         voice = threading.Thread(target=say, daemon=True)
         voice.start()

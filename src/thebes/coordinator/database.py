@@ -142,4 +142,6 @@ def _cause(error: BaseException) -> str:
     """The kind of failure only: a database's own words may repeat a value."""
     original = getattr(error, "orig", None) or error
     code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
-    return f"the coordinator's database cannot be used ({type(original).__name__}{f' {code}' if code else ''})"
+    what = f"{type(original).__name__}{f' {code}' if code else ''}"
+    look = "its operator looks with: thebes doctor --home HOME --store URL"
+    return f"the coordinator's database cannot be used ({what}); {look}"

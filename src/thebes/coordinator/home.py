@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import secrets
 import stat
@@ -107,8 +108,12 @@ class Home:
 
     @property
     def store(self) -> str:
-        """The address of the database that is used where none is named."""
-        return f"sqlite:///{self.folder / 'coordinator.db'}"
+        """The address of the database that is used where none is named. A Mistake where tasks are under way and it is
+        not there: a coordinator on an empty one would take their keys for left over, and destroy them."""
+        file = self.folder / "coordinator.db"
+        if not file.exists() and any(self.keys.older_than(math.inf)):
+            raise Mistake("--store", "is needed: there are keys of tasks in the home, and no database")
+        return f"sqlite:///{file}"
 
     def authority(self, name: str, epoch: str, make: Callable[[], bytes] | None = None) -> bytes | None:
         """The record of a group's authority, with its secret key; made with `make` where there is none."""

@@ -126,8 +126,7 @@ class Inquiries:
 
     def sites(self) -> list[dict[str, Any]]:
         """Every site that may take part or ever did. No count of anything."""
-        now = self._clock.now().timestamp()
-        spoken = self.running is not None if self._alone else self.store.seated(now)
+        spoken = self.running is not None if self._alone else self.store.seated()
         known = {site.name: site for site in self.store.sites()}
         certified = self._authority.sites()
         shown = []
@@ -212,8 +211,7 @@ class Inquiries:
         """The same with what the sites say an answer would cost now, or why they do not."""
         question = {"requestor": requestor, "document": convocation.document.as_json(), "payload": convocation.alone}
         if self.running is None:
-            said = dict.fromkeys(convocation.asked, "is spoken with by another process of this coordinator")
-            return replace(convocation, quotes=said)
+            return replace(convocation, quotes=dict.fromkeys(convocation.asked, "is not linked"))
         return replace(convocation, quotes=await self.running.quotes(sorted(convocation.asked), question))
 
     # --- tasks ------------------------------------------------------------------------------------------

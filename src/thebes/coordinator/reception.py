@@ -38,7 +38,7 @@ from thebes.coordinator.membership import Membership
 from thebes.coordinator.own_models import Models, NoModels
 from thebes.coordinator.records import most_bytes
 from thebes.coordinator.states import Status
-from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, past_part
+from thebes.coordinator.store import CoordinatorStore, NewTask, Standing, check_under_way, past_part
 from thebes.coordinator.training import CLOSED, Trainee, Training
 from thebes.coordinator.trainings import Trainings
 from thebes.privacy.faults import Fault, Mistake
@@ -144,15 +144,22 @@ class Reception:
         return new.id, new.digest
 
     def _post(self, new: NewTask, requestor: Somebody) -> None:
-        self._refuse_too_many(requestor)  # again: many may be put up in the same moment
         if new.sites is None or new.trusted:  # else nothing is ever sealed
             self._home.keys.make(new.id)
-        self.store.add(new)
+        try:
+            self.store.add(new, most=self._most_of(requestor))
+        except NotAllowed:
+            self._home.keys.destroy(new.id)
+            raise
 
     def _refuse_too_many(self, requestor: Somebody) -> None:
-        most = self._home.settings.tasks_under_way
-        if requestor.role is not Role.OPERATOR and self.store.under_way(requestor.name) >= most:
-            raise NotAllowed(f"{most} of your tasks are under way, and no more may be; cancel one, or wait for its end")
+        most = self._most_of(requestor)
+        if most is not None:
+            check_under_way(self.store.under_way(requestor.name), most)
+
+    def _most_of(self, requestor: Somebody) -> int | None:
+        """How many tasks somebody may have under way."""
+        return None if requestor.role is Role.OPERATOR else self._home.settings.tasks_under_way
 
     async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
         """What one contributor would pay; nothing is put up. Sites that may have answered the same before are asked

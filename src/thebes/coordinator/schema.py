@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0006",  # the last file in migrations/versions
+    newest="0007",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -187,7 +187,18 @@ SEAT = Table(
     Column("name", Text, primary_key=True),
     Column("holder", Text, nullable=False),
     Column("open", Integer, nullable=False),  # it has a port for sites
-    Column("until", Float(53), nullable=False),  # seconds since 1970
+    Column("until", Float(53), nullable=False),  # seconds since 1970, by the database's own clock
+)
+
+#: What sites are to say of costs, put by a process that does not speak with them until the one that does has answered.
+QUESTION = Table(
+    "coordinator_question",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("asked", Float(53), nullable=False),  # seconds since 1970
+    Column("sites", Text, nullable=False),  # JSON: their names
+    Column("body", Text, nullable=False),  # JSON: what each is asked
+    Column("answer", Text),  # JSON: what each said
 )
 
 COLLECTOR = Table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import signal
 import socket
 import sys
@@ -139,8 +140,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            sys.stdout.write(json.dumps(self.facts) + "\n")
-            sys.stdout.flush()
+            try:
+                sys.stdout.write(json.dumps(self.facts) + "\n")
+                sys.stdout.flush()
+            except BrokenPipeError:  # who started this process is gone, which `follow_parent` hears
+                with open(os.devnull, "w") as nobody:
+                    os.dup2(nobody.fileno(), sys.stdout.fileno())
 
     def follow_parent(self) -> None:
         """End when whoever started this process says goodbye or is gone."""

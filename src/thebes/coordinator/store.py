@@ -24,7 +24,7 @@ from thebes.privacy.faults import ThebesError
 from thebes.tasks.packets import parts_of
 from thebes.tasks.shape import TaskClosed
 from thebes.wire.log import Entry
-from thebes.wire.refusals import Conflict, NotFound
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 #: The advisory lock under which the task list grows.
 _LISTING = 0x7468656265730003
@@ -144,10 +144,14 @@ class CoordinatorStore:
 
     # --- tasks ------------------------------------------------------------------------------------------
 
-    def add(self, task: NewTask) -> Entry:
-        """Write a task down and append it to the list, both or neither."""
+    def add(self, task: NewTask, *, most: int | None = None) -> Entry:
+        """Write a task down and append it to the list, both or neither; a refusal, and nothing is written, where its
+        requestor has `most` open or running already, whichever process put them up."""
 
         def work(connection: sa.Connection) -> Entry:
+            _list_alone(connection)  # before it is counted: many may be put up in the same moment
+            if most is not None:
+                check_under_way(_under_way(connection, task.requestor), most)
             connection.execute(
                 TASK.insert().values(
                     id=task.id,
@@ -198,8 +202,7 @@ class CoordinatorStore:
 
     def under_way(self, requestor: str) -> int:
         """How many tasks of this requestor are open or running."""
-        own = (TASK.c.requestor == requestor, TASK.c.status.in_([Status.OPEN, Status.RUNNING]))
-        return self.database.read(lambda c: c.scalar(select(sa.func.count()).where(*own))) or 0
+        return self.database.read(lambda c: _under_way(c, requestor))
 
     def ended(self, *, skip: int, most: int) -> list[Standing]:
         """Tasks that are over, the one put up last first."""
@@ -300,12 +303,28 @@ class CoordinatorStore:
 
 def append(connection: sa.Connection, listed: str, digest: str) -> Entry:
     """One more entry of the signed list: a task's, or a group's."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
+    _list_alone(connection)
     last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
     entry = Entry.after(None if last is None else Entry(*last), listed, digest)
     connection.execute(ENTRY.insert().values(**entry.as_json()))
     return entry
+
+
+def check_under_way(count: int, most: int) -> None:
+    """Refuse one more task to whoever has so many open or running."""
+    if count >= most:
+        raise NotAllowed(f"{most} of your tasks are under way, and no more may be; cancel one, or wait for its end")
+
+
+def _list_alone(connection: sa.Connection) -> None:
+    """Nobody else adds to the list until the transaction ends; in SQLite nobody else writes at all."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
+
+
+def _under_way(connection: sa.Connection, requestor: str) -> int:
+    own = (TASK.c.requestor == requestor, TASK.c.status.in_([Status.OPEN, Status.RUNNING]))
+    return connection.scalar(select(sa.func.count()).where(*own)) or 0
 
 
 def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Standing]:

@@ -25,15 +25,11 @@ from thebes.privacy.mechanisms.correlation import ProductMoments
 from thebes.privacy.mechanisms.mean import ends_of, share_between, share_of
 from thebes.privacy.mechanisms.offset import Off
 from thebes.privacy.mechanisms.variance import Moments
-from thebes.privacy.stability import (
-    BernsteinProducts,
-    BernsteinSums,
-    Count,
-    Grouped,
-    HistogramCounts,
-    ShiftedSum,
-    Transformation,
-)
+from thebes.privacy.stability import Transformation
+from thebes.privacy.transformations.counts import Count, HistogramCounts
+from thebes.privacy.transformations.groups import Grouped
+from thebes.privacy.transformations.moments import BernsteinProducts, BernsteinSums
+from thebes.privacy.transformations.sums import ShiftedSum
 
 Integers = NDArray[np.int64]
 Ends = tuple[float, float]

@@ -20,7 +20,8 @@ from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Hiding, LeastNoise
 from thebes.privacy.mechanisms.several import apart, weighed_widths
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.stability import Change, LevelCounts
+from thebes.privacy.stability import Change
+from thebes.privacy.transformations.counts import LevelCounts
 
 BINS = 1024  #: unless the question says how many
 

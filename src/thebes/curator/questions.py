@@ -17,7 +17,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
 from thebes.privacy.samplers import LARGEST_SCALE
-from thebes.privacy.stability import LevelCounts
+from thebes.privacy.transformations.counts import LevelCounts
 
 STATISTICS = ("count", "sum", "mean", "variance", "histogram", "quantile", "correlation")
 GROUPED = ("count", "sum", "mean", "variance")  #: what may be asked by groups

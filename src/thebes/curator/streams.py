@@ -34,7 +34,7 @@ from thebes.privacy.losses import Loss, Pure
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
-from thebes.privacy.stability import Count
+from thebes.privacy.transformations.counts import Count
 
 __all__ = ["Ingested", "State", "Stream", "StreamBlock", "Terms"]
 

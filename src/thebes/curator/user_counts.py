@@ -20,7 +20,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive, Laplace
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import HistogramCounts
+from thebes.privacy.transformations.counts import HistogramCounts
 
 EVERYONE = "everyone"
 _SPENDER = "thebes"

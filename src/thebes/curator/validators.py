@@ -5,7 +5,7 @@ probability at most `eta`: one part of it pays for the rows (`privacy.quality`),
 
 Sage noises the sum of losses and the number of rows apart, each with half of epsilon. Here a row hands out one unit to
 two cells, its loss to `lost` and the rest to `kept`: together they are no more sensitive than a histogram, so both are
-noised with the whole epsilon (`stability.BernsteinSums`), and each bound is worst at one end of each cell.
+noised with the whole epsilon (`moments.BernsteinSums`), and each bound is worst at one end of each cell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from thebes.privacy.grid import Grid
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive, Laplace
 from thebes.privacy.randomness import Randomness, system
-from thebes.privacy.stability import BernsteinSums, Change, Sensitivity, change_of
+from thebes.privacy.stability import Change, Sensitivity, change_of
+from thebes.privacy.transformations.moments import BernsteinSums
 
 BITS = 20  #: a loss is rounded up to a multiple of 2^-BITS of the largest
 #: parts of the chance of error, for the rows and for each cell's noise; the kept ones are many and bear more of it

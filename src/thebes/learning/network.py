@@ -28,7 +28,8 @@ from thebes.privacy.events import SLACK_REACH, Event, PoissonGaussianEvent, Repe
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Coin, Randomness
-from thebes.privacy.stability import Change, VectorSum
+from thebes.privacy.stability import Change
+from thebes.privacy.transformations.sums import VectorSum
 
 if TYPE_CHECKING:
     from thebes.learning.graph.document import Loss, Model

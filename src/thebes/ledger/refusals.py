@@ -24,12 +24,13 @@ class BudgetExceeded(Refusal):
 
 
 class Frozen(BudgetExceeded):
-    """The ledger was restored from a copy, so every open block counts as spent until its owner thaws it."""
+    """The ledger was restored from a copy, or its home moved elsewhere, so every open block counts as spent until its
+    owner thaws it."""
 
     def __str__(self) -> str:
         return (
-            f"the ledger was restored from a copy and is frozen, so block {self.block!r} counts as spent; "
-            "its owner can run `thebes ledger thaw`"
+            f"the ledger was restored from a copy, or its home moved elsewhere, and is frozen, so block {self.block!r} "
+            "counts as spent; its owner can run `thebes ledger thaw` where no other copy is in use"
         )
 
 

@@ -51,7 +51,8 @@ class Distant(Local):
             if reached == state or reached.final:
                 return mine[-1]
             if time.monotonic() >= end:
-                raise Refusal(f"after {timeout:g} seconds your part in this task is still {reached}")
+                why = f": {mine[-1]['note']}" if mine[-1]["note"] else ""
+                raise Refusal(f"after {timeout:g} seconds your part in this task is still {reached}{why}")
             time.sleep(0.1)
 
     def groups(self) -> list[dict[str, Any]]:

@@ -14,10 +14,13 @@ from thebes.wire.local import HomeInUse as HomeInUse
 from thebes.wire.local import announced as announced
 
 _OF_A_COORDINATOR = "admin.token"  # a file that only `thebes coordinator` makes
+#: one of them is there from the first moment on, or was put there before it
+_OF_A_PERSON = ("person.db", "person.toml", "coordinator.key", "token", "lock", "key.json", "store", "ledger.db")
 
 
 def prepared(folder: str | Path) -> Path:
-    """The folder, made if need be, with mode 0700; a folder of somebody else is a Mistake."""
+    """The folder, made if need be, with mode 0700; a folder of somebody else, or of something else, is a Mistake:
+    whoever destroys a home destroys all that lies in it."""
     home = Path(folder).expanduser().resolve()
     if (home / _OF_A_COORDINATOR).exists():
         raise Mistake("home", f"{str(home)!r} is a coordinator's home; give the person a folder of their own")
@@ -26,6 +29,9 @@ def prepared(folder: str | Path) -> Path:
         facts = home.stat()
         if facts.st_uid != os.geteuid():
             raise Mistake("home", f"{str(home)!r} belongs to somebody else")
+        if any(home.iterdir()) and not any((home / name).exists() for name in _OF_A_PERSON):
+            told = "all of a home is destroyed together, so give the person a new or an empty folder"
+            raise Mistake("home", f"something else lies in {str(home)!r}; {told}")
         if facts.st_mode & 0o077:
             home.chmod(0o700)
     except (FileExistsError, NotADirectoryError):

@@ -221,7 +221,8 @@ class Person:
             if mine[-1].state == state or mine[-1].state.final or (state == "sent" and mine[-1].state is State.SENT):
                 return mine[-1].as_json()
             if time.monotonic() >= end:
-                raise Refusal(f"after {timeout:g} seconds your part in this task is still {mine[-1].state}")
+                why = f": {mine[-1].note}" if mine[-1].note else ""
+                raise Refusal(f"after {timeout:g} seconds your part in this task is still {mine[-1].state}{why}")
             if not self._running.started:
                 self._work.turn()
             if time.monotonic() >= looked + LOOK_SECONDS:

@@ -1,7 +1,7 @@
 """The person's ledger as budget periods: what may be spent this period and ever, kept apart by whom one has to trust.
 
 What must stay true: every claim is set aside in its period and in the overall block together, so neither is passed;
-a changed limit carries over all that was claimed before.
+a changed limit, or another length of periods, carries over all that was claimed before.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from thebes.privacy.promise import Adjacency, Unit
 CARRIED = "carried over"
 OVERALL = ", overall"  #: how the name of a block ends that holds for ever
 _GENERATION = re.compile(r" #(\d+)$")
+_PERIOD = re.compile(r"(\w+), (\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)")  #: how the name of a period's block is made
 
 
 class Purse:
@@ -98,21 +99,32 @@ class Purse:
 
     def _block(self, base: str, epsilon: Decimal, delta: Decimal) -> Block:
         """The newest block of that name with this limit. A block's terms never change, so another limit means
-        another block, into which everything claimed in the one before is carried."""
+        another block, into which everything claimed in the one before is carried; so is what was claimed in periods of
+        another length that this one has days of."""
         with self._lock:
-            generations = sorted((_generation(b.name), b) for b in self.ledger.blocks() if base_name(b.name) == base)
-            if not generations:
+            blocks = self.ledger.blocks()
+            generations = sorted((_generation(b.name), b) for b in blocks if base_name(b.name) == base)
+            # A frozen ledger carries nothing, and spends nothing; what is to be carried is found once it is thawed.
+            beside = [] if self.ledger.frozen else [b for b in blocks if _overlap(base, b)]
+            if not generations and not beside:
                 return self._open(base, epsilon, delta)
             if len(generations) > 1 and generations[-2][1].state is BlockState.OPEN:
                 self._carry(generations[-2][1], generations[-1][1])  # a crash came in between
-            number, newest = generations[-1]
-            newest = self.ledger.block(newest.name)
-            held = _held(newest)
-            wanted = max(epsilon, held.epsilon), max(delta, held.delta)
-            if (newest.budget.epsilon, newest.budget.delta) == wanted:
-                return newest
-            fresh = self._open(f"{base} #{number + 1}", *wanted)
-            self._carry(newest, fresh)
+            number = generations[-1][0] if generations else 0
+            former = [self.ledger.block(block.name) for _, block in generations[-1:]]
+            carried = beside
+            if former and (former[0].state is BlockState.OPEN or not beside):  # else it was carried itself
+                carried = [*former, *beside]
+            held = [_held(block) for block in carried]
+            wanted = (
+                max(epsilon, sum((each.epsilon for each in held), Decimal(0))),
+                max(delta, sum((each.delta for each in held), Decimal(0))),
+            )
+            if former and not beside and (former[0].budget.epsilon, former[0].budget.delta) == wanted:
+                return former[0]
+            fresh = self._open(f"{base} #{number + 1}" if number else base, *wanted)
+            for block in carried:
+                self._carry(block, fresh)
             return self.ledger.block(fresh.name)
 
     def _open(self, name: str, epsilon: Decimal, delta: Decimal) -> Block:
@@ -123,7 +135,7 @@ class Purse:
     def _carry(self, old: Block, new: Block) -> None:
         # Claims still open in the old block count whole, so what they give back later is lost to the new one.
         for who, (epsilon, delta) in _by_spender(self.ledger.claims(block=old.name)).items():
-            key = f"{CARRIED} to {new.name} for {who}"
+            key = f"{CARRIED} from {old.name} to {new.name} for {who}"
             claim = self.claim(key) or self.ledger.reserve(
                 [new.name],
                 loss=Approximate(epsilon, delta) if delta else Pure(epsilon),
@@ -206,6 +218,14 @@ def _held(block: Block) -> Budget:
     """What is spent or set aside in a block."""
     steps = {place: meter.reserved + meter.spent for place, meter in block.meters.items()}
     return Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0))
+
+
+def _overlap(base: str, other: Block) -> bool:
+    """Whether an open block is another period's that shares a day with this one: periods had another length then."""
+    own, its = (_PERIOD.fullmatch(name) for name in (base, base_name(other.name)))
+    if own is None or its is None or own[0] == its[0] or own[1] != its[1] or other.state is not BlockState.OPEN:
+        return False
+    return its[2] < own[3] and own[2] < its[3]  # days are written so that they compare as text
 
 
 def _amounts(block: Block) -> dict[str, Any]:

@@ -6,23 +6,21 @@ import threading
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import Body, Depends, FastAPI, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi import Body, Depends, FastAPI, Path, Query
+from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
 
 from thebes import __version__
 from thebes.person import described
 from thebes.person.collecting import deliveries
 from thebes.person.home import Person
-from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.faults import Mistake
 from thebes.tasks.document import GROUP_NAME
-from thebes.tasks.wording import in_words
 from thebes.wire.access import Access
+from thebes.wire.failing import tell_problems
 from thebes.wire.guard import App, Door, Guard
-from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.problems import MEDIA_TYPE
 from thebes.wire.refusals import NotFound
 
 _ANSWERS = {
@@ -102,7 +100,7 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
         dependencies=[Depends(_TOKEN)],
     )
     guard = Guard(api, access, port=port)
-    _errors(api)
+    tell_problems(api)
     _store(api, person)
     deliveries(api, person)
     _tasks(api, person)
@@ -255,30 +253,3 @@ def _budget(api: FastAPI, person: Person) -> None:
         if set(body) != {"rules"}:
             raise Mistake("rules", "must be given, and nothing else")
         return {"rules": person.set_rules(body["rules"])}
-
-
-def _errors(api: FastAPI) -> None:
-    """Every error as problem details; none repeats what was sent."""
-
-    @api.exception_handler(ThebesError)
-    def ours(request: Request, error: ThebesError) -> JSONResponse:
-        status, body = to_problem(error)
-        return JSONResponse(body, status, media_type=MEDIA_TYPE)
-
-    @api.exception_handler(RequestValidationError)
-    def unreadable(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        where = ".".join(str(part)[:40] for part in first["loc"] if part not in ("body", "path", "query"))
-        status = 400 if first["type"] in ("json_invalid",) else 422
-        words = "is not JSON" if status == 400 else in_words(first)
-        return JSONResponse(problem(status, words, field=where or "body"), status, media_type=MEDIA_TYPE)
-
-    @api.exception_handler(HTTPException)
-    def other(request: Request, error: HTTPException) -> JSONResponse:
-        made = problem(error.status_code, str(error.detail))
-        return JSONResponse(made, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
-
-    @api.exception_handler(Exception)
-    def fault(request: Request, error: Exception) -> JSONResponse:
-        status, body = to_problem(error)
-        return JSONResponse(body, status, media_type=MEDIA_TYPE)

@@ -32,7 +32,7 @@ from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.refusals import Busy, Conflict, Unreachable
+from thebes.wire.refusals import Busy, Conflict, NotFound, Unreachable
 
 UNFINISHED = tuple(state for state in State if state.unfinished)
 _WORTH_FRAMING = 53_336  #: base64 characters of 10,000 float32 weights
@@ -41,6 +41,9 @@ _LONGEST_PAUSE = 60.0
 COMPUTING_SECONDS = 5.0
 _BEFORE_IT_LEFT = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
 _LATER = (Unreachable, Busy, Frozen, LedgerUnavailable)
+#: what is said where the coordinator knows nothing of a task that was answered: it forgot it once it was over, or was
+#: brought back from a copy. No end of a participation: it may know again.
+FORGOTTEN = "the coordinator no longer knows this task, so no answer comes; what it cost stays spent"
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +145,10 @@ class Work:
                 told = self._through(participation).task(participation.task_id)
             except _LATER:
                 raise
+            except NotFound:
+                if participation.note != FORGOTTEN:
+                    self._book.note(participation, FORGOTTEN)
+                continue
             except (Mistake, Refusal):
                 continue
             status, result = told.get("status"), told.get("result")
@@ -151,8 +158,8 @@ class Work:
                     self._book.move(participation, State.DONE, result=result)
                 elif status in ("failed", "cancelled", "expired"):
                     self._book.move(participation, State.CLOSED, note=f"the task is {status}; there is no answer")
-                elif result is not None:
-                    self._book.note(participation, participation.note, result)
+                elif result is not None or participation.note == FORGOTTEN:
+                    self._book.note(participation, participation.note.replace(FORGOTTEN, ""), result)
             except Conflict:
                 continue
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -105,6 +106,14 @@ def came_back(path: Path) -> int:
         return int(db.execute("SELECT count(*) FROM restored").fetchone()[0])
 
 
+def subjects_in(path: Path) -> dict[str, Subject]:
+    """What every task is about that is in an outbox; only read, because the site may be writing."""
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+        return _subjects(db)
+
+
 class Outbox:
     """One home's; safe for several threads. `clock` is seconds since 1970."""
 
@@ -133,15 +142,8 @@ class Outbox:
 
     def subjects(self) -> dict[str, Subject]:
         """What every task is about, by the key of its claim."""
-        said = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
-        sql = f"SELECT task, kind, noise, {said}, epsilon, delta FROM request LEFT JOIN claimed USING (task)"  # noqa: S608
         with self._lock:
-            rows = self._db.execute(sql).fetchall()
-        return {
-            _key(task): Subject(kind, noise, *(said if claimed[0] is None else map(Decimal, claimed)))
-            for task, kind, noise, *amounts in rows
-            for said, claimed in [([Decimal(str(amount or 0)) for amount in amounts[:2]], amounts[2:])]
-        }
+            return _subjects(self._db)
 
     def claim(self, task: str, epsilon: Decimal, delta: Decimal) -> None:
         """Write down what a task may cost, where its document does not say that, or did cost in the end."""
@@ -269,6 +271,16 @@ class Outbox:
     def _write(self, work: Callable[[], T]) -> T:
         with self._lock:
             return whole(self._db, work)
+
+
+def _subjects(db: sqlite3.Connection) -> dict[str, Subject]:
+    said = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
+    sql = f"SELECT task, kind, noise, {said}, epsilon, delta FROM request LEFT JOIN claimed USING (task)"  # noqa: S608
+    return {
+        _key(task): Subject(kind, noise, *(said if claimed[0] is None else map(Decimal, claimed)))
+        for task, kind, noise, *amounts in db.execute(sql).fetchall()
+        for said, claimed in [([Decimal(str(amount or 0)) for amount in amounts[:2]], amounts[2:])]
+    }
 
 
 def _key(task: str) -> str:

@@ -77,12 +77,12 @@ def _of_the_coordinator(verdict: int, name: str) -> str:
 def _of_the_site(identity: Identity) -> str:
     from cryptography import x509
 
+    from thebes.wire.certificates import issued
+
     issue = ISSUE.replace("NAME", identity.name, 1)
     told = f"the coordinator does not take the certificate of the site {identity.name}"
-    own, authority = (x509.load_pem_x509_certificate(pem) for pem in (identity.certificate, identity.authority))
-    try:
-        own.verify_directly_issued_by(authority)
-    except Exception:  # whatever it is that does not fit
+    own = x509.load_pem_x509_certificate(identity.certificate)
+    if not any(issued(own, by=each) for each in x509.load_pem_x509_certificates(identity.authority)):
         return f"{told}, which is not from the authority in link/{AUTHORITY}; {issue}"
     ends, now = own.not_valid_after_utc, datetime.now(UTC)
     return f"{told}, which ends on {ends:%Y-%m-%d}; here it is {now:%Y-%m-%d %H:%M} UTC: is that right? If so, {issue}"

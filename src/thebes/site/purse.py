@@ -339,23 +339,30 @@ class Purse:
         return self._amounts.get(key)
 
     def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps, key: str | None) -> Budget:
-        """What a claim from before counts for: what it said where an attempt of a pipeline made it; what it holds or
-        has spent where that is an epsilon; else what its document said, whole; and where nobody remembers that, what
-        the block reads off its own count."""
+        """What a claim from before counts for: what it said where an attempt of a pipeline made it, else see
+        `counted`."""
         said = self._said(key, steps)
-        if said is not None:
-            return said
-        if isinstance(loss, Pure) and "epsilon" in steps:
-            return Budget.of_steps(steps["epsilon"], 0)
-        if subject is not None:
-            return Budget(Amount(subject.epsilon), Amount(subject.delta))
-        return self._reading(block, steps)
+        return counted(loss, steps, subject, *self._terms_of(block)) if said is None else said
 
     def _reading(self, block: str, steps: Steps) -> Budget:
+        counting, delta = self._terms_of(block)
+        return FILTERS[counting].reading(steps, delta)
+
+    def _terms_of(self, block: str) -> tuple[str, int]:
         if block not in self._terms:
             self._terms |= {b.name: (b.filter, delta_steps(b.budget.delta)) for b in self.ledger.blocks()}
-        counting, delta = self._terms[block]
-        return FILTERS[counting].reading(steps, delta)
+        return self._terms[block]
+
+
+def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delta: int) -> Budget:
+    """What a claim that no journal of attempts knows counts for under a rule: what it holds or has spent where that is
+    an epsilon; else what its document said, whole; and where nobody remembers that, what a block that counts with
+    `filter` beside `delta` reads off its own count."""
+    if isinstance(loss, Pure) and "epsilon" in steps:
+        return Budget.of_steps(steps["epsilon"], 0)
+    if subject is not None:
+        return Budget(Amount(subject.epsilon), Amount(subject.delta))
+    return FILTERS[filter].reading(steps, delta)
 
 
 def _own(key: str | None) -> bool:

@@ -10,16 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
-from starlette.exceptions import HTTPException
+from fastapi.responses import Response
 
 from thebes import __version__
-from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.faults import Mistake
 from thebes.site.dialing import Link
 from thebes.site.figures import TEXT, figures_of
 from thebes.wire.access import Access
+from thebes.wire.failing import tell_problems
 from thebes.wire.guard import App, Door, Guard
-from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import NotFound
 
 MOST_BYTES = 2**23  #: of rows in one request
@@ -34,7 +33,7 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
     """The whole interface behind its guard."""
     api = FastAPI(title="thebes site", version=__version__, docs_url=None, redoc_url=None)
     guard = Guard(api, access, port=port, whose="site")
-    _errors(api)
+    tell_problems(api)
 
     @api.get("/api/site")
     async def site() -> dict[str, Any]:
@@ -152,20 +151,3 @@ def _no_number(name: str) -> Any:
 def one_time(port: int, access: Access) -> str:
     """An address that lets one browser in, once."""
     return f"http://127.0.0.1:{port}/?code={access.new_code()}"
-
-
-def _errors(api: FastAPI) -> None:
-    @api.exception_handler(ThebesError)
-    def ours(request: Request, error: ThebesError) -> JSONResponse:
-        status, body = to_problem(error)
-        return JSONResponse(body, status, media_type=MEDIA_TYPE)
-
-    @api.exception_handler(HTTPException)
-    def other(request: Request, error: HTTPException) -> JSONResponse:
-        made = problem(error.status_code, str(error.detail))
-        return JSONResponse(made, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
-
-    @api.exception_handler(Exception)
-    def fault(request: Request, error: Exception) -> JSONResponse:
-        status, body = to_problem(error)
-        return JSONResponse(body, status, media_type=MEDIA_TYPE)

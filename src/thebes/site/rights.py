@@ -6,22 +6,19 @@ that a rule covers never add up to more than it says. (Whoever asks holds `decid
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from decimal import Decimal
 
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempts import CLAIM, Attempts
 from thebes.curator.streams import OURS, Stream
 from thebes.ledger import Budget, BudgetExceeded, Claim
-from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
-from thebes.ledger.filters import FILTERS
+from thebes.ledger.amounts import NOTHING, Amount, delta_steps
 from thebes.privacy.faults import Refusal
-from thebes.privacy.losses import Approximate, Pure
-from thebes.site import outbox
 from thebes.site.home import OUTBOX, Home
+from thebes.site.outbox import Subject, subjects_in
 from thebes.site.policy import ANY, Asked, PolicyFile, Rule
+from thebes.site.purse import counted
 
 KIND = "pipeline"
 
@@ -69,17 +66,19 @@ class Rights:
         """What counts against a rule, by block."""
         ledger, terms = self._stream.ledger, self._stream.terms
         claims = {claim.id: claim for claim in ledger.claims()}
-        kinds, said = self._kinds(), self._attempts.amounts()
+        subjects, said = subjects_in(self._home.folder / OUTBOX), self._attempts.amounts()
         found: dict[str, Budget] = {}
         for name, held in ledger.holdings().items():
             if not name.startswith(f"{self._stream.name}/"):
                 continue
             for number, steps in held.items():
                 claim = claims.get(number)
-                if claim is None or not self._covers(rule, claim, kinds):
+                subject = subjects.get("" if claim is None else claim.key or "")
+                if claim is None or not self._covers(rule, claim, subject):
                     continue
                 before = found.get(name, NOTHING)
-                had = said.get(claim.key or "") or _had(claim, steps, terms.filter, delta_steps(terms.delta))
+                own = said.get(claim.key or "")
+                had = own or counted(claim.loss, steps, subject, terms.filter, delta_steps(terms.delta))
                 found[name] = Budget(before.epsilon + had.epsilon, before.delta + had.delta)
         return found
 
@@ -88,28 +87,13 @@ class Rights:
         own = f"@{self._context}" if self._stream.terms.separate else ""
         return [f"{name}{own}" for name in blocks]
 
-    def _covers(self, rule: Rule, claim: Claim, kinds: Mapping[str, Asked]) -> bool:
+    def _covers(self, rule: Rule, claim: Claim, subject: Subject | None) -> bool:
         """Whether a claim counts against a rule; of one whose task is not known its requestor decides."""
         key = claim.key or ""
         if key.startswith((*OURS, BOUGHT)):
             return False
         if key.startswith(CLAIM):
             return rule.covers(Asked(claim.spender, self._stream.name, KIND, "site"))
-        known = kinds.get(key)
-        return rule.covers(known) if known is not None else claim.spender in rule.requestors or ANY in rule.requestors
-
-    def _kinds(self) -> dict[str, Asked]:
-        """What tasks that were asked here are about, by the key of their claim. Only read: the site may be writing."""
-        path = self._home.folder / OUTBOX
-        if not path.exists():
-            return {}
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as opened:
-            rows = opened.execute("SELECT task, requestor, dataset, kind, noise FROM request").fetchall()
-        return {f"{outbox.CLAIM}{task}": Asked(who, dataset, kind, noise) for task, who, dataset, kind, noise in rows}
-
-
-def _had(claim: Claim, steps: Steps, filter: str, delta: int) -> Budget:
-    """What a claim counts for that no journal of attempts knows."""
-    if isinstance(claim.loss, (Pure, Approximate)) and filter == "basic":
-        return Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0))
-    return FILTERS[filter].reading(steps, delta)
+        if subject is not None:
+            return rule.covers(Asked(claim.spender, self._stream.name, subject.kind, subject.noise))
+        return claim.spender in rule.requestors or ANY in rule.requestors

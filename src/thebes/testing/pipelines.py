@@ -26,7 +26,7 @@ from thebes.privacy import exact
 from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
-from thebes.privacy.stability import Count
+from thebes.privacy.transformations.counts import Count
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SCHEMA = schema_of(

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from thebes import __version__
 from thebes.apps.operating.roles import Role
-from thebes.apps.operating.sealing import MAGIC, Opening, Sealing
+from thebes.apps.operating.sealing import MAGIC, Opening, Sealing, long_enough
 from thebes.database.settled import settle
 from thebes.privacy.faults import Fault, Mistake
 
@@ -28,6 +28,7 @@ _MOST_TOLD = 2**26  #: bytes of either
 _LATEST = 2.0**37  #: moments after it are no dates
 _PART = re.compile(r"[^/\0]{1,255}")
 _NONE = "is not a copy that `thebes backup` made; nothing was restored"
+_THERE = "there is {!r} already; a copy is never written over another file"
 _BROKEN = "is damaged or cut off; nothing was restored"
 #: what reading a strange archive, or strange JSON in one, raises
 _ODD = (tarfile.TarError, EOFError, ValueError, IndexError, OverflowError, RecursionError)
@@ -50,13 +51,7 @@ def write(
     `instead` of files by their names never lies open on a disk: only a sealed copy may hold it."""
     if instead and passphrase is None:
         raise Fault("what must not lie open on a disk goes into a sealed copy only")
-    if to.exists():
-        raise Mistake("--to", f"{str(to)!r} is there already; a copy is never written over another")
-    fresh = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
-    try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise Mistake("--to", f"cannot write into {str(to.parent)!r}: {error.strerror}") from None
+    fresh, descriptor = _beside(to)
     try:
         with os.fdopen(descriptor, "wb") as file:
             sealing = None if passphrase is None else Sealing(file, passphrase)
@@ -65,14 +60,46 @@ def write(
                 sealing.close()
             file.flush()
             os.fsync(file.fileno())
-        os.link(fresh, to)  # not over a file that came meanwhile
-    except FileExistsError:
-        raise Mistake("--to", f"{str(to)!r} is there already; a copy is never written over another") from None
+        _named(fresh, to)
     finally:
         fresh.unlink(missing_ok=True)
     with suppress(OSError):  # not every place for copies can do that
         settle(to.parent)
     return len(digests)
+
+
+def promise(to: Path, passphrase: str | None) -> None:
+    """A Mistake where `write` would meet one at once; nothing stays of the try."""
+    if passphrase is not None:
+        long_enough(passphrase)
+    fresh, descriptor = _beside(to)
+    os.close(descriptor)
+    fresh.unlink()
+
+
+def _beside(to: Path) -> tuple[Path, int]:
+    """A new file beside `to`, opened, which is to get its name."""
+    if to.exists():
+        raise Mistake("--to", _THERE.format(str(to)))
+    fresh = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
+    try:
+        return fresh, os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise Mistake("--to", f"cannot write into {str(to.parent)!r}: {error.strerror}") from None
+
+
+def _named(fresh: Path, to: Path) -> None:
+    """Give the copy its name, and never that of a file which came meanwhile."""
+    try:
+        try:
+            os.link(fresh, to)
+        except FileExistsError:
+            raise
+        except OSError:  # a stick's file system may know no links; the name is taken first, then
+            os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.replace(fresh, to)
+    except FileExistsError:
+        raise Mistake("--to", _THERE.format(str(to))) from None
 
 
 def _archived(stage: Path, file: Any, about: Copied, instead: Mapping[str, bytes]) -> dict[str, str]:

@@ -25,11 +25,22 @@ from thebes.apps.operating.snapshot import snapshot
 from thebes.coordinator import restored as of_a_coordinator
 from thebes.data import keys
 from thebes.ledger import Ledger, NoKeeper
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, ThebesError
 from thebes.wire.local import Hold
 
 _KEY, _KEYRING = "key.json", "keyring"
 _WHY = "restored from a copy"
+
+
+class NotMoved(ThebesError):
+    """There is no copy, and the home that was to move spends nothing any more."""
+
+    def __init__(self, home: Path, why: OSError | ThebesError) -> None:
+        told = (why.strerror or type(why).__name__) if isinstance(why, OSError) else str(why)
+        super().__init__(
+            f"there is no copy ({told}), and {str(home)!r} spends nothing any more all the same; try again, "
+            f"or stay here after all: thebes ledger thaw --home {home}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +66,10 @@ def backup(
         raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")
     if move and role is not Role.PERSON:
         raise Mistake("--move", f"is for a person's home; stop the {role}, copy it, and start the copy only")
-    if move and to.exists():
-        raise Mistake("--to", f"there is {str(to)!r} already; a copy is never written over another file")
+    archive.promise(to, passphrase)  # before a home that moves stops spending
+    if move and passphrase is None and keys.kept(home) == _KEYRING:
+        why = "the store's key is in this system's keyring, and a copy without it opens nowhere else"
+        raise Mistake("--passphrase-file", f"is needed with --move: {why}")
     about = archive.Copied(role, clock())
     with closing(Hold(home)) if move else nullcontext(), _snapshot_of(home, role, move=move) as stage:
         key = _out_of_the_keyring(stage, home) if passphrase is not None else {}
@@ -71,8 +84,13 @@ def _snapshot_of(home: Path, role: Role, *, move: bool) -> Iterator[Path]:
     if move:
         with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False) as ledger:
             ledger.freeze("moved to another device")
-    with snapshot(home, role) as stage:
-        yield stage
+    try:
+        with snapshot(home, role) as stage:
+            yield stage
+    except (OSError, ThebesError) as error:
+        if not move:
+            raise
+        raise NotMoved(home, error) from error
 
 
 def _out_of_the_keyring(stage: Path, home: Path) -> dict[str, bytes]:

@@ -45,7 +45,7 @@ _SECRETS = (
     "session.key",
     "groups/*",
     "keys/*",
-    "ca/authority.key",
+    "ca/authority*.key",
     "ca/hub.pem",
     "link/site.key",
     "cache/*.key",

@@ -11,20 +11,22 @@ from pathlib import Path
 
 import apsw
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 
 from thebes.apps.operating.findings import Finding, How, found
-from thebes.coordinator.authority import Authority
+from thebes.coordinator.authority import Authority, few
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY
 from thebes.coordinator.states import Status
 from thebes.data import keys
 from thebes.data.store.vault import connect
 from thebes.privacy.faults import ThebesError
+from thebes.wire.certificates import issued
 from thebes.wire.log import listed_successor, public_key
 
 SOON = timedelta(days=7)  #: before a certificate ends
+_BEFORE_AUTHORITY = timedelta(days=90)  #: time enough to bring every site a new `link/`
+_ISSUE = "thebes ca issue"
 _SECRET_BYTES = 32
 _PLACES = {"keyring": "in the system's keyring", "file": "in a file", "passphrase": "nowhere: it is a passphrase"}
 _GRACE_SECONDS = 60.0  #: a key is made before its task, and destroyed after it
@@ -74,28 +76,38 @@ def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
     if (home / "coordinator.db").is_file():
         yield from _list_key(home)
         yield from _task_keys(home, now)
-    authority = home / "ca"
-    if (authority / "authority.pem").exists():
-        certificate, key = authority / "authority.pem", authority / "authority.key"
-        yield from _pair(certificate, key, "the authority's key is that of its certificate", now)
+    authority = Authority(home, SystemClock())
+    for signer in authority.signers():
+        what = "the authority's key is that of its certificate"
+        yield from _pair(signer.certificate_file, signer.key_file, what, now, _BEFORE_AUTHORITY, "thebes rotate ca")
+    if authority.exists:
+        register = authority.folder / "register.json"
         try:
-            json.loads((authority / "register.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            pass
+            if register.exists():
+                json.loads(register.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             advice = "without ca/register.json no site is let in: bring it back from a copy, or issue new certificates"
             yield Finding(How.BROKEN, "the register of certificates can be read", advice)
         else:
-            yield from _ending(home, now)
+            yield from _ending(authority, now)
+            yield from _exchanged(authority)
 
 
-def _ending(home: Path, now: float) -> Iterator[Finding]:
+def _exchanged(authority: Authority) -> Iterator[Finding]:
+    """Whether another authority is taking the place of the one before, and what that waits for."""
+    if len(authority.signers()) > 1:
+        behind = authority.behind()
+        waits = f"{few(behind)} must come with a certificate of the new one first: thebes ca issue NAME"
+        advice = f"two do, until the old one is ended: thebes ca end-old{f'; {waits}' if behind else ''}"
+        yield Finding(How.WARNING, "one authority certifies the sites", advice)
+
+
+def _ending(authority: Authority, now: float) -> Iterator[Finding]:
     """Whose last certificate ends soon. One that has ended already may be of a site that went for good."""
-    authority = Authority(home, SystemClock())
     moment = datetime.fromtimestamp(now, UTC)
     last = {site: authority.ends(site) for site in authority.sites()}
     soon = sorted(site for site, ends in last.items() if ends is not None and moment < ends <= moment + SOON)
-    advice = f"those of {', '.join(soon[:5])}{' and more' if len(soon) > 5 else ''} do not: thebes ca issue NAME"
+    advice = f"those of {few(soon)} do not: thebes ca issue NAME"
     yield found(not soon, "every site's certificate counts for another week", advice, How.WARNING)
 
 
@@ -152,14 +164,19 @@ def of_a_site(home: Path, now: float) -> Iterator[Finding]:
     except ValueError:
         return  # said before
     try:
-        shown.verify_directly_issued_by(x509.load_pem_x509_certificate((link / "ca.pem").read_bytes()))
-    except (ValueError, TypeError, InvalidSignature):
-        yield Finding(How.BROKEN, what, "they come from two coordinators; ask for both anew: thebes ca issue")
-    else:
-        yield Finding(How.OK, what)
+        believed = x509.load_pem_x509_certificates((link / "ca.pem").read_bytes())
+    except ValueError:
+        believed = []
+    advice = "they come from two coordinators; ask for both anew: thebes ca issue"
+    yield found(any(issued(shown, by=each) for each in believed), what, advice)
+    if len(believed) > 1:
+        advice = "it believes an older one too, until that is ended at the coordinator; then ask for a link/ without it"
+        yield Finding(How.WARNING, "the site believes one authority", f"{advice}: thebes ca issue")
 
 
-def _pair(certificate: Path, key: Path, what: str, now: float) -> Iterator[Finding]:
+def _pair(
+    certificate: Path, key: Path, what: str, now: float, before: timedelta = SOON, command: str = _ISSUE
+) -> Iterator[Finding]:
     """Whether a key belongs to a certificate, and for how long that counts."""
     try:
         shown = x509.load_pem_x509_certificate(certificate.read_bytes())
@@ -174,6 +191,6 @@ def _pair(certificate: Path, key: Path, what: str, now: float) -> Iterator[Findi
     if moment < begins:
         yield Finding(How.BROKEN, what, "it does not count yet: this machine's clock is behind; set it")
     elif moment >= ends:
-        yield Finding(How.BROKEN, what, "it has ended; the coordinator's operator makes a new one: thebes ca issue")
+        yield Finding(How.BROKEN, what, f"it has ended; the coordinator's operator makes a new one: {command}")
     else:
-        yield found(moment < ends - SOON, what, "ask for a new one soon: thebes ca issue", How.WARNING)
+        yield found(moment < ends - before, what, f"ask for a new one soon: {command}", How.WARNING)

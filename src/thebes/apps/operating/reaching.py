@@ -74,7 +74,7 @@ def over_tls(address: str, home: Path) -> Iterator[Finding]:
             # In TLS 1.3 a server says after the handshake that it does not want this certificate.
             accepted = bool(link_.recv(1))
     except ssl.SSLCertVerificationError as error:
-        advice = f"{error.verify_message}; is it another coordinator, or is a clock wrong?"
+        advice = f"{error.verify_message}; is it another coordinator, has it another authority, or is a clock wrong?"
         yield Finding(How.BROKEN, what, advice)
     except ssl.SSLError:
         yield Finding(How.BROKEN, what, "it does not take the site's certificate; ask its operator: thebes ca list")

@@ -22,12 +22,17 @@ _CHUNK = 2**18
 _PASSES, _MEMORY_KIB, _LANES = 3, 64 * 1024, 4
 
 
+def long_enough(passphrase: str) -> None:
+    """A Mistake where nothing is sealed with it."""
+    if len(passphrase) < SHORTEST_PASSPHRASE:
+        raise Mistake("--passphrase-file", f"must hold at least {SHORTEST_PASSPHRASE} characters in its first line")
+
+
 class Sealing:
     """Writes to `file` in chunks; `close` writes the last one, without which nothing opens, and leaves `file` open."""
 
     def __init__(self, file: IO[bytes], passphrase: str) -> None:
-        if len(passphrase) < SHORTEST_PASSPHRASE:
-            raise Mistake("--passphrase-file", f"must hold at least {SHORTEST_PASSPHRASE} characters")
+        long_enough(passphrase)
         salt = secrets.token_bytes(_SALT)
         self._file, self._cipher, self._number = file, _cipher(passphrase, salt), 0
         self._waiting = bytearray()

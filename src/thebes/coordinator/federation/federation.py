@@ -23,6 +23,7 @@ from thebes.coordinator.federation.conversation import Conversation, Lost
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.local import LocalSite, Start
 from thebes.coordinator.federation.pace import Pace
+from thebes.coordinator.federation.questions import Questions
 from thebes.coordinator.federation.quotes import Quoted, quoted
 from thebes.coordinator.federation.run import Place, Run
 from thebes.coordinator.federation.store import FederationStore, NoLongerOurs
@@ -65,6 +66,7 @@ class Federation:
         self._alone = database.alone
         self.store = FederationStore(database, secrets.token_hex(8))
         self.links = Links()
+        self._questions = Questions(database, self._beside, self._ask_all, look_seconds=self._pace.look)
         self._place = Place(self.links, self.store, home.keys, clock)
         self._authority = Authority(home.folder, clock)
         self._hub: Hub | None = None
@@ -86,7 +88,8 @@ class Federation:
         if self._alone:
             await self._sit_down()
         works = [self._keep_runs, self._keep_notes, self._keep_farewells]
-        self._keeping = [asyncio.create_task(work()) for work in (*works, *(() if self._alone else (self._keep_seat,)))]
+        among = () if self._alone else (self._keep_seat, self._keep_questions)
+        self._keeping = [asyncio.create_task(work()) for work in (*works, *among)]
         return taken
 
     async def _listen(self, host: str, port: int) -> int:
@@ -120,7 +123,7 @@ class Federation:
         works = [*self._keeping, *self._attending.values(), *(task for _, task in self._runs.values())]
         for task in works:
             task.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await asyncio.gather(*works, self._questions.leave(), return_exceptions=True)
         if self._hub is not None:
             await self._hub.stop()
         self._pool.shutdown()
@@ -136,13 +139,16 @@ class Federation:
 
     async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
         """What each of these says an answer would cost now, or in one sentence why it does not: all are asked at once,
-        and none is waited for beyond a few seconds."""
-        answers = await asyncio.gather(*(self._quoted(site, question) for site in sites))
+        by the process that speaks with them, and none is waited for beyond a few seconds."""
+        if self._seated or self._alone:
+            return await self._ask_all(sites, question)
+        return await self._questions.put(sites, question, self._now())
+
+    async def _ask_all(self, sites: Sequence[str], body: Mapping[str, Any]) -> dict[str, Quoted | str]:
+        answers = await asyncio.gather(*(self._quoted(site, body) for site in sites))
         return dict(zip(sites, answers, strict=True))
 
     async def _quoted(self, site: str, question: Mapping[str, Any]) -> Quoted | str:
-        if not self._seated:
-            return "is spoken with by another process of this coordinator"
         conversation = self.links.of(site)
         if conversation is None:
             return "is not linked"
@@ -164,9 +170,7 @@ class Federation:
         while True:
             seated = self._seated
             try:
-                now = self._now()
-                until = now + self._pace.seat
-                seated = await self._beside(lambda n=now, u=until: self.store.take_seat(n, u, open_=self._open))  # type: ignore[misc]
+                seated = await self._beside(lambda: self.store.take_seat(self._pace.seat, open_=self._open))
             except StoreUnavailable as error:
                 log.error("%s; trying again", error)  # nothing can be stored meanwhile, by nobody
             if seated and not self._seated:
@@ -194,6 +198,7 @@ class Federation:
 
     async def _leave(self) -> None:
         """Speak with nobody and run nothing."""
+        await self._questions.leave()
         if self._hub is not None:
             self._hub.open = False
         runs = [task for _, task in self._runs.values()]
@@ -227,6 +232,17 @@ class Federation:
             for task_id in going:
                 if task_id not in self._runs and len(self._runs) < _MOST_RUNS:
                     await self._begin(task_id)
+
+    async def _keep_questions(self) -> None:
+        """Ask sites what other processes of this coordinator would know of them."""
+        while True:
+            await asyncio.sleep(self._pace.look)
+            try:
+                if self._seated:
+                    await self._questions.answer()
+            except StoreUnavailable as error:
+                log.error("%s; trying again", error)
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _begin(self, task_id: str) -> None:
         try:

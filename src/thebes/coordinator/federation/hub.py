@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from thebes.coordinator.authority import Authority, Certificate, Stamp
+from thebes.coordinator.authority import Authority, Certificate, HubIdentity
 from thebes.coordinator.federation.conversation import Conversation, Outbox
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.pace import Pace
@@ -41,14 +41,13 @@ class Hub:
         self._server: grpc.aio.Server | None = None
         self._watching: asyncio.Task[None] | None = None
         self._hosts: Sequence[str] = ()
-        self._shown: Stamp = ()
+        self._shown: HubIdentity | None = None
         self.open = False
 
     async def start(self, host: str, port: int, *, known_as: Sequence[str] = ()) -> int:
         """Listen; the port that was taken."""
         self._hosts = (host, *known_as)
-        identity = self._authority.hub(self._hosts)
-        self._shown = self._authority.stamp()
+        identity = self._shown = self._authority.hub(self._hosts)
         seconds = self._pace.ping * 1000
         self._server = grpc.aio.server(
             options=[
@@ -110,6 +109,7 @@ class Hub:
         self._links.put(session.conversation)
         log.info("site %s: linked", examined.site)
         try:
+            await self._note(examined)
             await session.run(context)
         finally:
             self._links.drop(session.conversation)
@@ -118,6 +118,14 @@ class Hub:
                 log.info("site %s: no longer linked%s", examined.site, f": {session.why[1]}" if session.why else "")
         if session.why is not None:
             await _turn_away(context, *session.why)
+
+    async def _note(self, certificate: Certificate) -> None:
+        """That a site came with it, the first time."""
+        if certificate.came is None:
+            try:
+                await asyncio.to_thread(self._authority.came, certificate.serial)
+            except OSError as error:
+                log.warning("site %s: that it came cannot be written down: %s", certificate.site, error.strerror)
 
     async def _watch(self) -> None:
         """Cut links whose certificates stopped counting and those that have gone silent; ask the others whether they
@@ -148,13 +156,12 @@ class Hub:
         """On every handshake: the port's own certificate and the authority, if either has changed or ends soon."""
         try:
             identity = self._authority.hub(self._hosts)
-            stamp = self._authority.stamp()
         except Exception as error:
             log.error("the port for sites keeps its certificate, the new one cannot be read: %s", type(error).__name__)
             return None
-        if stamp == self._shown:
+        if identity == self._shown:
             return None
-        self._shown = stamp
+        self._shown = identity
         return _configuration(identity.key, identity.certificate, identity.authority)
 
 

@@ -43,6 +43,18 @@ def quoted(answer: Mapping[str, Any]) -> Quoted | str:
     return Quoted(cost, str(source) if source in SOURCES else None, known)
 
 
+def written(said: Quoted | str) -> Any:
+    """For a process that did not hear it, as JSON."""
+    return said if isinstance(said, str) else {"cost": said.cost, "source": said.source, "known": dict(said.known)}
+
+
+def read(told: Any) -> Quoted | str:
+    """The inverse of `written`."""
+    if isinstance(told, str):
+        return told
+    return Quoted(None if told["cost"] is None else tuple(told["cost"]), told["source"], told["known"])
+
+
 def _amounts(told: object) -> tuple[float, float] | None:
     """An epsilon and a delta."""
     if told is None:

@@ -19,6 +19,11 @@ from thebes.coordinator.schema import FAREWELL, RELEASE, RUN, SEAT, SITE, TASK
 from thebes.coordinator.states import Status
 
 _SEAT = "sites"
+#: seconds since 1970
+_CLOCKS = {
+    "postgresql": "extract(epoch FROM clock_timestamp())",
+    "sqlite": "(julianday('now') - 2440587.5) * 86400",
+}
 MOST_FAREWELLS = 1000  #: that are looked at in one go
 
 
@@ -108,12 +113,13 @@ class FederationStore:
 
     # --- the seat ---------------------------------------------------------------------------------------
 
-    def take_seat(self, now: float, until: float, *, open_: bool) -> bool:
-        """Whether this process speaks with the sites until then. One with a port goes before one without."""
+    def take_seat(self, seconds: float, *, open_: bool) -> bool:
+        """Whether this process speaks with the sites for so long. One with a port goes before one without."""
 
         def work(connection: sa.Connection) -> bool:
             row = connection.execute(select(SEAT).where(SEAT.c.name == _SEAT).with_for_update()).first()
-            mine = {"holder": self._holder, "open": int(open_), "until": until}
+            now = _moment(connection)
+            mine = {"holder": self._holder, "open": int(open_), "until": now + seconds}
             if row is None:
                 connection.execute(SEAT.insert().values(name=_SEAT, **mine))
                 return True
@@ -129,11 +135,14 @@ class FederationStore:
         own = (SEAT.c.name == _SEAT, SEAT.c.holder == self._holder)
         self.database.write(lambda c: c.execute(SEAT.delete().where(*own)))
 
-    def seated(self, now: float) -> bool:
+    def seated(self) -> bool:
         """Whether any process speaks with the sites."""
-        query = select(SEAT.c.until).where(SEAT.c.name == _SEAT)
-        until = self.database.read(lambda c: c.scalar(query))
-        return until is not None and until > now
+
+        def look(connection: sa.Connection) -> bool:
+            until = connection.scalar(select(SEAT.c.until).where(SEAT.c.name == _SEAT))
+            return until is not None and until > _moment(connection)
+
+        return self.database.read(look)
 
     # --- tasks ------------------------------------------------------------------------------------------
 
@@ -256,6 +265,11 @@ class FederationStore:
         row = connection.execute(select(*columns).where(TASK.c.id == task_id).with_for_update()).one()
         if row.holder != self._holder or row.status != Status.OPEN or row.phase != phase:
             raise NoLongerOurs
+
+
+def _moment(connection: sa.Connection) -> float:
+    """By the database's own clock: those of the processes need not agree, nor go on as they did before a restart."""
+    return float(connection.scalar(sa.text(f"SELECT {_CLOCKS[connection.dialect.name]}")) or 0.0)
 
 
 def say_farewell(connection: sa.Connection, task_id: str, sites: Iterable[str]) -> None:

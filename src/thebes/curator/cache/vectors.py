@@ -22,7 +22,7 @@ from thebes.data.filter import Among, Compared, Condition, Every, Present, Value
 from thebes.data.schema import as_held
 from thebes.data.table import Axis, Factor
 from thebes.privacy.measurement import Floats
-from thebes.privacy.stability import LevelCounts
+from thebes.privacy.transformations.counts import LevelCounts
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]

@@ -26,7 +26,7 @@ from thebes.learning.features import places_among, written_numbers
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.mechanisms.variance import Moments
-from thebes.privacy.stability import LevelCounts
+from thebes.privacy.transformations.counts import LevelCounts
 
 _BINS = 256  #: between which quantiles are looked for
 _LEAST_SPREAD = 1e-3  #: of a column, as a share of its range

@@ -173,7 +173,8 @@ def told(exact: Floats, epsilon: float, eta: float, method: str, randomness: Ran
     from thebes.privacy import quality
     from thebes.privacy.grid import Grid
     from thebes.privacy.mechanisms.additive import Laplace
-    from thebes.privacy.stability import BernsteinSums, change_of
+    from thebes.privacy.stability import change_of
+    from thebes.privacy.transformations.moments import BernsteinSums
 
     sums = BernsteinSums(Grid(0.0, 1.0, BITS), 1)
     noise = Laplace(epsilon).noise(sums.sensitivity(change_of("add-remove-one")))

@@ -89,7 +89,9 @@ def _response(categories: int, keep: float, a: float) -> float:
 
 
 def _sampled_gaussian(event: PoissonGaussianEvent) -> Renyi:
-    # Mironov, Talwar & Zhang 2019, by dp-accounting: one application only, multiplied by `losses.repeat`.
+    # Mironov, Talwar & Zhang 2019, by dp-accounting: one application only, multiplied by `losses.repeat`. Noise is
+    # drawn on whole numbers: at a whole order their sum holds for that as well, because it is one of moments E e^(k y)
+    # at whole k, in which such noise is as real noise is; between whole orders the next one serves.
     from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
@@ -102,8 +104,9 @@ def _sampled_gaussian(event: PoissonGaussianEvent) -> Renyi:
     for a, computed, ceiling in reversed(list(zip(ORDERS, theirs.rdp, unsampled.epsilons, strict=True))):
         value = float(computed)
         # Sampling never costs more than the mechanism itself, and no order costs more than a higher one (which serves
-        # where a series did not converge); their sums carry about 1e-15 of float error.
-        upper = exact.loss_of(max(0.0, value) * (1 + 1e-9) + 1e-13 / (a - 1)) if math.isfinite(value) else above
+        # where a series did not converge, too); their sums carry about 1e-15 of float error.
+        summed = math.isfinite(value) and a == int(a)
+        upper = exact.loss_of(max(0.0, value) * (1 + 1e-9) + 1e-13 / (a - 1)) if summed else above
         above = min(upper, ceiling, above)
         curve.append(above)
     return Renyi(reversed(curve))

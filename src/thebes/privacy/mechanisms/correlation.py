@@ -20,7 +20,8 @@ from thebes.privacy.mechanisms.mean import spread_to
 from thebes.privacy.mechanisms.several import weighed_width
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import BernsteinProducts, Change
+from thebes.privacy.stability import Change
+from thebes.privacy.transformations.moments import BernsteinProducts
 
 #: coefficients of 1, t and t^2 in the three cells of one number
 _POWERS = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])

@@ -15,7 +15,8 @@ from thebes.privacy.mechanisms.additive import LeastNoise
 from thebes.privacy.mechanisms.columns import column, whole
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import Change, Count, change_of
+from thebes.privacy.stability import Change, change_of
+from thebes.privacy.transformations.counts import Count
 
 
 def count(

@@ -19,7 +19,8 @@ from thebes.privacy.measurement import Floats, Measurement
 from thebes.privacy.mechanisms.additive import Additive, Laplace, LeastNoise, spread_of, stated
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import Change, HistogramCounts, change_of
+from thebes.privacy.stability import Change, change_of
+from thebes.privacy.transformations.counts import HistogramCounts
 
 Cells = NDArray[np.int64]
 

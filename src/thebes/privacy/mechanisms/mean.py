@@ -15,7 +15,9 @@ from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import BernsteinSums, BoundedSum, Change
+from thebes.privacy.stability import Change
+from thebes.privacy.transformations.moments import BernsteinSums
+from thebes.privacy.transformations.sums import BoundedSum
 
 #: (low end, high end) at a level
 Shares = Callable[[float], tuple[float, float]]

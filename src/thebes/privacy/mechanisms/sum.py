@@ -13,7 +13,8 @@ from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import BoundedSum, Change
+from thebes.privacy.stability import Change
+from thebes.privacy.transformations.sums import BoundedSum
 
 
 def sum_(

@@ -17,7 +17,8 @@ from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.mean import spread_to
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import BernsteinSums, CentredMoments, Change, Transformation
+from thebes.privacy.stability import Change, Transformation
+from thebes.privacy.transformations.moments import BernsteinSums, CentredMoments
 
 _MEANS = 1001  #: how finely the interval searches the unknown mean
 _ROUNDED = 6  #: steps by which rounding a row, its square and its product may move the variance

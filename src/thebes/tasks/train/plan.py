@@ -34,7 +34,9 @@ from thebes.privacy.mechanisms.concentrated import Concentrated
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.samplers import LARGEST_SCALE
-from thebes.privacy.stability import BoundedSum, Change, Count, Transformation, VectorSum
+from thebes.privacy.stability import Change, Transformation
+from thebes.privacy.transformations.counts import Count
+from thebes.privacy.transformations.sums import BoundedSum, VectorSum
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.train.descent import Descent
 from thebes.tasks.train.encoding import Encoding

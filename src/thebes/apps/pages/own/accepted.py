@@ -79,10 +79,12 @@ def _open_again(p: Mapping[str, Any], mine: Sequence[Mapping[str, Any]]) -> bool
 
 
 def _ready(p: Mapping[str, Any], *, again: bool = False) -> dict[str, Any]:
+    standing = words.standing(p)
+    forgotten = standing is words.FORGOTTEN
     return {
         **p,
-        "again": again,
-        "standing": words.state(p["state"]),
+        "again": again and not forgotten,
+        "standing": standing,
         "answer": shown(p["result"]) if p["result"] is not None else None,
-        "back": p["state"] in words.BACK and (p["returnable"] or p["state"] != State.SENT),
+        "back": not forgotten and p["state"] in words.BACK and (p["returnable"] or p["state"] != State.SENT),
     }

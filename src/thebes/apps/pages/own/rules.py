@@ -57,7 +57,9 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
     if tables:
         rule["tables"] = [tables] if isinstance(tables, str) else tables
     share = rule.get("probability")
-    if isinstance(share, (int, float)) and 0 <= share <= 100:  # else it is refused as it is
+    if isinstance(share, (int, float)):  # else it is refused as it is
+        if not 0 < share <= 100:
+            raise Mistake("chance to take part", "must be more than 0 % and at most 100 %")
         rule["probability"] = share / 100  # people think in per cent
     return rule
 

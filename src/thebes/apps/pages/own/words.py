@@ -12,6 +12,7 @@ from thebes.ledger import BudgetExceeded, Frozen
 from thebes.person.board import plain_text
 from thebes.person.decisions import KEPT
 from thebes.person.participation import State
+from thebes.person.work import FORGOTTEN as NOT_KNOWN
 from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
@@ -45,6 +46,8 @@ STATES = {
         "failed", "Your machine could not go on with it; what had not begun to leave went back.", "bad"
     ),
 }
+#: sent, and the coordinator no longer knows the task
+FORGOTTEN = Standing("forgotten", "Your contribution arrived.")
 #: so few members, or so small a share of them, staying away leave a token little to hide
 FEW_AWAY, SHARE_AWAY = 3, 0.1
 #: where taking it back is worth a try
@@ -106,6 +109,11 @@ _MIXED = ("draw-discard",)
 def state(name: str) -> Standing:
     """The words for a participation's state."""
     return STATES[State(name)]
+
+
+def standing(p: Mapping[str, Any]) -> Standing:
+    """The words for a participation as it stands now."""
+    return FORGOTTEN if p["note"] == NOT_KNOWN else state(p["state"])
 
 
 def may_decide(task: Mapping[str, Any]) -> bool:
@@ -211,7 +219,8 @@ def turns(task: Mapping[str, Any]) -> str:
 def refusal(error: ThebesError) -> str:
     """An error as a sentence that says what to do next; of a fault of ours nothing is told."""
     if isinstance(error, Frozen):
-        return "This ledger was restored from a copy and is frozen. Nothing was agreed to. Run: thebes ledger thaw"
+        why = "this home was restored from a copy, or has moved to another device"
+        return f"This ledger is frozen: {why}. Nothing was agreed to. Where no other copy is in use: thebes ledger thaw"
     if isinstance(error, BudgetExceeded):
         whose = f" for {error.spender}" if error.spender is not None else ""
         asked, left = error.requested, error.remaining
@@ -264,18 +273,18 @@ def rule(body: Mapping[str, Any]) -> str:
     """A standing rule as one sentence: all that it covers, and what it leaves open."""
     plain, noised = "trust a server with plain values", "are noised on this machine"
     trusts = {"trusted": plain, "untrusted": noised}.get(body.get("server") or SERVERS.get(body["type"], ""))
-    pieces = [f"Agree to {body['type']} tasks that {trusts or f'{noised} or {plain}'}"]
-    pieces.append(f"of {body['requestor']}" if "requestor" in body else "of anybody")
+    pieces = [trusts or f"{noised} or {plain}"]
     if "tables" in body:
-        pieces.append(f"that read nothing but {' and '.join(body['tables']) or 'no table'}")
+        pieces.append(f"read nothing but {' and '.join(body['tables']) or 'no table'}")
     else:
-        pieces.append("that read any of your tables")
+        pieces.append("read any of your tables")
     if "min_count" in body:
-        pieces.append(f"for at least {plural(int(body['min_count']), 'person', 'people')}")
+        pieces.append(f"want at least {plural(int(body['min_count']), 'person', 'people')}")
     costs = [f"epsilon {figure(body['epsilon_at_most'])}"]
     costs += [f"delta {figure(body['delta_at_most'])}"] if "delta_at_most" in body else []
-    pieces.append(f"that cost at most {' and '.join(costs)} each")
+    whose = f"Agree to {body['type']} tasks of {body.get('requestor', 'anybody')} that {', '.join(pieces)}"
+    most = f" and cost at most {' and '.join(costs)} each"
     weekly = f", up to epsilon {figure(body['epsilon_per_week'])} in seven days" if "epsilon_per_week" in body else ""
     chance = float(body.get("probability", 1))
     coin = f", each with a chance of {figure(100 * chance)} %" if chance < 1 else ""
-    return " ".join(pieces) + weekly + coin + "."
+    return whose + most + weekly + coin + "."

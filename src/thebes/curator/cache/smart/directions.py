@@ -26,7 +26,8 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive, Gaussian
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import Change, Sensitivity, VectorSum
+from thebes.privacy.stability import Change, Sensitivity
+from thebes.privacy.transformations.sums import VectorSum
 
 BITS = 16  #: of the steps in which a layer's gradient is counted
 ROWS = 2**28  #: no more are summed

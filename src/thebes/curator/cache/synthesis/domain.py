@@ -18,7 +18,7 @@ from thebes.data.table import Sums, Table, Term
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness
-from thebes.privacy.stability import MarginalCounts
+from thebes.privacy.transformations.counts import MarginalCounts
 
 Integers = NDArray[np.int64]
 Places = tuple[int, ...]  #: of columns, rising

@@ -1,0 +1,152 @@
+"""What an authority signs with: one key and its certificate, or two while another takes the place of the one before.
+
+What must stay true: a signer counts from the moment its certificate is there, when its key is there already, until its
+certificate has gone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from thebes.wire.certificates import issued
+
+FIRST = 1
+_DAYS = 3650
+_SKEW = timedelta(minutes=5)  #: by so much another machine's clock may be behind
+_CERTIFICATE = re.compile(r"authority(?:-([2-9]|[1-9]\d+))?\.pem")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A new key and its certificate, as PEM."""
+
+    key: bytes
+    certificate: bytes
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """The one with this number, of files `authority.pem` and `authority.key`, from the second on `authority-2.pem`."""
+
+    folder: Path
+    number: int
+
+    @property
+    def certificate_file(self) -> Path:
+        return self.folder / f"{self._name}.pem"
+
+    @property
+    def key_file(self) -> Path:
+        return self.folder / f"{self._name}.key"
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate_file.read_bytes()
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self.pem)
+
+    def made(self, now: datetime) -> Pair:
+        """A key, and a certificate by which it signs others."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        # Each number has a name of its own: no certificate names two that could have issued it.
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Thebes sites {self.number}")])
+        public = key.public_key()
+        return _signed(
+            _unsigned(name, name, public, now, now + timedelta(days=_DAYS))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False),
+            key,
+            by=key,
+        )
+
+    def issue(
+        self,
+        name: str,
+        now: datetime,
+        ends: datetime,
+        alternative: x509.SubjectAlternativeName,
+        usage: x509.ObjectIdentifier,
+    ) -> Pair:
+        """A key, and a certificate of it that signs nothing."""
+        signing = serialization.load_pem_private_key(self.key_file.read_bytes(), None)
+        assert isinstance(signing, ec.EllipticCurvePrivateKey)  # noqa: S101
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        return _signed(
+            _unsigned(subject, self.certificate.subject, key.public_key(), now, ends)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(alternative, critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False),
+            key,
+            by=signing,
+        )
+
+    def issued(self, shown: x509.Certificate) -> bool:
+        """Whether it is there and signed that certificate."""
+        try:
+            return issued(shown, by=self.certificate)
+        except (OSError, ValueError):  # it is gone, or no certificate
+            return False
+
+    @property
+    def _name(self) -> str:
+        return "authority" if self.number == FIRST else f"authority-{self.number}"
+
+
+def signers(folder: Path) -> list[Signer]:
+    """Those that count, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = (_CERTIFICATE.fullmatch(path.name) for path in folder.iterdir())
+    return [Signer(folder, number) for number in sorted(int(each[1] or FIRST) for each in found if each is not None)]
+
+
+def _signed(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, *, by: ec.EllipticCurvePrivateKey
+) -> Pair:
+    certificate = builder.sign(by, hashes.SHA256())
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private = key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    return Pair(private, certificate.public_bytes(pem), certificate.serial_number)
+
+
+def _unsigned(
+    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(ends)
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )

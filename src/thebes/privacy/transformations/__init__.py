@@ -1,0 +1,1 @@
+"""Every total that noise is added to, with the proof of how far one row can move it (`stability` is their shape)."""

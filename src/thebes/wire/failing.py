@@ -1,0 +1,35 @@
+"""An interface whose every error is told as problem details, and none of them repeats what was sent."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from thebes.privacy.faults import ThebesError
+from thebes.tasks.wording import in_words
+from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+
+
+def tell_problems(api: FastAPI) -> None:
+    """Whatever goes wrong behind `api` becomes problem details; of a fault of ours nothing is told."""
+
+    @api.exception_handler(ThebesError)
+    @api.exception_handler(Exception)
+    def ours(request: Request, error: Exception) -> JSONResponse:
+        status, body = to_problem(error)
+        return JSONResponse(body, status, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(RequestValidationError)
+    def unreadable(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part)[:40] for part in first["loc"] if part not in ("body", "path", "query"))
+        status = 400 if first["type"] in ("json_invalid",) else 422
+        words = "is not JSON" if status == 400 else in_words(first)
+        return JSONResponse(problem(status, words, field=where or "body"), status, media_type=MEDIA_TYPE)
+
+    @api.exception_handler(HTTPException)
+    def other(request: Request, error: HTTPException) -> JSONResponse:
+        made = problem(error.status_code, str(error.detail))
+        return JSONResponse(made, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
