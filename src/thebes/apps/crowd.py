@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,6 +25,7 @@ from thebes.simulation.example import give
 from thebes.tasks import registry
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotFound
+from thebes.wire.serving import hold_many
 
 MOST_TOGETHER = 150  #: people in one process; each keeps some twenty files open
 AT_ONCE = 3  #: people of one process who answer at the same time, mostly waiting for the disk and the coordinator
@@ -189,9 +189,7 @@ class Homes:
 
 def _work() -> None:
     """Hear of the people, then of tasks, until the input closes."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with suppress(ValueError, OSError):  # a system may not allow what it says it does
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    hold_many()
     saying = threading.Lock()
 
     def say(message: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from thebes.coordinator.reception import Reception
 from thebes.coordinator.whole import WholeAnswers
 from thebes.wire import logs
 from thebes.wire.local import Hold
+from thebes.wire.serving import hold_many, manners
 
 _FORGET_SECONDS = 2.0
 _GRACE_SECONDS = 5
@@ -58,6 +59,7 @@ def serve(
     the models of a home. `listening` is a socket that is bound already; `parent` a descriptor that ends when whoever
     started this process says goodbye, or is gone."""
     check_tls(tls_cert, tls_key)
+    hold_many()
     logs.to_stderr("%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     place = Home(home)
@@ -77,11 +79,8 @@ def serve(
     config = uvicorn.Config(
         interface(reception, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),
         http=WholeAnswers,
-        access_log=False,  # who sent what when is nobody's business
-        log_level="warning",
-        **logs.of_uvicorn(),
+        **manners(),
         lifespan="off",
-        server_header=False,
         ssl_certfile=None if tls_cert is None else str(tls_cert),
         ssl_keyfile=None if tls_key is None else str(tls_key),
         timeout_graceful_shutdown=_GRACE_SECONDS,

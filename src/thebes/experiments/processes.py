@@ -72,13 +72,11 @@ class Processes:
 
 
 def client(url: str, bearer: Path, seconds: float = 60.0) -> httpx.Client:
-    """Speaks to one of them as who holds the token in that file. Kept connections are given up before the server does,
-    which might close one just when it is used again."""
+    """Speaks to one of them as who holds the token in that file."""
     return httpx.Client(
         base_url=url,
         headers={"Authorization": f"Bearer {bearer.read_text(encoding='utf-8').strip()}"},
         timeout=seconds,
-        limits=httpx.Limits(keepalive_expiry=2.0),
         trust_env=False,
     )
 

@@ -21,6 +21,7 @@ from thebes.privacy.faults import ThebesError
 from thebes.wire import logs
 from thebes.wire.access import Access, make_token
 from thebes.wire.local import listening_at
+from thebes.wire.serving import manners
 
 QUICK_POLL_SECONDS = 1.0
 
@@ -83,10 +84,7 @@ def _serve(
 
     config = uvicorn.Config(
         guarded(person, access, port=port, stop=stop, pages=pages),
-        log_level="warning",
-        **logs.of_uvicorn(),
-        access_log=False,  # addresses carry ids of tasks, and one a code
-        server_header=False,
+        **manners(),
         timeout_graceful_shutdown=3,
         limit_concurrency=200,
     )

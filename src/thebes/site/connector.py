@@ -22,6 +22,7 @@ from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.site.control import Ear, tell
 from thebes.site.starting import PIPE, library_places
 from thebes.wire import logs
+from thebes.wire.serving import manners
 
 #: what the system's libraries read: names of hosts, certificates, time zones, loaders, what machine this is
 SYSTEM = (
@@ -146,10 +147,7 @@ def _server(app: Any) -> Any:
     return Server(
         uvicorn.Config(
             app,
-            log_level="warning",
-            **logs.of_uvicorn(),
-            access_log=False,
-            server_header=False,
+            **manners(),
             lifespan="off",
             timeout_graceful_shutdown=2,
             limit_concurrency=100,

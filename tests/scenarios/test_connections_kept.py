@@ -1,0 +1,56 @@
+"""A connection that rests for as long as clients commonly keep one is still there when it is used again."""
+
+from __future__ import annotations
+
+import resource
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pandas as pd
+import pytest
+
+from tests.scenarios.deployment import Institutions
+from tests.scenarios.processes import PersonProcess
+
+
+pytestmark = pytest.mark.slow
+COMMON = 5.0  #: seconds for which httpx and its like keep a connection
+
+
+def test_of_a_coordinator_a_person_and_a_site(tmp_path: Path) -> None:
+    with Institutions(tmp_path) as world:
+        site = world.add("north", pd.DataFrame({"age": range(20, 40)}))
+        site.start()
+        assert site._process is not None
+        person = PersonProcess(tmp_path / "person", f"http://127.0.0.1:{world.port}")
+        try:
+            person.ready()
+            addresses = [
+                f"http://127.0.0.1:{world.port}/api/task",
+                person.process.facts["address"] + "/api/settings",
+                site._process.ready()["address"] + "/api/datasets",
+            ]
+            kept = [(HTTPConnection(urlsplit(each).netloc, timeout=60), urlsplit(each).path) for each in addresses]
+            first = [ask(connection, path) for connection, path in kept]
+            time.sleep(COMMON + 1)
+            assert [ask(connection, path) for connection, path in kept] == first
+            assert world._coordinator is not None
+            assert world._coordinator._running is not None
+            limits = resource.prlimit(world._coordinator._running.pid, resource.RLIMIT_NOFILE)
+            assert limits[0] == limits[1]
+        finally:
+            person.process.kill()
+
+
+def ask(connection: HTTPConnection, path: str) -> int:
+    """The status of an answer on this very connection, which stays open."""
+    if connection.sock is None:
+        connection.connect()
+    before = connection.sock
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    answer.read()
+    assert connection.sock is before, "the server closed it with its answer"
+    return answer.status
