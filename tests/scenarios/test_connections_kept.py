@@ -14,7 +14,6 @@ import pytest
 from tests.scenarios.deployment import Institutions
 from tests.scenarios.processes import PersonProcess
 
-
 pytestmark = pytest.mark.slow
 COMMON = 5.0  #: seconds for which httpx and its like keep a connection
 
