@@ -285,7 +285,7 @@ def test_the_key_is_not_rotated_in_the_list_of_another_database(
         before = front.home.log_key
         another = f"sqlite:///{tmp_path / 'another.db'}"
         assert thebes(monkeypatch, *list_key(tmp_path / "home", another)) == 2
-        assert "no task of this home" in capsys.readouterr().err
+        assert "must be left out" in capsys.readouterr().err
         assert (tmp_path / "home" / "log.key").read_bytes() == before
         assert thebes(monkeypatch, *list_key(tmp_path / "home", None)) == 0
 

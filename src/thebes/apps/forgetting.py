@@ -34,7 +34,7 @@ def forget(
 
     from thebes.apps.operating.roles import Role, role_of
     from thebes.coordinator import forgetting
-    from thebes.coordinator.database import Database
+    from thebes.coordinator.belonging import database_of
     from thebes.coordinator.home import Home
 
     if role_of(home) is not Role.COORDINATOR:
@@ -45,7 +45,7 @@ def forget(
         raise Mistake("--store", "is needed: there is no database in the home")
     place = Home(home)
     left = 0
-    with closing(Database(store or place.store)) as database:
+    with closing(database_of(place, store)) as database:
         meant = tasks or forgetting.over(database, _day(before or ""))
         for task in meant:
             try:

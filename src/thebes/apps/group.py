@@ -268,10 +268,10 @@ def _lines(file: Path) -> list[str]:
 
 def _groups(home: Path, store: str | None) -> Groups:
     from thebes.apps.operating.roles import store_of
+    from thebes.coordinator.belonging import database_of
     from thebes.coordinator.clock import SystemClock
-    from thebes.coordinator.database import Database
     from thebes.coordinator.groups import Groups
     from thebes.coordinator.home import Home
 
     store, place = store_of(home, store), Home(home)
-    return Groups(Database(store or place.store), place, SystemClock())
+    return Groups(database_of(place, store), place, SystemClock())

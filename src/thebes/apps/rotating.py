@@ -61,7 +61,7 @@ def rotate(
 def _list_key(home: Path, store: str | None) -> str:
     from contextlib import closing
 
-    from thebes.coordinator.database import Database
+    from thebes.coordinator.belonging import database_of
     from thebes.coordinator.home import Home
     from thebes.coordinator.rotation import next_list_key
     from thebes.wire.log import fingerprint
@@ -69,7 +69,7 @@ def _list_key(home: Path, store: str | None) -> str:
     if store is None and not (home / "coordinator.db").exists():
         raise Mistake("--store", "is needed: there is no database in the home")
     place = Home(home)
-    with closing(Database(store or place.store)) as database:
+    with closing(database_of(place, store)) as database:
         made = next_list_key(place, database)
     return (
         f"The task list is signed with a new key, which the one before it signed as entry {made.length - 1}.\n"

@@ -170,13 +170,13 @@ def _role(name: str) -> Role:
 def _accounts(home: Path, store: str | None) -> Accounts:
     from thebes.apps.operating.roles import store_of
     from thebes.coordinator.accounts import Accounts
+    from thebes.coordinator.belonging import database_of
     from thebes.coordinator.clock import SystemClock
-    from thebes.coordinator.database import Database
     from thebes.coordinator.home import Home
 
     store, place = store_of(home, store), Home(home)
     return Accounts(
-        Database(store or place.store),
+        database_of(place, store),
         admin_token=lambda: place.admin_token,
         session_key=lambda: place.session_key,
         clock=SystemClock(),

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from thebes.coordinator.belonging import database_of
 from thebes.coordinator.counted import FIGURES
-from thebes.coordinator.database import Database
 from thebes.coordinator.home import Home
 from thebes.coordinator.listening import check_tls, inherited, listen
 from thebes.privacy.faults import Mistake
@@ -83,7 +83,7 @@ def serve_together(
     if where.startswith("sqlite:"):
         raise Mistake("--processes", "above 1 needs --store postgresql://...: a file is one process's")
     with closing(Hold(place.folder, shared=True)), tempfile.TemporaryDirectory(prefix="thebes-figures-") as figures:
-        with closing(Database(where)) as database:  # brought to its newest version once, and refused once
+        with closing(database_of(place, store)) as database:  # brought to its newest version once, and refused once
             database.check_writable()
         with closing(listen(host, port)) as listening:
             named = [None if path is None else str(path.absolute()) for path in (tls_cert, tls_key)]

@@ -27,8 +27,10 @@ TOKEN = "admin.token"  # noqa: S105
 LOG_KEY = "log.key"
 SESSION_KEY = "session.key"
 NEXT_LOG_KEY = "log.key.next"  #: while it takes the place of the one before
+DATABASE = "database.name"  #: of the database elsewhere that this home works on; not secret
 SUCCESSIONS = "log.keys.json"  #: which key of the list gave way to which; not secret
 _AUTHORITIES = "groups"
+_OWN_STORE = "coordinator.db"
 _OF_A_PERSON = ("person.db", "token")  # files that only `thebes person` makes
 
 
@@ -108,12 +110,29 @@ class Home:
 
     @property
     def store(self) -> str:
-        """The address of the database that is used where none is named. A Mistake where tasks are under way and it is
-        not there: a coordinator on an empty one would take their keys for left over, and destroy them."""
-        file = self.folder / "coordinator.db"
-        if not file.exists() and any(self.keys.older_than(math.inf)):
+        """The address of the database that is used where none is named. A Mistake where the home works on one that is
+        elsewhere, or where tasks are under way and none is there: a coordinator on an empty one would take their keys
+        for left over, and destroy them."""
+        if self.works_on is not None:
+            raise Mistake("--store", "is needed: the database that this home works on is not in it")
+        if not (self.folder / _OWN_STORE).exists() and any(self.keys.older_than(math.inf)):
             raise Mistake("--store", "is needed: there are keys of tasks in the home, and no database")
-        return f"sqlite:///{file}"
+        return self.own_store
+
+    @property
+    def own_store(self) -> str:
+        """The address of a database in the home, whether it is there or not."""
+        return f"sqlite:///{self.folder / _OWN_STORE}"
+
+    @property
+    def works_on(self) -> str | None:
+        """What the database elsewhere is called that this home works on; None until it has one."""
+        return named_in(self.folder)
+
+    def work_on(self, name: str) -> None:
+        """Work on the database of that name from now on, and on no other."""
+        self._write_once(self.folder / DATABASE, name.encode() + b"\n")
+        settle(self.folder)
 
     def authority(self, name: str, epoch: str, make: Callable[[], bytes] | None = None) -> bytes | None:
         """The record of a group's authority, with its secret key; made with `make` where there is none."""
@@ -167,6 +186,14 @@ class Home:
             pass
         finally:
             os.unlink(beside)
+
+
+def named_in(folder: Path) -> str | None:
+    """The name of the database elsewhere that a home works on, without opening the home."""
+    try:
+        return (folder / DATABASE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
 
 
 def _new_token() -> bytes:

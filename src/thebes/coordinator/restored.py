@@ -14,8 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator import shelf
+from thebes.coordinator.belonging import brought_back
 from thebes.coordinator.database import Database
 from thebes.coordinator.federation.store import say_farewell
+from thebes.coordinator.home import Home
 from thebes.coordinator.keys import Keys
 from thebes.coordinator.schema import TASK
 from thebes.coordinator.states import Status
@@ -30,7 +32,8 @@ def settle(home: Path, store: str | None = None) -> int:
     refused and never counted twice. `store` is the address of a database outside the home."""
     folder = home / "keys"
     folder.mkdir(mode=0o700, exist_ok=True)
-    database = Database(store or f"sqlite:///{home / 'coordinator.db'}")
+    own = f"sqlite:///{home / 'coordinator.db'}"
+    database = Database(own) if store is None else brought_back(Home(home), store)
     try:
         failed, over, going_on = database.write(_settled)
         keys = Keys(folder)

@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0007",  # the last file in migrations/versions
+    newest="0008",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -199,6 +199,14 @@ QUESTION = Table(
     Column("sites", Text, nullable=False),  # JSON: their names
     Column("body", Text, nullable=False),  # JSON: what each is asked
     Column("answer", Text),  # JSON: what each said
+)
+
+#: What this database is called; a home elsewhere knows it by that.
+CALLED = Table(
+    "coordinator_called",
+    METADATA,
+    Column("place", Text, primary_key=True),
+    Column("name", Text, nullable=False),
 )
 
 COLLECTOR = Table(

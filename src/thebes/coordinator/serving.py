@@ -18,9 +18,10 @@ from typing import Any
 
 import uvicorn
 
+from thebes.coordinator.belonging import database_of
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.crew import Crew
-from thebes.coordinator.database import Database, StoreUnavailable
+from thebes.coordinator.database import StoreUnavailable
 from thebes.coordinator.federation.federation import Federation
 from thebes.coordinator.federation.local import Start
 from thebes.coordinator.federation.pace import Pace
@@ -65,7 +66,7 @@ def serve(
     place = Home(home)
     where = store or place.store
     hold = Hold(place.folder, shared=not where.startswith("sqlite:"))
-    database = Database(where)
+    database = database_of(place, store)
     database.check_writable()
     listening = listening or listen(host, port)
     url = url_of(host, listening, secure=tls_cert is not None)

@@ -22,6 +22,7 @@ from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.snapshot import STAGE
 from thebes.coordinator import schema as coordinator_schema
 from thebes.coordinator import settings as coordinator_settings
+from thebes.coordinator.home import named_in
 from thebes.database import marked
 from thebes.database.versions import Versions
 from thebes.ledger import Ledger, NoKeeper, Tampered
@@ -234,6 +235,7 @@ def _around(home: Path, role: Role, around: Surroundings) -> Iterator[Finding]:
     else:
         yield from over_http(coordinator, proxy, around.clock)
     if around.store is not None:
-        yield from database_at(around.store, _of_version, around.clock)
+        works_on = named_in(home) if role is Role.COORDINATOR else None
+        yield from database_at(around.store, _of_version, around.clock, works_on=works_on)
     elif role is Role.COORDINATOR and not (home / "coordinator.db").exists():
         yield Finding(How.ABSENT, "the database can be reached", "it is not in the home; say where with --store")

@@ -11,6 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from thebes.apps.operating.findings import Finding, How, found
+from thebes.coordinator.schema import CALLED
 from thebes.coordinator.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
 from thebes.ledger.schema import VERSIONS as LEDGER
@@ -88,9 +89,14 @@ def over_tls(address: str, home: Path) -> Iterator[Finding]:
 
 
 def database_at(
-    where: str, of_version: Callable[[str, str | None, Versions], Finding], clock: Callable[[], float]
+    where: str,
+    of_version: Callable[[str, str | None, Versions], Finding],
+    clock: Callable[[], float],
+    *,
+    works_on: str | None = None,
 ) -> Iterator[Finding]:
-    """A PostgreSQL with the tables of a coordinator or a ledger. Its address is not shown: it may hold a password."""
+    """A PostgreSQL with the tables of a coordinator or a ledger, and whether it is the one of that name that a home
+    works on. Its address is not shown: it may hold a password."""
     what = "the database can be reached"
     if not where.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise Mistake("--store", "must be the address of a PostgreSQL; a file is found in the home")
@@ -108,6 +114,8 @@ def database_at(
             theirs = float(connection.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")) or 0.0)
             writes = not connection.scalar(sa.text("SELECT pg_is_in_recovery()"))
             versions = [(each, each.of(connection)) for each in (COORDINATOR, LEDGER)]
+            named = sa.inspect(connection).has_table(CALLED.name)
+            name = connection.scalar(sa.select(CALLED.c.name)) if named else None
     except sa.exc.SQLAlchemyError as error:
         original = getattr(error, "orig", None) or error
         code = getattr(original, "sqlstate", None)
@@ -120,4 +128,8 @@ def database_at(
     for each, version in versions:
         if version is not None:
             yield of_version("the database", version, each)
+    if works_on is not None:
+        yield found(
+            name == works_on, "the database is the one that this home works on", "it is another one: see --store"
+        )
     yield _clocks("this machine and the database", mine - theirs)

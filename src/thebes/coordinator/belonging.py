@@ -1,0 +1,94 @@
+"""Which database a coordinator's home works on, where that one lies elsewhere.
+
+What must stay true: a home that has worked on one database takes no other for it, however well that can be reached. Of
+the tasks under way another one knows nothing, and whoever opened it would destroy their keys as left over.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from itertools import islice
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import select
+
+from thebes.coordinator.database import Database
+from thebes.coordinator.home import Home
+from thebes.coordinator.schema import CALLED, ENTRY
+from thebes.privacy.faults import Mistake
+
+_HERE = "here"
+
+
+def database_of(home: Home, store: str | None = None) -> Database:
+    """The database at the address `store`, or else the one in the home, opened. A Mistake where it is not the one that
+    the home works on; the first one that a home uses is."""
+    if not store or _file(store) == _file(home.own_store):
+        return Database(home.store)
+    if home.works_on is None and _file(home.own_store).exists():
+        inside = "the database of this home lies in it, as coordinator.db"
+        raise Mistake("--store", f"must be left out: {inside}. To begin with another one, move that file elsewhere")
+    database = Database(store)
+    try:
+        _matched(home, database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def brought_back(home: Home, store: str) -> Database:
+    """The same of a database that was brought back, from before it had a name or from before the tasks under way."""
+    database = Database(store)
+    try:
+        known = home.works_on or secrets.token_hex(16)
+        name = database.write(lambda connection: _named(connection, known))
+        if home.works_on is None:
+            home.work_on(name)
+        _same(home, name)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _file(store: str) -> Path:
+    return Path(store.removeprefix("sqlite:///")).absolute()
+
+
+def _matched(home: Home, database: Database) -> None:
+    name = database.read(_name)
+    if home.works_on is None:
+        database.read(lambda connection: _has_tasks(connection, home))
+        if name is None:
+            database.check_writable()
+            name = database.write(lambda connection: _named(connection, secrets.token_hex(16)))
+        home.work_on(name)
+    _same(home, name)
+
+
+def _same(home: Home, name: str | None) -> None:
+    if home.works_on != name:
+        other = "is not the database that this home works on: name the one that its coordinator was started with"
+        raise Mistake("--store", f"{other}. If it is an earlier state of that one: thebes settle")
+
+
+def _name(connection: sa.Connection) -> str | None:
+    return connection.scalar(select(CALLED.c.name))
+
+
+def _named(connection: sa.Connection, name: str) -> str:
+    """The name that it has, or else this one: of two processes that begin at once the second takes the first's."""
+    had = _name(connection)
+    if had is None:
+        connection.execute(CALLED.insert().values(place=_HERE, name=name))
+    return had or name
+
+
+def _has_tasks(connection: sa.Connection, home: Home) -> None:
+    """A Mistake where the home has keys of tasks and the list has none of these."""
+    kept = list(islice(home.keys.older_than(math.inf), 500))
+    if kept and connection.execute(select(ENTRY.c.task_id).where(ENTRY.c.task_id.in_(kept))).first() is None:
+        raise Mistake("--store", "has no task of this home; name the database that its coordinator uses")
