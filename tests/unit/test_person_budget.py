@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thebes.ledger import BudgetExceeded, Ledger
+from thebes.person.blocks import Blocks, consumed
 from thebes.person.book import Book
 from thebes.person.home import Person
-from thebes.person.purse import Purse, consumed, period
+from thebes.person.purse import Purse, period
 from thebes.person.rules import Rule, read_rules
 from thebes.person.settings import Cap, Settings
 from thebes.privacy.faults import Mistake
@@ -163,7 +164,7 @@ def test_what_a_crash_left_to_be_carried_into_a_period_of_another_length_is_carr
     wallet.reserve("1.5").consume()
     wallet.settings = wallet.settings.changed({"period_days": 7})
     with monkeypatch.context() as killed:
-        killed.setattr(Purse, "_carry", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        killed.setattr(Blocks, "_carry", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             wallet.reserve("1")
     with pytest.raises(BudgetExceeded):
@@ -219,7 +220,7 @@ def test_a_crash_while_a_limit_changes_carries_everything_over_in_the_end() -> N
     wallet.reserve("2", requestor="ana").consume()
     wallet.reserve("3", requestor="bert").consume()
     old = wallet.purse.blocks("local")[0]
-    wallet.purse._open(f"{old.name} #2", Decimal(12), Decimal("0.001"))  # and here the process ends
+    wallet.purse._blocks._open(f"{old.name} #2", Decimal(12), Decimal("0.001"))  # and here the process ends
     wallet.settings = wallet.settings.changed({"local": {"epsilon": 12}})
     assert wallet.left() == 7
     assert wallet.ledger.block(old.name).state == "retired"

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from thebes.data.store import Store
+from thebes.person.blocks import consumed
 from thebes.person.board import Board, NotListed, Offer
 from thebes.person.book import Book
 from thebes.person.membership import Memberships
 from thebes.person.packets import takes_tokens
 from thebes.person.participation import Participation, State
-from thebes.person.purse import Purse, consumed
+from thebes.person.purse import Purse
 from thebes.person.rules import Rule, in_force
 from thebes.person.settings import Settings
 from thebes.person.work import COMPUTING_SECONDS, Work

@@ -22,6 +22,7 @@ from thebes.data.store import Store
 from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
 from thebes.person import showing
+from thebes.person.blocks import consumed
 from thebes.person.board import Board, is_fingerprint, pinned_in
 from thebes.person.book import Book
 from thebes.person.decisions import Decisions
@@ -30,7 +31,7 @@ from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
 from thebes.person.participation import Participation, State
-from thebes.person.purse import Purse, consumed
+from thebes.person.purse import Purse
 from thebes.person.rules import in_force, read_rules
 from thebes.person.running import Running
 from thebes.person.seal import Seal

@@ -7,8 +7,9 @@ from typing import Any
 
 from thebes.ledger import Budget, Claim, Ledger, Tampered
 from thebes.ledger.journal import Entry
+from thebes.person.blocks import CARRIED, OVERALL, base_name, consumed, loss_as_budget
 from thebes.person.book import Book
-from thebes.person.purse import CARRIED, OVERALL, Purse, base_name, consumed, loss_as_budget
+from thebes.person.purse import Purse
 from thebes.privacy.promise import Adjacency, Unit
 
 
