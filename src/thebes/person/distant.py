@@ -6,11 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from thebes.person.participation import State
-from thebes.privacy.faults import Refusal
+from thebes.person.participation import come_to, still
 from thebes.wire.address import segment
 from thebes.wire.local import Local
-from thebes.wire.refusals import NotFound
 
 
 class Distant(Local):
@@ -45,14 +43,10 @@ class Distant(Local):
         end = time.monotonic() + timeout
         while True:
             mine = [p for p in self.participations() if p["task_id"] == task_id]
-            if not mine:
-                raise NotFound("you take no part in this task")
-            reached = State(mine[-1]["state"])
-            if reached == state or reached.final:
+            if come_to(mine, state):
                 return mine[-1]
             if time.monotonic() >= end:
-                why = f": {mine[-1]['note']}" if mine[-1]["note"] else ""
-                raise Refusal(f"after {timeout:g} seconds your part in this task is still {reached}{why}")
+                raise still(mine, timeout)
             time.sleep(0.1)
 
     def groups(self) -> list[dict[str, Any]]:

@@ -30,14 +30,14 @@ from thebes.person.example import example
 from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.membership import Memberships
 from thebes.person.pacing import Pacing
-from thebes.person.participation import Participation, State
+from thebes.person.participation import Participation, State, come_to, still
 from thebes.person.purse import Purse
 from thebes.person.rules import in_force, read_rules
 from thebes.person.running import Running
 from thebes.person.seal import Seal
 from thebes.person.settings import Settings
 from thebes.person.work import Work
-from thebes.privacy.faults import Mistake, Refusal, ThebesError
+from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.document import Document
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.log import fingerprint
@@ -216,14 +216,11 @@ class Person:
         self._with_coordinator()
         end, looked = time.monotonic() + timeout, 0.0
         while True:
-            mine = self._book.participations(task_id=task_id)
-            if not mine:
-                raise NotFound("you take no part in this task")
-            if mine[-1].state == state or mine[-1].state.final or (state == "sent" and mine[-1].state is State.SENT):
-                return mine[-1].as_json()
+            mine = [each.as_json() for each in self._book.participations(task_id=task_id)]
+            if come_to(mine, state):
+                return mine[-1]
             if time.monotonic() >= end:
-                why = f": {mine[-1].note}" if mine[-1].note else ""
-                raise Refusal(f"after {timeout:g} seconds your part in this task is still {mine[-1].state}{why}")
+                raise still(mine, timeout)
             if not self._running.started:
                 self._work.turn()
             if time.monotonic() >= looked + LOOK_SECONDS:

@@ -6,14 +6,17 @@ What must stay true: bytes that may have left are never computed again, and thei
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from thebes.privacy import exact
+from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document
+from thebes.wire.refusals import NotFound
 
 
 class State(StrEnum):
@@ -126,6 +129,19 @@ class Sending:
     epsilon: Decimal
     delta: Decimal
     receipt: str | None
+
+
+def come_to(mine: Sequence[Mapping[str, Any]], state: str) -> bool:
+    """Whether the latest of somebody's participations in a task, as JSON, has reached `state` or an end."""
+    if not mine:
+        raise NotFound("you take no part in this task")
+    return State(mine[-1]["state"]) == state or State(mine[-1]["state"]).final
+
+
+def still(mine: Sequence[Mapping[str, Any]], seconds: float) -> Refusal:
+    """What is said where it has not in time."""
+    why = f": {mine[-1]['note']}" if mine[-1]["note"] else ""
+    return Refusal(f"after {seconds:g} seconds your part in this task is still {mine[-1]['state']}{why}")
 
 
 def _unit(document: Document) -> str:
