@@ -555,8 +555,8 @@ def test_a_task_that_ended_elsewhere_is_forgotten_here(tmp_path: Path) -> None:
         front.fill(task_id, 1, {"age": 40})
         assert front.client.portal is not None
         front.reception.store.cancel(task_id)
-        front.client.portal.call(front.reception.forget_ended)
-        assert not front.reception._phases
+        front.client.portal.call(front.reception.hearing.forget_ended)
+        assert not front.reception.hearing._phases
 
 
 def test_another_process_in_the_same_home_goes_on_with_what_the_first_began(tmp_path: Path) -> None:

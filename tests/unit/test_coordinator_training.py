@@ -53,7 +53,7 @@ def loop(front: Front) -> Any:
 
 def settled(front: Front) -> None:
     """Everything is in the database, as after half a second."""
-    loop(front).call(front.reception.settle)
+    loop(front).call(front.reception.hearing.settle)
 
 
 def models(front: Front, task_id: str) -> np.ndarray[Any, Any]:
@@ -395,7 +395,7 @@ def test_what_takes_long_is_computed_once_and_beside_everything_else(
     here = loop(single).call(threading.get_ident)
 
     async def everybody() -> tuple[list[Any], list[Any], int]:
-        known = single.reception._trainings.of(task_id)
+        known = single.reception.hearing.trainings.of(task_id)
         assert known is not None
         looks = asyncio.gather(*(known.release() for _ in range(20)))
         views = asyncio.gather(*(known.progress(models=True) for _ in range(20)))
@@ -415,7 +415,7 @@ def test_what_takes_long_is_computed_once_and_beside_everything_else(
 def test_a_copy_stays_as_it_was_while_training_goes_on(single: Front) -> None:
     task_id = single.post({**EVENTS, "learning_rate": [0.01, 0.001]})
     single.train(task_id, 20)
-    known = single.reception._trainings.of(task_id)
+    known = single.reception.hearing.trainings.of(task_id)
     assert known is not None
     copied: Any = known.aggregator.copied()
     before = copied.release().as_json()
@@ -619,7 +619,7 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
 
         def send(front: Front, own: dict[str, Any]) -> Any:
             async def both() -> list[str]:
-                training = front.reception._trainings.of(task_id)
+                training = front.reception.hearing.trainings.of(task_id)
                 assert training is not None
                 sent = [Submission(b["ask_id"], b["part"], b["contributor"], b["payload"]) for b in (body, own)]
                 return list(await asyncio.gather(*(training.take(s) for s in sent)))

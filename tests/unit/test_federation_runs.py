@@ -537,11 +537,11 @@ def test_people_cannot_answer_what_institutions_are_asked(tmp_path: Path) -> Non
             task = await world.post(CENSUS)
             for _ in range(2):
                 with pytest.raises(TaskClosed, match="institutions answer this task"):
-                    await world.reception.ask(task, "me")
+                    await world.reception.hearing.ask(task, "me")
                 with pytest.raises(TaskClosed):
-                    await world.reception.withdraw(task, "0" * 32)
+                    await world.reception.hearing.withdraw(task, "0" * 32)
                 with pytest.raises(TaskClosed):
-                    await world.reception.largest_submission(task)
+                    await world.reception.hearing.largest_submission(task)
             with pytest.raises(Conflict):
                 await world.reception.end(task, Somebody("the operator", Role.OPERATOR))
             world.closing.step()

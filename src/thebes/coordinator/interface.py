@@ -144,15 +144,15 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
         """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
         process alone runs the coordinator, within a second."""
-        longest = await reception.largest_submission(task_id)
+        longest = await reception.hearing.largest_submission(task_id)
         sent = _submission(request.headers.get("content-type", ""), await _body(request, longest), longest)
-        receipt = await reception.submit(task_id, sent)
+        receipt = await reception.hearing.submit(task_id, sent)
         taken.inc()
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
     async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
         """What the task wants from this slot now, as its contributor's packet of that number."""
-        wanted = await reception.ask(task_id, slot, packet)
+        wanted = await reception.hearing.ask(task_id, slot, packet)
         if isinstance(wanted, Wait):
             return JSONResponse({"wait": wanted.seconds})  # type: ignore[return-value]
         body = {
@@ -181,7 +181,7 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
     @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
         """Take a contribution back before its phase closes; it is destroyed."""
-        await reception.withdraw(task_id, receipt)
+        await reception.hearing.withdraw(task_id, receipt)
 
 
 def _groups(app: FastAPI, reception: Reception) -> None:

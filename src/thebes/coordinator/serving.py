@@ -120,7 +120,7 @@ async def _run(server: _Server, listening: socket.socket, crew: Crew, reception:
     finally:
         forgetting.cancel()
         with suppress(StoreUnavailable):  # told in the log; `close` tries once more
-            await reception.settle()
+            await reception.hearing.settle()
         await asyncio.gather(crew.stop(), sites.federation.stop())
 
 
@@ -128,7 +128,7 @@ async def _forget(reception: Reception) -> None:
     while True:
         await asyncio.sleep(_FORGET_SECONDS)
         with suppress(Exception):  # the database is away; the next round tries again
-            await reception.forget_ended()
+            await reception.hearing.forget_ended()
 
 
 class _Server(uvicorn.Server):

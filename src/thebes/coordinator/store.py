@@ -186,9 +186,11 @@ class CoordinatorStore:
         return Standing.of(row)
 
     def document(self, task_id: str) -> dict[str, Any]:
-        """The document as it was checked."""
+        """The document as it was checked; NotFound where there is none."""
         text = self.database.read(lambda c: c.scalar(select(TASK.c.document).where(TASK.c.id == task_id)))
-        return dict(json.loads(text or "{}"))
+        if text is None:
+            raise NotFound("there is no such task")
+        return dict(json.loads(text))
 
     def snapshot(self, task_id: str, phase: int) -> bytes | None:
         """The aggregator as it was when that phase began; None for the first one."""
