@@ -14,7 +14,12 @@ from typing import Any
 import pytest
 
 from thebes.apps import command
+from thebes.apps.operating import copying
+from thebes.apps.operating.examination import Surroundings, examined
+from thebes.apps.operating.findings import How
+from thebes.coordinator.belonging import database_of
 from thebes.coordinator.database import Database
+from thebes.coordinator.home import Home as CoordinatorHome
 from thebes.coordinator.schema import METADATA
 from thebes.curator.cache.store import Store as Cache
 from thebes.data.growing.blocking import block_by
@@ -196,6 +201,31 @@ def test_a_task_that_owners_noise_goes_on_in_an_older_database_under_the_key_it_
         back.fill(task, 11, {"species": 0})
         back.closing.step()
         assert back.task(task)["result"]["certificate"]["contributors"] == 12
+
+
+@pytest.mark.postgres
+def test_a_home_that_came_back_to_a_database_that_lived_on_says_that_it_must_be_settled(tmp_path: Path) -> None:
+    """The keys of tasks are in no copy: what was under way would stay open for ever, and nobody would be told."""
+    home, store, sealed = tmp_path / "home", new_database(), "every task under way has its key"
+    around = Surroundings(store=store)
+
+    def said() -> dict[str, How]:
+        home.chmod(0o700)
+        return {finding.what: finding.how for finding in examined(home, around)}
+
+    with closing(database_of(CoordinatorHome(home), store)):
+        pass
+    with Front(home, store=store) as front:
+        task = front.post(AGES)
+        front.fill(task, 3, {"age": 41})
+    assert said()[sealed] is How.OK
+    copying.backup(home, tmp_path / "copy", passphrase="a long passphrase")
+    shutil.rmtree(home)
+    notices = copying.restore(tmp_path / "copy", home, passphrase="a long passphrase").notices
+    assert any("before it is started, thebes settle" in notice for notice in notices)
+    assert said()[sealed] is How.BROKEN
+    assert _settle(home, store) == 0
+    assert said()[sealed] is How.OK
 
 
 @pytest.mark.parametrize("made", [{}, {"policy.toml": ""}, {"admin.token": "x"}])

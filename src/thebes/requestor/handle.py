@@ -20,8 +20,12 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0  #: for how long a coordinator may be silent before waiting ends
 
+_BROKE_OFF = (
+    "the coordinator gives no reason; its operator finds it in the log, or has brought the coordinator back from a "
+    "copy, which ends what had been collected. Put it up again"
+)
 _ENDS = {
-    "failed": (TaskFailed, "the coordinator gives no reason; its operator finds it in the log"),
+    "failed": (TaskFailed, _BROKE_OFF),
     "expired": (TaskExpired, "too few people took part before it expired; nothing was released"),
     "cancelled": (TaskCancelled, "nothing was released"),
 }

@@ -166,6 +166,11 @@ def _settled(home: Path, role: Role) -> list[str]:
         if ended:
             notices.append(f"{ended} open task{'s' if ended > 1 else ''} with sealed contributions ended as failed")
         notices.append("people who saw newer tasks than this copy has refuse it: see docs/operations.md")
+    elif role is Role.COORDINATOR:
+        # The keys of its tasks went with the home: nothing under way would ever end, and nobody would be told.
+        notices.append(
+            "its database is elsewhere: before it is started, thebes settle --home HOME --store postgresql://..."
+        )
     if role is Role.PERSON:
         notices.append("look at your standing rules before you thaw: they answer by themselves once you have")
     return notices

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from thebes.apps.operating.findings import Finding, How, found
-from thebes.apps.operating.identities import of_a_coordinator, of_a_person, of_a_site
+from thebes.apps.operating.identities import keys_of, of_a_coordinator, of_a_person, of_a_site
 from thebes.apps.operating.reaching import database_at, over_http, over_tls
 from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.snapshot import STAGE
@@ -236,6 +237,7 @@ def _around(home: Path, role: Role, around: Surroundings) -> Iterator[Finding]:
         yield from over_http(coordinator, proxy, around.clock)
     if around.store is not None:
         works_on = named_in(home) if role is Role.COORDINATOR else None
-        yield from database_at(around.store, _of_version, around.clock, works_on=works_on)
+        of_tasks = partial(keys_of, home=home, now=around.clock())
+        yield from database_at(around.store, _of_version, around.clock, works_on=works_on, keys_of=of_tasks)
     elif role is Role.COORDINATOR and not (home / "coordinator.db").exists():
         yield Finding(How.ABSENT, "the database can be reached", "it is not in the home; say where with --store")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,8 @@ from thebes.privacy.faults import ThebesError
 from thebes.wire.certificates import issued
 from thebes.wire.log import listed_successor, public_key
 
+#: what `keys_of` is asked about, in any database of a coordinator
+TASKS = "SELECT id, status, trusted, sites IS NULL FROM coordinator_task"
 SOON = timedelta(days=7)  #: before a certificate ends
 _BEFORE_AUTHORITY = timedelta(days=90)  #: time enough to bring every site a new `link/`
 _ISSUE = "thebes ca issue"
@@ -130,18 +132,28 @@ def _list_key(home: Path) -> Iterator[Finding]:
 
 
 def _task_keys(home: Path, now: float) -> Iterator[Finding]:
-    """Whether every task that needs its key has it, and no key outlives its task."""
-    sql = "SELECT id, status, trusted, sites IS NULL FROM coordinator_task"
+    """The same of a database in the home."""
     try:
         with closing(sqlite3.connect(f"{(home / 'coordinator.db').as_uri()}?mode=rw", uri=True, timeout=10)) as opened:
-            tasks = opened.execute(sql).fetchall()
+            tasks = opened.execute(TASKS).fetchall()
+    except sqlite3.Error:
+        return  # said before
+    yield from keys_of(tasks, home, now)
+
+
+def keys_of(tasks: Iterable[tuple[str, str, int, bool]], home: Path, now: float) -> Iterator[Finding]:
+    """Whether each of these tasks (what `TASKS` selects, wherever the database is) that needs its key has it in the
+    home, and no key outlives its task."""
+    tasks = list(tasks)
+    try:
         there = {path.name: path.stat().st_mtime for path in (home / "keys").glob("[0-9a-f]*")}
-    except (sqlite3.Error, OSError):
+    except OSError:
         return  # said before
     open_ = {task for task, status, trusted, people in tasks if not Status(status).final and (trusted or people)}
     over = {task for task, status, trusted, _ in tasks if Status(status).final and trusted}
     missing, left = open_ - set(there), {task for task in over & set(there) if there[task] < now - _GRACE_SECONDS}
     advice = f"{len(missing)} have none, and never come to an answer: cancel them (thebes task cancel)"
+    advice += "; where the home or its database came back: stop the coordinator, thebes settle"
     yield found(not missing, "every task under way has its key", advice)
     advice = f"{len(left)} are there still: start the coordinator, which destroys them"
     yield found(not left, "no key outlives its trusted task", advice)

@@ -7,10 +7,12 @@ import ssl
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from thebes.apps.operating.findings import Finding, How, found
+from thebes.apps.operating.identities import TASKS
 from thebes.coordinator.schema import CALLED
 from thebes.coordinator.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
@@ -94,9 +96,10 @@ def database_at(
     clock: Callable[[], float],
     *,
     works_on: str | None = None,
+    keys_of: Callable[[list[Any]], Iterator[Finding]] | None = None,
 ) -> Iterator[Finding]:
-    """A PostgreSQL with the tables of a coordinator or a ledger, and whether it is the one of that name that a home
-    works on. Its address is not shown: it may hold a password."""
+    """A PostgreSQL with the tables of a coordinator or a ledger, whether it is the one of that name that a home works
+    on, and if so what `keys_of` says of its tasks. Its address is not shown: it may hold a password."""
     what = "the database can be reached"
     if not where.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise Mistake("--store", "must be the address of a PostgreSQL; a file is found in the home")
@@ -116,10 +119,12 @@ def database_at(
             versions = [(each, each.of(connection)) for each in (COORDINATOR, LEDGER)]
             named = sa.inspect(connection).has_table(CALLED.name)
             name = connection.scalar(sa.select(CALLED.c.name)) if named else None
+            ours = keys_of is not None and works_on is not None and name == works_on
+            tasks = connection.execute(sa.text(TASKS)).all() if ours else None
     except sa.exc.SQLAlchemyError as error:
         original = getattr(error, "orig", None) or error
-        code = getattr(original, "sqlstate", None)
-        yield Finding(How.BROKEN, what, f"{type(original).__name__} {code or ''}; check address, name and password")
+        said = " ".join(filter(None, (type(original).__name__, getattr(original, "sqlstate", None))))
+        yield Finding(How.BROKEN, what, f"{said}; check address, name and password")
         return
     finally:
         engine.dispose()
@@ -132,4 +137,6 @@ def database_at(
         yield found(
             name == works_on, "the database is the one that this home works on", "it is another one: see --store"
         )
+    if keys_of is not None and tasks is not None:
+        yield from keys_of([tuple(task) for task in tasks])
     yield _clocks("this machine and the database", mine - theirs)
