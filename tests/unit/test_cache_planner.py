@@ -591,6 +591,34 @@ def test_an_answer_that_failed_after_it_was_paid_ends_every_opening_and_serves_n
     assert synopsis.secret == 0
 
 
+class Looking(Toy):
+    """Pays for a look at rows, and then for what that gave it to do; a process is killed over the second charge."""
+
+    dies = True
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        pay(Purchase.pure("0.1"))
+        rows.totals(plan)
+        pay(Purchase.pure("0.3"))
+        if self.dies:
+            raise KeyboardInterrupt
+        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), Source.SYNOPSIS)
+
+
+def test_who_is_killed_over_what_a_look_led_to_does_not_look_again_for_the_same_charge(tmp_path: Path) -> None:
+    synopsis = Looking()
+    desk = Desk(tmp_path, more={"synopsis": synopsis})
+    with pytest.raises(KeyboardInterrupt):
+        desk.ask(COUNT, BY_ACCURACY, payer="task 1")
+    synopsis.dies, before = False, desk.rows.looked
+    with pytest.raises(Refusal, match="used up"):
+        desk.ask(COUNT, BY_ACCURACY, payer="task 1")
+    assert desk.rows.looked == before
+    answered = desk.ask(COUNT, BY_ACCURACY, payer="task 2")
+    again = desk.ask(COUNT, BY_ACCURACY, payer="task 2")
+    assert (again.source, again.totals, again.cost) == (Source.SYNOPSIS, answered.totals, answered.cost)
+
+
 def test_what_a_task_paid_for_is_not_drawn_again_under_another_declaration(desk: Desk) -> None:
     ages = Question("sum", ("age",)).plan(SCHEMA)
     desk.ask(ages, Wanted(1), payer="task 1")

@@ -42,6 +42,7 @@ from thebes.site.home import Home, written
 from thebes.site.outbox import Outbox
 from thebes.site.planning import Planning
 from thebes.site.policy import Rule
+from thebes.site.purse import Purse
 from thebes.site.rest import guarded, one_time
 from thebes.testing.siting import AGES, ask, site_home
 from thebes.wire import frames
@@ -374,6 +375,78 @@ def test_two_events_that_cost_the_same_are_both_charged(office: Office) -> None:
     answer = office.answer(ask({**COUNT, "where": "age > 30"}))
     assert (answer["source"], answer["cost"]["epsilon"]) == ("synopsis", 0.1)
     assert spent(office) == Decimal("0.35")
+
+
+class Wavering(Checked):
+    """Dies over its first charge, and takes another way when it is asked again."""
+
+    def __init__(self, deaths: list[str]) -> None:
+        super().__init__()
+        self.deaths = deaths
+
+    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+        if self.deaths:
+            pay(Purchase.pure(self.deaths.pop()))
+            raise Killed
+        pay(ALIKE[0])
+        return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), Source.SYNOPSIS)
+
+
+@pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
+def test_what_every_attempt_paid_counts_under_the_rule_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str
+) -> None:
+    """A process dies between paying an opening and storing its answer; who tries again goes another way."""
+    deaths = ["0.2", "0.1"]
+    monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Wavering(deaths))
+    home = site_home(tmp_path / "site", delta=0 if filter == "basic" else 1e-6, filter=filter)
+    before, paid = counted(Office(home, "north")), 0.35
+    for _ in range(2):
+        with pytest.raises(Killed):
+            Office(home, "north").answer(ask(COUNT))
+    office = Office(home, "north")
+    answer = office.answer(ask(COUNT))
+    assert answer["source"] == "synopsis"
+    told = answer["cost"]["epsilon"]
+    assert told == pytest.approx(paid) if filter == "basic" else told >= paid
+    assert counted(office) == counted(Office(home, "north")) == pytest.approx(before - told)
+    assert held(office) == 0
+    office.ledger.verify()
+
+
+def test_a_rule_that_allows_no_other_attempt_beside_what_one_has_bought_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where losses are counted in rho, what is left of a claim may buy more than what it was said to cost at most."""
+    deaths = ["0.1"]
+    monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Wavering(deaths))
+    home = site_home(tmp_path / "site", delta=1e-6, filter="zcdp")
+    written(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.5\ndelta = 1e-6"))
+    with pytest.raises(Killed):
+        Office(home, "north").answer(ask(COUNT))
+    office = Office(home, "north")
+    assert office.answer(ask(COUNT))["code"] == "budget"
+    assert counted(office) == pytest.approx(0.1)
+
+
+def test_a_crash_after_an_answer_was_kept_leaves_nothing_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Checked())
+    home = site_home(tmp_path / "site")
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Purse, "settle", dies)
+        with pytest.raises(Killed):
+            Office(home, "north").answer(ask(COUNT))
+    office = Office(home, "north")
+    assert held(office) > 0
+    assert office.answer(ask(COUNT))["cost"]["epsilon"] == pytest.approx(0.1)
+    assert held(office) == 0
+    assert counted(office) == counted(Office(home, "north")) == pytest.approx(1000 - 0.1)
 
 
 @pytest.mark.usefixtures("guessing")

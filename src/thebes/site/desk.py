@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from thebes import __version__
-from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.answered import Answered
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.pipelines.outcome import NotRun
@@ -395,7 +395,7 @@ class Desk:
     ) -> tuple[dict[str, Any], Charge]:
         """What a planner answered, as the contribution that leaves."""
         answered, planning, ask = released.answered, released.planning, question.ask
-        paid = answered.cost if answered.source is not Source.CACHE else planning.account.charged()
+        paid = answered.cost if planning.afresh else planning.account.charged()
         charge = Charge(None, None, ask.part, epsilon=float(paid[0]), delta=float(paid[1]), paid=True)
         layout = owner.layout(matter.document, ask, planning.dataset.schema)
         payload = carried(layout, owner.told(matter.document, ask, answered))

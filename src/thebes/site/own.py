@@ -119,7 +119,7 @@ class _Account:
         terms = {name: self.dataset.terms[name] for name in ("unit", "adjacency")}
         return self.ledger.reserve([self.dataset.name], loss=loss, purpose=purpose, spender=STEWARD, key=key, **terms)
 
-    def settle(self, claim: Claim, paid: Budget) -> None:
+    def settle(self, claim: Claim, paid: Budget | None) -> None:
         if claim.state.open:
             claim.release()
 

@@ -58,8 +58,8 @@ class Account(Protocol):
         """Set so much aside in the data set's own block, or in all of these; a Refusal where that cannot be."""
         ...
 
-    def settle(self, claim: Claim, paid: Budget) -> None:
-        """This is all that the ask cost."""
+    def settle(self, claim: Claim, paid: Budget | None) -> None:
+        """This is all that the ask cost; None where an attempt before this one had paid as well."""
         ...
 
 
@@ -81,6 +81,8 @@ class Planning(Generic[Whose]):
     part: str
     context: str = ""
     view: View = ()
+    #: whether an answer says by itself what its ask cost: no attempt before it had paid
+    afresh: bool = False
     _tables: dict[View, Table] = field(default_factory=dict)
 
     def answer(
@@ -151,7 +153,13 @@ class Planning(Generic[Whose]):
             return _Free()
         claim = self.account.reserve(self._loss(purchases), budget_of(purchases), self.view)
         self.looking()
-        return _Paid(claim, self.part, self._loss, lambda paid: self.account.settle(claim, budget_of(paid)))
+        self.afresh = afresh = claim.left == claim.loss
+        return _Paid(
+            claim,
+            self.part,
+            self._loss,
+            lambda paid: self.account.settle(claim, budget_of(paid) if afresh else None),
+        )
 
     def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
         """What a synopsis is made of is the data set's own purchase, whoever asked first; of a set that grows, of the
@@ -202,17 +210,16 @@ class TaskAccount:
             return self.purse.reserve(*asked, self.dataset, cost, self.rule, price=price)
         return self.purse.reserve_blocks(*asked, self.stream, cost, self.rule, names=blocks, price=price)[0]
 
-    def settle(self, claim: Claim, paid: Budget) -> None:
+    def settle(self, claim: Claim, paid: Budget | None) -> None:
         self.purse.settle(self.request, claim, paid)
 
     def charged(self) -> Amounts:
-        """What a claim of this task has kept, where an answer came for nothing after it: a crash lay between."""
+        """What a claim of this task has kept, where an answer does not say it: a crash lay between."""
         claim = self.purse.claim(self.request)
         if claim is None or claim.state is ClaimState.RELEASED:
             return NOTHING
         untouched = claim.state.open and claim.left == claim.loss
-        kept = Budget(Amount(0), Amount(0)) if untouched else self.purse.said(self.request)
-        self.settle(claim, kept)
+        kept = self.purse.settle(self.request, claim, Budget(Amount(0), Amount(0)) if untouched else None)
         return Decimal(kept.epsilon), Decimal(kept.delta)
 
 

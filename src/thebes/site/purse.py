@@ -24,7 +24,7 @@ from thebes.ledger.filters import FILTERS
 from thebes.ledger.states import ClaimState
 from thebes.privacy import exact
 from thebes.privacy.faults import Fault, Mistake, Refusal
-from thebes.privacy.losses import Loss, Pure
+from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.site.dataset import DataSet
 from thebes.site.outbox import CLAIM, Outbox, Request, Subject
 from thebes.site.policy import ANY, Asked, Rule
@@ -137,8 +137,10 @@ class Purse:
             if earlier is not None:
                 self._refresh()
                 self._thawed(block.name, price or _price(document))
-                if not self._within(rule, block.name, NOTHING):
+                more = self._more(request, earlier, price)
+                if not self._within(rule, block.name, more):
                     raise BudgetExceeded(block.name, price or _price(document), NOTHING, str(rule))
+                self._count_more(request, earlier, more)
                 return earlier
             counts = self._told(request, document, price)
             self._allow(rule, block, counts)
@@ -178,8 +180,10 @@ class Purse:
             if earlier is not None:
                 self._refresh()
                 self._thawed(stream.name, price or _price(document))
-                if not all(self._has(rule, stream, name, context, NOTHING) for name in stream.named(earlier)):
+                more = self._more(request, earlier, price)
+                if not all(self._has(rule, stream, name, context, more) for name in stream.named(earlier)):
                     raise BudgetExceeded(stream.name, price or _price(document), NOTHING, str(rule))
+                self._count_more(request, earlier, more)
                 return earlier, stream.named(earlier)
             counts = self._told(request, document, price)
             able = self._payable(stream, cost, counts, context, rule)
@@ -222,6 +226,27 @@ class Purse:
             return _price(document)
         self._outbox.claim(request.task, price.epsilon, price.delta)
         return price
+
+    def _more(self, request: Request, claim: Claim, price: Budget | None) -> Budget:
+        """How much more a claim may buy than it counts for, where another attempt buys with it. What is left of it
+        bounds that where it is an epsilon; where it is not, what costs little there may be a large epsilon."""
+        if price is None or not claim.state.open or spent(claim) is not None:
+            return NOTHING
+        if claim.left != claim.loss:
+            return price
+        said = self.said(request)
+        return Budget(
+            Amount(max(Decimal(0), price.epsilon - said.epsilon)), Amount(max(Decimal(0), price.delta - said.delta))
+        )
+
+    def _count_more(self, request: Request, claim: Claim, more: Budget) -> None:
+        if not (more.epsilon or more.delta):
+            return
+        said = self.said(request)
+        counts = Budget(said.epsilon + more.epsilon, said.delta + more.delta)
+        self._outbox.claim(request.task, counts.epsilon, counts.delta)
+        for name in claim.blocks:
+            self._of(name).set(claim.id, counts)
 
     def _has(self, rule: Rule, stream: Stream, name: str, context: str | None, price: Budget) -> bool:
         """Whether a rule still allows a price at one block."""
@@ -275,14 +300,21 @@ class Purse:
         subject = self._outbox.subjects()[request.key]
         return Budget(Amount(subject.epsilon), Amount(subject.delta))
 
-    def settle(self, request: Request, claim: Claim, paid: Budget) -> None:
-        """This is all that a task cost: give the rest back."""
+    def settle(self, request: Request, claim: Claim, paid: Budget | None) -> Budget:
+        """This is all that a task cost: give the rest back. What it counts for from now on: what its claim has spent,
+        where that is an epsilon; else what was paid, or without that (attempts before the last one paid, too) all that
+        it was to cost at most."""
         with self._lock:
-            if claim.state.open:
-                claim.release()
+            counts = spent(claim) or paid or self.said(request)
+            try:
+                if claim.state.open:
+                    claim.release()
+            except Frozen:
+                return self.said(request)
             for name in claim.blocks:
-                self._of(name).set(claim.id, paid)
-            self._outbox.claim(request.task, paid.epsilon, paid.delta)
+                self._of(name).set(claim.id, counts)
+            self._outbox.claim(request.task, counts.epsilon, counts.delta)
+            return counts
 
     def left(self, rule: Rule, block: Block) -> Budget:
         """The most that one more answer may cost under a rule, as far as the data set itself has it."""
@@ -352,6 +384,16 @@ class Purse:
         if block not in self._terms:
             self._terms |= {b.name: (b.filter, delta_steps(b.budget.delta)) for b in self.ledger.blocks()}
         return self._terms[block]
+
+
+def spent(claim: Claim) -> Budget | None:
+    """What a claim has paid for, by all attempts together; None where that is not an epsilon."""
+    loss, left = claim.loss, claim.left
+    if isinstance(loss, Pure) and isinstance(left, Pure):
+        return Budget(Amount(loss.epsilon - left.epsilon), Amount(0))
+    if isinstance(loss, Approximate) and isinstance(left, Approximate):
+        return Budget(Amount(loss.epsilon - left.epsilon), Amount(loss.delta - left.delta))
+    return None
 
 
 def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delta: int) -> Budget:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,8 +24,9 @@ from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Rows, Synopsis, View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.noise import noise_made
-from thebes.curator.plans import Plan
+from thebes.curator.plans import Integers, Plan
 from thebes.data.schema import Schema
+from thebes.data.table import Table
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.randomness import Randomness
 
@@ -81,6 +82,26 @@ class _Purse:
 
     def settle(self) -> None:
         self.paying.settle(self.paid)
+
+
+@dataclass
+class _Watched:
+    """Rows, and whether anything was read of them."""
+
+    rows: Rows
+    view: View = field(init=False)
+    seen: bool = False
+
+    def __post_init__(self) -> None:
+        self.view = self.rows.view
+
+    def table(self, blocks: View | None = None) -> Table:
+        self.seen = True
+        return self.rows.table(blocks)
+
+    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+        self.seen = True
+        return self.rows.totals(plan, blocks)
 
 
 class Planner:
@@ -250,19 +271,21 @@ class Planner:
         except Refusal:
             return None  # the mechanism may cost less
 
+        watched, spoiled = _Watched(rows), replace(kept, key=_SPOILED) if kept.payer else None
+
         def pay(purchase: Purchase) -> None:
-            # A charge can be seen, also of a process that is killed over it: it says that a check had failed, whose
-            # opening must be over on disk by then.
-            changed = synopsis.changed()
-            if changed:
-                self.store.looked(changed)
+            # A charge can be seen, also of a process that is killed over it: it says that a check had failed. By then
+            # its opening must be over on disk, and so must be what was paid: who tries again would look for nothing.
+            changed, again = synopsis.changed(), watched.seen and bool(purse.paid)
+            if changed or again:
+                self.store.looked(changed, spoiled if again else None)
             purse.pay(purchase)
 
         try:
-            made = synopsis.answer(plan, wanted, rows, pay, randomness)
+            made = synopsis.answer(plan, wanted, watched, pay, randomness)
         except Exception:
             # Whoever is told of it may see that a check had failed: no opening goes on, nor does what they paid.
-            self.store.spoil(replace(kept, key=_SPOILED) if kept.payer and purse.paid else None)
+            self.store.spoil(spoiled if purse.paid else None)
             raise
         answered = replace(made, cost=amounts(purse.paid))
         self._keep(kept, answered, synopsis, rows.view)

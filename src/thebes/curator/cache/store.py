@@ -217,10 +217,17 @@ class Store:
         with self._lock:
             self._db.execute("DELETE FROM buying")
 
-    def looked(self, pieces: Mapping[str, Piece]) -> None:
-        """Write down what a look at rows changed in the state, before what follows from it is paid."""
+    def looked(self, pieces: Mapping[str, Piece], kept: Kept | None = None) -> None:
+        """Write down what a look at rows changed in the state, before what follows from it is paid; and that what
+        somebody paid serves for no other look. Their answer, once there is one, is kept beside it."""
+
+        def work() -> None:
+            self._write(pieces)
+            if kept is not None:
+                self._insert(kept)
+
         with self._lock:
-            whole(self._db, lambda: self._write(pieces))
+            whole(self._db, work)
 
     def bought(self, what: str, pieces: Mapping[str, Piece]) -> None:
         """Write down what was bought: its name is used up."""
