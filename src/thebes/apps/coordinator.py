@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from thebes.apps.output import LogForm
+
 
 def coordinator(
     home: Annotated[Path, typer.Option(envvar="THEBES_HOME", help="Its folder; the first start makes admin.token.")],
@@ -21,9 +23,7 @@ def coordinator(
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="So many processes share the port; above 1 needs a PostgreSQL.")
     ] = 1,
-    log: Annotated[
-        str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
-    ] = "text",
+    log: LogForm = "text",
     one_of_several: Annotated[bool, typer.Option("--one-of-several", hidden=True)] = False,
 ) -> None:
     """Run the coordinator until SIGTERM. Prints one line of JSON with its address when it is ready.

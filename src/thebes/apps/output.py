@@ -14,9 +14,9 @@ from thebes.privacy.faults import Mistake
 #: the option every command shares; `--json` alone means standard output
 JSON_HELP = "Print machine-readable JSON to FILE (default -, standard output)."
 
-#: every role shares it
+#: the option every role shares
 LogForm = Annotated[
-    str, typer.Option("--log", envvar="THEBES_LOG", help="How it says things on standard error: text or json.")
+    str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
 ]
 
 WEAK_EPSILON, WEAK_DELTA = 20.0, 0.01  #: beyond these a price is worth a warning

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from thebes.apps.output import LogForm
 from thebes.privacy.faults import Mistake, Refusal
 
 
@@ -42,9 +43,7 @@ def person(
     destroy: Annotated[
         bool, typer.Option("--destroy", help="Destroy everything here, keys first; asks for the words to be typed.")
     ] = False,
-    log: Annotated[
-        str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
-    ] = "text",
+    log: LogForm = "text",
 ) -> None:
     """Keep a person's data, show what is asked, and answer what the person agrees to.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from thebes.apps.helping import Commands
+from thebes.apps.output import LogForm
 from thebes.privacy.faults import Mistake
 
 app = typer.Typer(
@@ -32,9 +33,7 @@ def site(
     open_: Annotated[
         bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
     ] = False,
-    log: Annotated[
-        str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
-    ] = "text",
+    log: LogForm = "text",
 ) -> None:
     """Run a site until SIGTERM. It dials out and opens no port to the network; nothing is answered that
     HOME/policy.toml does not allow. Prints one line of JSON when its own page listens, with an address of it that

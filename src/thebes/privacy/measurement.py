@@ -71,15 +71,3 @@ def laplace_spread(scale: float) -> Callable[[float], tuple[float, float]]:
         return width, width
 
     return spread
-
-
-def gaussian_spread(scale: float) -> Callable[[float], tuple[float, float]]:
-    """The two-sided spread of Gaussian noise."""
-
-    def spread(level: float) -> tuple[float, float]:
-        from scipy.special import ndtri
-
-        width = scale * float(ndtri((1 + level) / 2))
-        return width, width
-
-    return spread

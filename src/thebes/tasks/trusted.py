@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ class TrustedDocument(PeopleDocument):
     server: Literal["trusted"] = "trusted"
     #: "refuse": a person without the value sends nothing; "count": null is sent and counted privately
     missing: Literal["refuse", "count"] = "refuse"
-
-    #: columns that may hold any text, where a kind can release unknown categories
-    text_columns: ClassVar[tuple[str, ...]] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

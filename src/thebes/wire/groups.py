@@ -105,11 +105,6 @@ def listed_record(name: str, epoch: str) -> str:
     return f"group~{name}~{epoch}~frozen"
 
 
-def is_group(listed: str) -> bool:
-    """Whether an entry of the signed list is a group's and not a task's."""
-    return listed.startswith("group~")
-
-
 def report_of(ask_id: str, payload: Mapping[str, Any]) -> bytes:
     """The canonical bytes of a contribution, which its token is bound to: the RFC 8785 form of what was asked and
     what is answered, whether it travelled as JSON or as a frame."""

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -56,15 +56,6 @@ class Connector(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-@runtime_checkable
-class Scanned(Protocol):
-    """What a connector adds to `Connector` where DuckDB reads the source in place, without a copy."""
-
-    def attach(self, opened: Any) -> str:
-        """Make the source readable through this connection; gives what stands after FROM."""
-        ...
 
 
 class Source(BaseModel):
