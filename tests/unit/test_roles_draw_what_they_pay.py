@@ -73,7 +73,7 @@ def office(
     DataSets(home).keep(dataset if cache is None else replace(dataset, cache=cache))
     written(home.policy, EVERYBODY)
     made = Office(home, "north")
-    made.desk._randomness = lambda: source
+    made.contributing._randomness = lambda: source
     yield made
     made.ledger.close()
     made.outbox.close()
@@ -160,7 +160,7 @@ def test_answers_and_sizes_of_a_growing_set_are_what_a_row_s_own_block_has_spent
             DataSets(home).keep(DataSet("rides", schema, {"kind": "growing"}, Budget.of("10"), blocks, Cache("none")))
             written(home.policy, EVERYBODY)
             made = Office(home, "north")
-            made.desk._randomness = lambda: source
+            made.contributing._randomness = lambda: source
             dataset = made.datasets.get("rides")
             assert dataset is not None
             stream = made.streams(dataset)

@@ -506,7 +506,7 @@ def test_with_a_guess_everything_that_is_told_was_charged_and_nothing_else(tmp_p
     path.write_text(f'{path.read_text()}\n[cache]\nkind = "pmw"\nvisits = 2\ntrust = 0\nbins = {{age = 20}}\n')
     office, sources, told = Office(home, "north"), set(), Decimal(0)
     chance, dice = seeded_for_simulation(3), random.Random(1)
-    office.desk._randomness = lambda: chance
+    office.contributing._randomness = lambda: chance
     by_accuracy = {**COUNT, "accuracy": {"alpha": 150, "beta": 0.01}, "epsilon": 2.0}
     for number in range(40):
         low = dice.randrange(19) * 5

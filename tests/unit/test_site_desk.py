@@ -13,7 +13,7 @@ import pytest
 
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
-from thebes.site import desk as desk_module
+from thebes.site import contributing
 from thebes.site.algorithm import Office
 from thebes.site.audit import Audit
 from thebes.site.home import Home, written
@@ -520,7 +520,7 @@ class Reaper:
             (Outbox, ("begin", "first", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
             (Audit, ("note",)),
             (Ledger, ("reserve", "_consume", "_release")),
-            (desk_module, ("carried",)),
+            (contributing, ("carried",)),
         ):
             for name in names:
                 monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))

@@ -33,6 +33,7 @@ from thebes.site import showing
 from thebes.site.attempting import TaskAttempts
 from thebes.site.audit import Audit
 from thebes.site.caches import Caches
+from thebes.site.contributing import Contributing
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.desk import Desk
 from thebes.site.home import AUDIT, OUTBOX, Home
@@ -158,6 +159,15 @@ class Office:
         self.streams = Streams(home, self.ledger)
         self.caches = Caches(home, streams=self.streams)
         tables = Tables(home, self.streams)
+        self.contributing = Contributing(
+            outbox=self.outbox,
+            purse=self.purse,
+            tables=tables,
+            streams=self.streams,
+            grown=tables.grown,
+            attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
+            caches=self.caches,
+        )
         self.desk = Desk(
             name=name,
             datasets=self.datasets,
@@ -165,12 +175,9 @@ class Office:
             outbox=self.outbox,
             audit=self.audit,
             purse=self.purse,
-            tables=tables,
+            contributing=self.contributing,
             streams=self.streams,
-            grown=tables.grown,
-            caches=self.caches,
             looking=self.caches.looking,
-            attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
         )
         self.desk.recover()
 

@@ -12,49 +12,35 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from thebes import __version__
-from thebes.curator.cache.answered import Answered
 from thebes.curator.cache.planner import Planner
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.pipelines.outcome import NotRun
-from thebes.curator.plans import Plan
 from thebes.curator.streams import Stream
-from thebes.data.table import Table
-from thebes.ledger import BudgetExceeded, ClaimEnded
-from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
-from thebes.privacy.randomness import Randomness, system
+from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.site.audit import Audit
+from thebes.site.contributing import Contributing, Released
 from thebes.site.dataset import DataSet, DataSets
-from thebes.site.gate import Gate, as_declared, without_noise
+from thebes.site.gate import Gate, without_noise
 from thebes.site.outbox import CLOSED, Answer, Outbox, Request
-from thebes.site.planning import Planning, TaskAccount
 from thebes.site.policy import Policy, Rule
 from thebes.site.purse import Purse
 from thebes.site.questions import Declined, Question, read, task_of, who_asks
 from thebes.site.quoting import quoted
-from thebes.site.streams import covered
-from thebes.site.turn import Charge, Matter, Turn
+from thebes.site.turn import Allowed, Matter, Turn
 from thebes.tasks import registry
-from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.shape import Attempting, Planned
+from thebes.tasks.shape import Planned
 from thebes.tasks.sites import SiteDocument
 from thebes.wire import frames
 from thebes.wire.link import MOST_BYTES, Code, Word
 
 STEADY_SECONDS = 1.0  #: a steady answer leaves at a whole multiple of this after its ask came
-SOURCE = "mechanism"  #: an answer that rows were read for
 _SECONDS_STEP = 0.01
 _LONGEST_REASON = 300
 _MOST_MATTERS = 32
 _FAILED = "the site could not compute this; its steward finds more in its log"
-_UNREACHABLE = "the site cannot reach the rows of this data set just now; its steward finds more in its log"
 _RESTORED = (
     "this site was restored from a copy since it was first asked this; it only says again what it had answered then, "
     "so ask as a new task"
@@ -63,19 +49,10 @@ _RESTORED = (
 log = logging.getLogger("thebes.site")
 
 
-@dataclass(frozen=True, slots=True)
-class _Released:
-    """What a planner gives as the answer to an ask."""
-
-    answered: Answered
-    planning: Planning[TaskAccount]
-
-
 class Desk:
-    """One site's. `name` is the site's own; `tables` opens the rows of a data set for a task, `grown` those of some
-    blocks of a growing one, of which `streams` knows the blocks; `attempting` gives the right to make attempts over a
-    stream for a task; `caches` has the planner of a data set whose released answers are used again, `looking` one
-    that waits for no answer; `pause` waits for some seconds."""
+    """One site's. `name` is the site's own; `contributing` makes the answers to what is allowed; `streams` knows the
+    blocks of a growing data set, and `looking` has the planner of one whose released answers are used again, that
+    waits for no answer: both for quotes. `pause` waits for some seconds."""
 
     def __init__(
         self,
@@ -86,22 +63,17 @@ class Desk:
         outbox: Outbox,
         audit: Audit,
         purse: Purse,
-        tables: Callable[[DataSet, str], Table],
-        streams: Callable[[DataSet], Stream] | None = None,
-        grown: Callable[[DataSet, str, Sequence[str]], Table] | None = None,
-        attempting: Callable[[Stream, Request], Attempting] | None = None,
-        caches: Callable[[DataSet], Planner | None] = lambda _: None,
-        looking: Callable[[DataSet], Planner | None] | None = None,
-        randomness: Callable[[], Randomness] = system,
+        contributing: Contributing,
+        streams: Callable[[DataSet], Stream],
+        looking: Callable[[DataSet], Planner | None],
         moment: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = name
         self._gate, self._datasets = Gate(name, datasets, policy), datasets
         self._outbox, self._audit, self._purse = outbox, audit, purse
-        self._tables, self._randomness, self._moment, self._pause = tables, randomness, moment, pause
-        self._streams, self._blocks_of, self._attempting, self._caches = streams, grown, attempting, caches
-        self._looking = looking or caches
+        self._contributing, self._streams, self._looking = contributing, streams, looking
+        self._moment, self._pause = moment, pause
         self._matters: dict[str, Matter] = {}
         self._noting = threading.Lock()
 
@@ -148,7 +120,7 @@ class Desk:
         return self._said(Turn(self._moment(), message), message)
 
     def _said(
-        self, turn: Turn, asked: Question | Mapping[str, Any], released: _Released | None = None
+        self, turn: Turn, asked: Question | Mapping[str, Any], released: Released | None = None
     ) -> dict[str, Any]:
         try:
             answer = self._answer(turn, asked if isinstance(asked, Question) else read(asked), released)
@@ -194,7 +166,7 @@ class Desk:
         request = Request("", document.digest, requestor, *about)
         turn.rule = self._gate.rule(request)
         dataset = self._gate.fitting(request, document)
-        stream = self._streams(dataset) if dataset.blocks is not None and self._streams is not None else None
+        stream = self._streams(dataset) if dataset.blocks is not None else None
         planner = None if without_noise(document) else self._looking(dataset)
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, requestor, payload)
@@ -215,32 +187,28 @@ class Desk:
 
     # --- one ask --------------------------------------------------------------------------------------------
 
-    def _released(self, question: Question) -> _Released | None:
+    def _released(self, question: Question) -> Released | None:
         """What was released before to a question that may be asked, and that nothing was said about so far."""
-        document = self._matter(question).document
-        owner = registry.site_owner(document)
-        if self._outbox.request(question.task) is not None or not isinstance(owner, Planned) or document.in_attempts:
+        matter = self._matter(question)
+        document = matter.document
+        if self._outbox.request(question.task) is not None or document.in_attempts:
+            return None
+        if not isinstance(registry.site_owner(document), Planned):
             return None
         request = _request(question, document)
-        rule, dataset = self._gate.rule(request), self._gate.fitting(request, document)
-        self._gate.within(question, document)
-        as_declared(question, document, dataset)
-        planner = None if without_noise(document) else self._caches(dataset)
-        planned = None if planner is None else owner.planned(document, question.ask, dataset.schema)
-        if planner is None or planned is None:
-            return None
-        plan, wanted, told = planned
-        assert wanted is not None  # noqa: S101  # an ask says it
-        planning = self._planning(request, document, rule, dataset, planner, question)
-        answered = planning.again(plan, wanted, question=told)
-        return None if answered is None else _Released(answered, planning)
+        return self._contributing.released(self._allowed(request, self._gate.rule(request), question, matter))
 
-    def _answer(self, turn: Turn, question: Question, released: _Released | None = None) -> dict[str, Any]:
+    def _allowed(self, request: Request, rule: Rule, question: Question, matter: Matter) -> Allowed:
+        """An ask that a rule covers, if its data set has what it is about."""
+        dataset = self._gate.fitting(request, matter.document)
+        self._gate.within(question, matter.document)
+        return Allowed(request, rule, question, matter, dataset)
+
+    def _answer(self, turn: Turn, question: Question, released: Released | None = None) -> dict[str, Any]:
         matter = self._matter(question)
         turn.request = self._known(question, matter.document)
         rule = turn.rule = self._gate.rule(turn.request)
-        dataset = self._gate.fitting(turn.request, matter.document)
-        self._gate.within(question, matter.document)
+        allowed = self._allowed(turn.request, rule, question, matter)
         decided = {**turn.place, "digest": turn.request.digest, "rule": rule.number}
         self._audit.note(("ask", turn.facts()), ("allowed", decided))
         turn.noted = True
@@ -251,7 +219,10 @@ class Desk:
             return frames.read(body, most_bytes=MOST_BYTES).message(arrays=True)
         if self._outbox.restored(turn.request.task):
             raise Declined(Code.DOCUMENT, _RESTORED)
-        message, charge = self._made(turn, question, matter, dataset, released)
+        message, charge = self._contributing.made(allowed, released)
+        if not rule.steady:
+            steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
+            message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
         body = frames.write(frames.split(message))
         answer = Answer(question.ask.part, question.ask.ask_id, question.digest, body, charge.epsilon, charge.delta)
         self._outbox.keep(turn.request.task, answer, rule=rule.number)
@@ -291,199 +262,6 @@ class Desk:
             raise Declined(Code.DOCUMENT, "this part of the task was answered before, and its answer is not kept")
         return earlier.body
 
-    def _made(
-        self, turn: Turn, question: Question, matter: Matter, dataset: DataSet, released: _Released | None
-    ) -> tuple[dict[str, Any], Charge]:
-        """The answer, and what was paid for it."""
-        assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
-        document, ask, request = matter.document, question.ask, turn.request
-        as_declared(question, document, dataset)
-        if document.in_attempts:
-            return self._attempted(turn, question, document, dataset)
-        owner = registry.site_owner(document)
-        if released is not None and isinstance(owner, Planned):
-            return self._told(turn, question, matter, owner, released)
-        planner = self._caches(dataset) if isinstance(owner, Planned) and not without_noise(document) else None
-        if planner is not None and isinstance(owner, Planned):
-            planned = owner.planned(document, ask, dataset.schema)
-            if planned is not None:
-                return self._planned(turn, question, matter, dataset, planner, owner, planned)
-        blocks: list[str] = []
-        if dataset.blocks is None:
-            table = self._reached(lambda: self._tables(dataset, request.task), dataset)
-            charge = self._set_aside(request, turn.rule, matter, dataset, ask.part)
-        else:
-            charge, blocks = self._set_aside_blocks(request, turn.rule, matter, dataset, ask.part)
-            table = self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
-        self._look(request, question)
-        layout = owner.layout(document, ask, dataset.schema)
-        try:
-            made = owner.contribute(document, ask, table, charge, randomness=self._randomness())
-        except (BudgetExceeded, ClaimEnded) as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
-        if charge.claim is not None and not charge.paid:
-            raise Fault("an owner's half answered without paying")
-        message = self._contribution(turn, question, carried(layout, made), charge)
-        if dataset.blocks is not None and self._streams is not None:
-            message["covers"] = covered(self._streams(dataset), blocks)
-        return message, charge
-
-    def _look(self, request: Request, question: Question) -> None:
-        """Rows are about to be read for this question, and for no other in this part of the task."""
-        if self._outbox.first(request.task, question.ask.part, question.digest) != question.digest:
-            raise Declined(Code.DOCUMENT, "this part of the task was asked before, with another question")
-
-    def _planned(
-        self,
-        turn: Turn,
-        question: Question,
-        matter: Matter,
-        dataset: DataSet,
-        planner: Planner,
-        owner: Planned,
-        planned: tuple[Plan, Wanted | None, str],
-    ) -> tuple[dict[str, Any], Charge]:
-        """The answer as a data set's planner has it: released before, or bought now."""
-        assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
-        planning = self._planning(turn.request, matter.document, turn.rule, dataset, planner, question)
-        plan, wanted, told = planned
-        assert wanted is not None  # noqa: S101  # an ask says it
-        payer = f"{turn.request.task} {question.ask.part}"
-        try:
-            answered = planning.answer(plan, wanted, payer=payer, question=told, randomness=self._randomness())
-        except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
-        return self._told(turn, question, matter, owner, _Released(answered, planning))
-
-    def _planning(
-        self,
-        request: Request,
-        document: SiteDocument,
-        rule: Rule,
-        dataset: DataSet,
-        planner: Planner,
-        question: Question,
-    ) -> Planning[TaskAccount]:
-        stream = None
-        try:
-            if dataset.blocks is None:
-                self._purse.block(dataset)
-            elif self._streams is not None:
-                stream = self._streams(dataset)
-        except Refusal as refused:
-            raise Declined(Code.DATASET, str(refused)) from None
-
-        def opened(blocks: Sequence[str]) -> Table:
-            if stream is None:
-                return self._reached(lambda: self._tables(dataset, request.task), dataset)
-            return self._reached(lambda: self._grown(dataset, request.task, blocks), dataset)
-
-        return Planning(
-            planner,
-            dataset,
-            TaskAccount(self._purse, request, document, dataset, stream, rule),
-            self._purse.ledger,
-            stream,
-            opened,
-            lambda: self._look(request, question),
-            question.ask.part,
-            context=request.requestor if stream is not None and stream.terms.separate else "",
-        )
-
-    def _told(
-        self, turn: Turn, question: Question, matter: Matter, owner: Planned, released: _Released
-    ) -> tuple[dict[str, Any], Charge]:
-        """What a planner answered, as the contribution that leaves."""
-        answered, planning, ask = released.answered, released.planning, question.ask
-        paid = answered.cost if planning.afresh else planning.account.charged()
-        charge = Charge(None, None, ask.part, epsilon=float(paid[0]), delta=float(paid[1]), paid=True)
-        layout = owner.layout(matter.document, ask, planning.dataset.schema)
-        payload = carried(layout, owner.told(matter.document, ask, answered))
-        message = self._contribution(turn, question, payload, charge, source=str(answered.source))
-        if planning.stream is not None:
-            message["covers"] = covered(planning.stream, planning.view)
-        return message, charge
-
-    def _attempted(
-        self, turn: Turn, question: Question, document: SiteDocument, dataset: DataSet
-    ) -> tuple[dict[str, Any], Charge]:
-        """What came of attempts over a growing data set, each with a claim of its own; and what its blocks paid."""
-        assert turn.request is not None  # noqa: S101
-        if dataset.blocks is None or self._streams is None or self._attempting is None:
-            raise Declined(Code.SCHEMA, "dataset does not grow: a pipeline works on blocks of rows that keep coming in")
-        owner = registry.stream_owner(document)
-        try:
-            right = self._attempting(self._streams(dataset), turn.request)
-            made = owner.attempt(document, question.ask, right)
-        except NotRun as refused:
-            raise Declined(Code.FAILED, str(refused)) from None
-        except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
-        paid = owner.paid(made)
-        charge = Charge(None, None, question.ask.part, epsilon=float(paid.epsilon), delta=float(paid.delta), paid=True)
-        layout = owner.layout(document, question.ask, dataset.schema)
-        return self._contribution(turn, question, carried(layout, made), charge), charge
-
-    def _contribution(
-        self, turn: Turn, question: Question, payload: dict[str, Any], charge: Charge, *, source: str = SOURCE
-    ) -> dict[str, Any]:
-        assert turn.request is not None and turn.rule is not None  # noqa: S101, PT018
-        message: dict[str, Any] = {
-            "kind": Word.CONTRIBUTION,
-            "task": turn.request.task,
-            "ask_id": question.ask.ask_id,
-            "part": question.ask.part,
-            "payload": payload,
-            "cost": {"epsilon": charge.epsilon, "delta": charge.delta},
-            "source": source,
-        }
-        if not turn.rule.steady:
-            steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
-            message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
-        return message
-
-    def _reached(self, opened: Callable[[], Table], dataset: DataSet) -> Table:
-        try:
-            return opened()
-        except ThebesError as error:
-            log.error("the rows of %s cannot be reached: %s", dataset.name, error)
-            raise Declined(Code.DATASET, _UNREACHABLE) from None
-
-    def _set_aside_blocks(
-        self, request: Request, rule: Rule, matter: Matter, dataset: DataSet, part: str
-    ) -> tuple[Charge, list[str]]:
-        """The claim on every block of a growing data set that can pay, and those blocks: in all phases the same."""
-        assert self._streams is not None  # noqa: S101
-        try:
-            stream = self._streams(dataset)
-        except Refusal as refused:
-            raise Declined(Code.DATASET, str(refused)) from None
-        try:
-            if without_noise(matter.document):
-                return Charge(None, None, part), [block.name for block in stream.blocks() if block.state != "dropped"]
-            price = matter.price(dataset, dataset.budget.filter)
-            claim, blocks = self._purse.reserve_blocks(request, matter.document, stream, price, rule)
-        except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
-        return Charge(claim, price, part), blocks
-
-    def _grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
-        assert self._blocks_of is not None  # noqa: S101
-        return self._blocks_of(dataset, task, blocks)
-
-    def _set_aside(self, request: Request, rule: Rule, matter: Matter, dataset: DataSet, part: str) -> Charge:
-        if without_noise(matter.document):
-            return Charge(None, None, part)
-        try:
-            block = self._purse.block(dataset)
-        except Refusal as refused:
-            raise Declined(Code.DATASET, str(refused)) from None
-        try:
-            price = matter.price(dataset, block.filter)
-            return Charge(self._purse.reserve(request, matter.document, dataset, price, rule), price, part)
-        except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
-
     # --- saying no --------------------------------------------------------------------------------------------
 
     def _decline(self, turn: Turn, declined: Declined) -> dict[str, Any]:
@@ -493,21 +271,6 @@ class Desk:
         if turn.request is not None and turn.request.state != CLOSED:
             self._outbox.refuse(turn.request.task, code=code, reason=reason)
         return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
-
-
-def carried(layout: Layout, made: Contributions) -> dict[str, Any]:
-    """A contribution as the message holds it: long fields as arrays, which say what the JSON of them would."""
-    payload: dict[str, Any] = {}
-    for name, slot in layout.items():
-        values = np.asarray(made.fields[name])[0]
-        long = slot.length >= frames.SHORTEST and slot.kind != "text"
-        if long and slot.packed:
-            payload[name] = np.frombuffer(np.asarray(values, dtype="<f4").tobytes(), dtype="|u1")
-        elif long and not np.isnan(np.asarray(values, dtype=np.float64)).any():
-            payload[name] = np.asarray(values).astype("<i8" if slot.kind == "integer" else "<f8")
-        else:
-            payload |= next(iter(made.payloads({name: slot})))
-    return payload
 
 
 def _lament(error: Exception) -> None:

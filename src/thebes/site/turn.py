@@ -1,4 +1,4 @@
-"""One ask on a site's desk: what it says it is about, what its document costs, and what is paid for its answer."""
+"""One ask on a site's desk: what it says it is about, what allows it, what its document costs, and what is paid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from thebes.site.dataset import DataSet
 from thebes.site.outbox import Request
 from thebes.site.policy import Rule
 from thebes.site.pricing import Cost, cost
+from thebes.site.questions import Question
 from thebes.tasks import registry
+from thebes.tasks.shape import Ask
 from thebes.tasks.sites import SiteDocument
 
 
@@ -55,6 +57,25 @@ class Matter:
             kind: Any = registry.kind(self.document.type)
             self._priced = (dataset, filter, cost(self.document, kind.event(self.document, dataset.schema), filter))
         return self._priced[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """An ask that a rule allows, about a data set that has what it asks. Nothing is made of rows for any other."""
+
+    request: Request
+    rule: Rule
+    question: Question
+    matter: Matter
+    dataset: DataSet
+
+    @property
+    def document(self) -> SiteDocument:
+        return self.matter.document
+
+    @property
+    def ask(self) -> Ask:
+        return self.question.ask
 
 
 @dataclass(slots=True)
