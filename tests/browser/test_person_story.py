@@ -93,7 +93,7 @@ def test_a_person_sees_previews_accepts_and_watches_it_finish(
     me.open("/privacy")
     page.get_by_text("The journal is whole").wait_for()
     assert page.get_by_role("row", name=re.compile(MEDIAN["name"])).count() == 1
-    spent = world.me.get("/api/ledger")["trusted"]["period"]["spent"]["epsilon"]
+    spent = world.me.get("/api/ledger")["trusted"]["overall"]["spent"]["epsilon"]
     assert spent == 1.0
     assert page.locator("svg", has_text="Of epsilon 30 until").first.is_visible()
     me.picture("person-privacy")

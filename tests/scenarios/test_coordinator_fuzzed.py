@@ -13,6 +13,7 @@ from schemathesis.specs.openapi import checks
 from thebes.testing.coordinator import AGES, Server
 
 pytestmark = pytest.mark.slow
+PATIENCE = 120  #: seconds for an answer; what asks would give up after ten
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_the_description_names_every_address_of_the_contract(server: Server) -> 
 
 def test_schemathesis_finds_nothing(server: Server) -> None:
     task_id = server.post(AGES)
-    found = schemathesis.openapi.from_url(f"{server.ready['url']}/openapi.json")
+    found = schemathesis.openapi.from_url(f"{server.ready['url']}/openapi.json", timeout=PATIENCE)
     operations = [operation.ok() for operation in found.get_all_operations()]
     assert len(operations) == 24
     for operation in operations:
@@ -75,14 +76,14 @@ def _finds_nothing(cases: Any, task_id: str | None, **named: Any) -> None:
     def answered_as_described(case: Any) -> None:
         if task_id is not None:
             case.path_parameters = {"task_id": task_id}
-        case.call_and_validate(**named)
+        case.call_and_validate(timeout=PATIENCE, **named)
 
     answered_as_described()
 
 
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
 def test_right_and_wrong_requests_are_told_apart(server: Server, mode: schemathesis.GenerationMode) -> None:
-    found = schemathesis.openapi.from_url(f"{server.ready['url']}/openapi.json")
+    found = schemathesis.openapi.from_url(f"{server.ready['url']}/openapi.json", timeout=PATIENCE)
     for operation in found.get_all_operations():
         ready = operation.ok()
         if mode is schemathesis.GenerationMode.NEGATIVE and not (ready.body or ready.query or ready.path_parameters):

@@ -444,9 +444,9 @@ def test_bytes_that_are_no_message_end_the_link_and_touch_nothing_else(tmp_path:
         async with Opened(tmp_path / "home") as world:
             north = await world.far("north", counting(1, 2, 3))
             souths = [await world.far(name, Steward(never)) for name in names]
-            task = await world.post({**CENSUS, "patience": 5.0})
-            for south, sent in zip(souths, garbage, strict=True):
-                await south.send(sent)
+            task = await world.post({**CENSUS, "patience": 15.0})
+            await asyncio.gather(*(south.send(sent) for south, sent in zip(souths, garbage, strict=True)))
+            for south in souths:
                 await asyncio.wait_for(south.run, LONG)
                 assert south.status in ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
             done = await world.over(task)

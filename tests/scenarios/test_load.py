@@ -54,11 +54,10 @@ def test_people_trainings_and_pipelines_lose_nothing_to_a_killed_process_behind_
         first, second = server.fronts()
         found = load.together(world, PEOPLE, 2 * SECONDS, kills=1, requestors=10)
         end = time.monotonic() + 300
-        while len(server.fronts()) < 2:  # another one comes in its place
+        while first in server.fronts() or len(server.fronts()) < 2:  # another one comes in its place
             assert time.monotonic() < end
             time.sleep(0.05)
         assert second in server.fronts()
-        assert first not in server.fronts()
     assert (found["receipts"], found["lost"], found["in the release"]) == (PEOPLE, 0, PEOPLE)
     assert found["training"]["rounds"] == 3 * found["training"]["trainings"] > 0
     assert sum(found["pipelines"]["verdicts"].values()) == 2

@@ -26,6 +26,7 @@ from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.local import listening_at
 
 pytestmark = pytest.mark.slow
+PATIENCE = 120  #: seconds for an answer; what asks would give up after ten
 
 #: what depends on what was declared, enrolled or put up before, so that no schema can say what fits
 _UNKNOWABLE = ("/insert", "/register", "/delivery", "/enrol", "/accept", "/decline", "/withdraw")
@@ -38,7 +39,7 @@ class Fuzzed:
     known: dict[str, str]  #: names and ids for which there is something
 
     def operations(self) -> list[Any]:
-        found = schemathesis.openapi.from_url(f"{self.url}/openapi.json", headers=self.token)
+        found = schemathesis.openapi.from_url(f"{self.url}/openapi.json", headers=self.token, timeout=PATIENCE)
         return [operation.ok() for operation in found.exclude(path="/api/destroy").get_all_operations()]
 
 
@@ -67,7 +68,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
             {"task_id": task, "app_name": "profile", "table": "pets", "name": "friends"},
         )
         running.should_exit = True
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
         assert not thread.is_alive()
         assert me.verify()["whole"]
     logging.getLogger().removeHandler(logged)
@@ -108,13 +109,13 @@ def _finds_nothing(operation: Any, cases: Any, known: dict[str, str], token: dic
     @settings(max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     def answered_as_described(case: Any) -> None:
         case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
-        case.call_and_validate(headers=token, excluded_checks=excluded)
+        case.call_and_validate(headers=token, excluded_checks=excluded, timeout=PATIENCE)
 
     answered_as_described()
 
 
 def test_the_description_says_that_every_address_wants_the_token_and_each_does(fuzzed: Fuzzed) -> None:
-    described = httpx.get(f"{fuzzed.url}/openapi.json", headers=fuzzed.token, trust_env=False).json()
+    described = httpx.get(f"{fuzzed.url}/openapi.json", headers=fuzzed.token, trust_env=False, timeout=PATIENCE).json()
     wrong: list[tuple[int, dict[str, str]]] = [
         (401, {}),
         (401, {"Authorization": "Bearer wrong"}),
@@ -122,7 +123,7 @@ def test_the_description_says_that_every_address_wants_the_token_and_each_does(f
         (403, {**fuzzed.token, "Origin": "https://evil.example"}),
         (403, {**fuzzed.token, "Sec-Fetch-Site": "cross-site"}),
     ]
-    with httpx.Client(base_url=fuzzed.url, trust_env=False, timeout=60) as client:
+    with httpx.Client(base_url=fuzzed.url, trust_env=False, timeout=PATIENCE) as client:
         for path, methods in described["paths"].items():
             for method, operation in methods.items():
                 assert operation["security"] == [{"HTTPBearer": []}]

@@ -18,7 +18,7 @@ from thebes.coordinator.alone import MOST_AT_RISK, WRITE_SECONDS
 from thebes.testing.coordinator import EVENTS, Server
 from thebes.testing.postgres import new_database
 
-PATIENCE = 60.0  #: seconds for what takes a few on an idle machine
+PATIENCE = 240.0  #: seconds for what takes a few on an idle machine
 TASK = {**EVENTS, "stale_after": 10**6}
 
 
@@ -60,10 +60,12 @@ class Trainers:
         ]
         for thread in threads:
             thread.start()
-        yield
-        self.stopped.set()
-        for thread in threads:
-            thread.join()
+        try:
+            yield
+        finally:  # else those who talk would keep the whole run from its end
+            self.stopped.set()
+            for thread in threads:
+                thread.join()
 
     def hear(self, more: int) -> None:
         """Wait until so many more words have come, however slow the machine is."""

@@ -204,6 +204,15 @@ def test_what_a_thawed_ledger_settled_is_not_forgotten_when_a_limit_changes() ->
     wallet.ledger.verify()
 
 
+def test_what_is_shown_around_midnight_is_of_the_period_that_it_names() -> None:
+    wallet = Wallet(local={"epsilon": 2}, period_days=1)
+    wallet.reserve("1.5").consume()
+    told = iter([START, *[START + timedelta(days=1)] * 99])
+    wallet.purse._clock = lambda: next(told)
+    shown = wallet.purse.view()["local"]["period"]
+    assert (shown["start"], shown["spent"]["epsilon"]) == (START.date().isoformat(), 1.5)
+
+
 def test_a_cap_survives_a_change_of_the_limit() -> None:
     wallet = Wallet(local={"epsilon": 10}, caps={"ana": {"epsilon": 3}})
     wallet.reserve("2").consume()

@@ -123,7 +123,7 @@ def test_tasks_preview_accept_and_ledger(world: World) -> None:
     world.me.wait(task)
     problem(world.http.post(f"/api/tasks/{task}/accept", json={}), 409)
     ledger = world.http.get("/api/ledger").json()
-    assert ledger["trusted"]["period"]["spent"] == {"epsilon": 1.0, "delta": 1e-5}
+    assert ledger["trusted"]["overall"]["spent"] == {"epsilon": 1.0, "delta": 1e-5}
     assert [(e["task_id"], e["requestor"], e["spent"]["epsilon"]) for e in ledger["entries"]] == [(task, "ana", 1.0)]
     assert world.http.post(f"/api/tasks/{task}/withdraw", json={}).json()["state"] == "withdrawn"
     assert world.http.get("/api/participations").json()[0]["state"] == "withdrawn"

@@ -60,11 +60,11 @@ class Purse:
         if claim is not None:
             claim.release()
 
-    def blocks(self, trust: str) -> tuple[Block, Block]:
-        """This period's block and the overall one, with the limits the person set."""
+    def blocks(self, trust: str, now: datetime | None = None) -> tuple[Block, Block]:
+        """This period's block (`now`'s) and the overall one, with the limits the person set."""
         settings = self._settings()
         allowed = settings.allowance(trust)
-        of_now = of_period(trust, *period(self._clock(), settings.period_days))
+        of_now = of_period(trust, *period(now or self._clock(), settings.period_days))
         with self._lock:
             return (
                 self._blocks.of(of_now, allowed.epsilon, allowed.delta),
@@ -77,8 +77,9 @@ class Purse:
             return {trust: self._standing(trust) for trust in ("local", "trusted")}
 
     def _standing(self, trust: str) -> dict[str, Any]:
-        now, ever = self.blocks(trust)
-        start, end = period(self._clock(), self._settings().period_days)
+        moment = self._clock()  # once: at midnight the spending of one period would be shown as another's
+        now, ever = self.blocks(trust, moment)
+        start, end = period(moment, self._settings().period_days)
         view: dict[str, Any] = {
             "period": {"start": start.isoformat(), "end": end.isoformat(), **_amounts(now)},
             "overall": _amounts(ever),

@@ -130,17 +130,20 @@ class Hub:
     async def _watch(self) -> None:
         """Cut links whose certificates stopped counting and those that have gone silent; ask the others whether they
         are there."""
-        asked = time.monotonic()
+        pause = min(self._pace.check, self._pace.ping, self._pace.silence / 2)
+        asked = meant = time.monotonic()
         while True:
             now = time.monotonic()
+            stood, meant = max(0.0, now - meant), now + pause
             due = now - asked >= self._pace.ping
             asked = now if due else asked
             for session in list(self._sessions.values()):
+                session.unheard(stood, now)
                 try:
                     self._look_at(session, now, due=due)
                 except Exception as error:
                     log.error("site %s: cannot be looked at: %s", session.certificate.site, type(error).__name__)
-            await asyncio.sleep(min(self._pace.check, self._pace.ping, self._pace.silence / 2))
+            await asyncio.sleep(pause)
 
     def _look_at(self, session: _Session, now: float, *, due: bool) -> None:
         known = self._authority.certificates().get(session.certificate.serial)
@@ -184,6 +187,10 @@ class _Session:
         if not self._ended.is_set():
             self.why = (word, why)
             self._ended.set()
+
+    def unheard(self, seconds: float, now: float) -> None:
+        """This process stood still for so long: what was said meanwhile is still to be read, and is no silence."""
+        self.alive = min(now, self.alive + seconds)
 
     def ping(self) -> None:
         """Ask whether it is there; that anything comes is the answer."""
