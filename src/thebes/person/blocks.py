@@ -33,7 +33,9 @@ class Blocks:
         """The block of that name with this limit, or with as much as was claimed before where that is more."""
         blocks = self.ledger.blocks()
         own = sorted((b for b in blocks if base_name(b.name) == base), key=lambda b: _generation(b.name))
-        # A frozen ledger carries nothing, and spends nothing; what is to be carried is found once it is thawed.
+        if own and self.ledger.frozen:
+            # It carries nothing, and spends nothing; what is to be carried is found once it is thawed.
+            return self.ledger.block(own[-1].name)
         beside = [] if self.ledger.frozen else [b for b in blocks if _overlap(base, b)]
         if not own and not beside:
             return self._open(base, epsilon, delta)

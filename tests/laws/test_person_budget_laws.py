@@ -1,0 +1,159 @@
+"""A person's limits, whatever happens: other limits and lengths of periods, days that pass, copies, and kills at every
+write. What was claimed on the days of a period never adds up to more than its limit, and nothing of it is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from thebes.ledger import BudgetExceeded, Frozen, Ledger
+from thebes.person.blocks import claim_of, consumed
+from thebes.person.purse import Purse, period
+from thebes.person.settings import Settings
+
+TENTHS = st.integers(1, 60).map(lambda tenths: Decimal(tenths) / 10)
+WHO = st.sampled_from(["ana", "bert"])
+DAYS = st.sampled_from([1, 2, 3, 7, 10, 29, 30, 31, 365])
+START = datetime(2026, 3, 14, 12, tzinfo=UTC)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class LimitsMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.claims = START, list[tuple[str, date, str]]()
+        self.settings = Settings().changed({"local": {"epsilon": 3, "overall_epsilon": 10}})
+        self.ledger, self.written = Ledger("memory://"), True
+        self.left: int | None = None  # writes until this process dies
+        self.write = self.ledger._write
+        self.ledger._write = self.counted  # type: ignore[method-assign]
+        self.begins()
+
+    def begins(self) -> None:
+        self.purse = Purse(self.ledger, lambda: self.settings, lambda: self.now)
+
+    def counted(self, work: Callable[[Any], Any]) -> Any:
+        """Dies at the write that was named, before or after it is on disk."""
+        if self.left is None or self.left > 0:
+            self.left = None if self.left is None else self.left - 1
+            return self.write(work)
+        self.left = None
+        if self.written:
+            self.write(work)
+        raise Killed
+
+    def held(self, who: str | None = None, days: tuple[date, date] = (date.min, date.max)) -> Decimal:
+        """What was claimed on these days and not given back."""
+        claims = [
+            self.ledger.claim(key=k) for k, day, w in self.claims if days[0] <= day < days[1] and who in (None, w)
+        ]
+        each = [c.loss.epsilon if c.state.open else consumed(c).epsilon for c in claims]  # type: ignore[union-attr]
+        return sum(each, Decimal(0))
+
+    @rule(amount=TENTHS, who=WHO)
+    def claim(self, amount: Decimal, who: str) -> None:
+        key, days = f"claim {len(self.claims)} {self.now}", period(self.now, self.settings.period_days)
+        try:
+            self.purse.reserve(key, trust="local", epsilon=amount, delta=Decimal(0), requestor=who, purpose="a task")
+        except (BudgetExceeded, Frozen):
+            return
+        except Killed:
+            self.begins()
+            if claim_of(self.ledger, key) is None:
+                return
+        self.claims.append((key, self.now.date(), who))
+        allowed, caps = self.settings.local, self.settings.caps
+        assert self.held(days=days) <= allowed.epsilon
+        assert self.held() <= allowed.overall_epsilon
+        cap = caps.get(who, caps.get("*"))
+        assert cap is None or self.held(who, days) <= cap.epsilon
+
+    @rule(which=st.integers(0, 8), tenths=st.integers(1, 10))
+    def consume(self, which: int, tenths: int) -> None:
+        if which < len(self.claims) and not self.ledger.frozen:
+            claim = self.ledger.claim(key=self.claims[which][0])
+            if claim.state.open:
+                self.dies_in(lambda: claim.consume(epsilon=claim.left.epsilon * tenths / 10))  # type: ignore[union-attr]
+
+    @rule(which=st.integers(0, 8))
+    def release(self, which: int) -> None:
+        if which < len(self.claims) and not self.ledger.frozen:
+            self.dies_in(self.ledger.claim(key=self.claims[which][0]).release)
+
+    @rule(epsilon=TENTHS, overall=TENTHS, days=DAYS)
+    def set(self, epsilon: Decimal, overall: Decimal, days: int) -> None:
+        local = {"epsilon": epsilon, "overall_epsilon": 2 * overall}
+        self.settings = self.settings.changed({"local": local, "period_days": days})
+
+    @rule(caps=st.dictionaries(st.sampled_from(["ana", "*"]), TENTHS))
+    def cap(self, caps: dict[str, Decimal]) -> None:
+        self.settings = self.settings.changed({"caps": {who: {"epsilon": cap} for who, cap in caps.items()}})
+
+    @rule(days=st.integers(1, 12))
+    def pass_days(self, days: int) -> None:
+        self.now += timedelta(days=days)
+
+    @rule()
+    def come_back_from_a_copy(self) -> None:
+        self.dies_in(self.ledger.freeze)
+
+    @rule()
+    def thaw(self) -> None:
+        self.ledger.thaw()
+
+    @rule(epsilon=TENTHS, days=DAYS, amount=TENTHS, who=WHO, writes=st.integers(0, 6), written=st.booleans())
+    def die_over_other_limits(
+        self, epsilon: Decimal, days: int, amount: Decimal, who: str, writes: int, written: bool
+    ) -> None:
+        self.set(epsilon, Decimal(30), days)
+        self.left, self.written = writes, written
+        self.claim(amount, who)
+
+    @rule(writes=st.integers(0, 6), written=st.booleans())
+    def die_soon(self, writes: int, written: bool) -> None:
+        self.left, self.written = writes, written
+
+    def dies_in(self, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except Killed:
+            self.begins()
+
+    @invariant()
+    def what_is_shown_has_all_that_was_claimed(self) -> None:
+        if self.left is not None:  # who is about to die is left to what comes next
+            return
+        shown = self.purse.view()["local"]
+        if self.ledger.frozen:
+            return  # what is to be carried is found once it is thawed
+        of_now = period(self.now, self.settings.period_days)
+        for told, held in ((shown["overall"], self.held()), (shown["period"], self.held(days=of_now))):
+            assert float(held) <= told["spent"]["epsilon"] + told["reserved"]["epsilon"] + 1e-9
+
+    def teardown(self) -> None:
+        self.ledger.verify()
+
+
+TestLimits = LimitsMachine.TestCase
+TestLimits.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_what_a_frozen_ledger_holds_is_shown_under_whatever_limit_is_set_meanwhile() -> None:
+    machine = LimitsMachine()
+    machine.claim(Decimal("1.5"), "ana")
+    machine.ledger.freeze()
+    machine.set(Decimal(4), Decimal(20), 30)
+    shown = machine.purse.view()["local"]["period"]
+    assert (shown["reserved"]["epsilon"], shown["remaining"]["epsilon"]) == (1.5, 0.0)
+    machine.ledger.thaw()
+    assert machine.purse.view()["local"]["period"]["remaining"]["epsilon"] == 2.5
