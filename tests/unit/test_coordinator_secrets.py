@@ -168,6 +168,8 @@ def test_a_token_that_others_could_read_is_not_used(tmp_path: Path) -> None:
 
 def test_a_home_belongs_to_one_role(tmp_path: Path) -> None:
     from thebes.person.home import Person
+    from thebes.site.home import Home as SiteHome
+    from thebes.wire.access import make_token
 
     Home(tmp_path / "server")
     before = sorted(f.name for f in (tmp_path / "server").iterdir())
@@ -175,9 +177,15 @@ def test_a_home_belongs_to_one_role(tmp_path: Path) -> None:
         Person(tmp_path / "server")
     assert sorted(f.name for f in (tmp_path / "server").iterdir()) == before
     Person(tmp_path / "ana").close()
+    north = tmp_path / "north"
+    SiteHome(north)
+    make_token(north)  # as `thebes site` does when it begins
+    for home in (tmp_path / "ana", north):
+        with pytest.raises(Mistake, match="home of a person or a site"):
+            Home(home)
+        assert not (home / "admin.token").exists()
     with pytest.raises(Mistake, match="person's home"):
-        Home(tmp_path / "ana")
-    assert not (tmp_path / "ana" / "admin.token").exists()
+        SiteHome(tmp_path / "ana")
 
 
 def test_a_home_that_cannot_be_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from thebes.coordinator import settings
 from thebes.coordinator.keys import Keys
 from thebes.database.settled import settle
 from thebes.privacy.faults import Mistake
+from thebes.wire.homes import Role, has_of
+from thebes.wire.local import TOKEN as OWNERS_TOKEN
 from thebes.wire.log import Succession, new_key
 
 TOKEN = "admin.token"  # noqa: S105
@@ -31,7 +33,6 @@ DATABASE = "database.name"  #: of the database elsewhere that this home works on
 SUCCESSIONS = "log.keys.json"  #: which key of the list gave way to which; not secret
 _AUTHORITIES = "groups"
 _OWN_STORE = "coordinator.db"
-_OF_A_PERSON = ("person.db", "token")  # files that only `thebes person` makes
 
 
 class Home:
@@ -39,8 +40,9 @@ class Home:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        if any((self.folder / name).exists() for name in _OF_A_PERSON):
-            raise Mistake("--home", f"{str(folder)!r} is a person's home; give the coordinator a folder of its own")
+        if has_of(Role.PERSON, self.folder) or (self.folder / OWNERS_TOKEN).exists():
+            told = "is the home of a person or a site; give the coordinator a folder of its own"
+            raise Mistake("--home", f"{str(folder)!r} {told}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             places = (self.folder, self.folder / "keys", self.folder / _AUTHORITIES)

@@ -8,28 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from thebes.privacy.faults import Mistake
+from thebes.wire.homes import Role, has_of
 from thebes.wire.local import DAEMON as DAEMON
 from thebes.wire.local import Hold as Hold
 from thebes.wire.local import HomeInUse as HomeInUse
 from thebes.wire.local import announced as announced
 
-_OF_A_COORDINATOR = "admin.token"  # a file that only `thebes coordinator` makes
 #: one of them is there from the first moment on, or was put there before it
-_OF_A_PERSON = ("person.db", "person.toml", "coordinator.key", "token", "lock", "key.json", "store", "ledger.db")
+_EARLY = ("person.db", "person.toml", "coordinator.key", "token", "lock", "key.json", "store", "ledger.db")
 
 
 def prepared(folder: str | Path) -> Path:
     """The folder, made if need be, with mode 0700; a folder of somebody else, or of something else, is a Mistake:
     whoever destroys a home destroys all that lies in it."""
     home = Path(folder).expanduser().resolve()
-    if (home / _OF_A_COORDINATOR).exists():
+    if has_of(Role.COORDINATOR, home):
         raise Mistake("home", f"{str(home)!r} is a coordinator's home; give the person a folder of their own")
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = home.stat()
         if facts.st_uid != os.geteuid():
             raise Mistake("home", f"{str(home)!r} belongs to somebody else")
-        if any(home.iterdir()) and not any((home / name).exists() for name in _OF_A_PERSON):
+        if any(home.iterdir()) and not any((home / name).exists() for name in _EARLY):
             told = "all of a home is destroyed together, so give the person a new or an empty folder"
             raise Mistake("home", f"something else lies in {str(home)!r}; {told}")
         if facts.st_mode & 0o077:

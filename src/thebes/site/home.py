@@ -10,14 +10,13 @@ import os
 from pathlib import Path
 
 from thebes.privacy.faults import Mistake
+from thebes.wire.homes import Role, has_of
 from thebes.wire.local import Hold
 
 POLICY, DATASETS, LINK = "policy.toml", "datasets", "link"
 LEDGER, AUDIT, OUTBOX = "ledger.db", "audit.db", "outbox.db"
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "site.pem", "site.key"  #: in `link/`
 _HELD = "site.lock"
-_OF_A_COORDINATOR = "admin.token"  # a file that only `thebes coordinator` makes
-_OF_A_PERSON = "person.db"
 
 
 class Home:
@@ -25,7 +24,7 @@ class Home:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).expanduser().resolve()
-        if (self.folder / _OF_A_PERSON).exists():
+        if has_of(Role.PERSON, self.folder):
             raise Mistake("--home", f"{str(folder)!r} is a person's home; give the site a folder of its own")
         try:
             for place in (self.folder, self.datasets):
@@ -59,7 +58,7 @@ class Home:
 
     @property
     def of_a_coordinator(self) -> bool:
-        return (self.folder / _OF_A_COORDINATOR).exists()
+        return has_of(Role.COORDINATOR, self.folder)
 
     def hold(self) -> Hold:
         """The right to work in it, until it is closed or the process ends."""
