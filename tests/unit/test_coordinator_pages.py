@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from thebes.apps import pages
 from thebes.apps.pages.asking.log import fingerprint
 from thebes.apps.pages.asking.words import kind as kind_of
 from thebes.coordinator.accounts import Role
 from thebes.testing.coordinator import AGES, PETS, Front
 from thebes.testing.forms import filled
 
+TEMPLATES = Path(pages.__file__).parent / "templates"
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 PASSWORD = "correct horse battery"
 EVIL = "<img src=x onerror=alert(1)>\u202e'\"&{{7*7}}"
@@ -152,7 +154,7 @@ def test_an_ended_task_is_not_asked_after_any_more(front: Front) -> None:
 def test_what_is_not_there_is_a_page_that_says_so(front: Front, path: str) -> None:
     answer = front.client.get(path)
     assert answer.status_code == 404
-    assert "there is no such task" in answer.text
+    assert "There is no such task" in answer.text
     assert answer.headers["content-type"].startswith("text/html")
 
 
@@ -160,12 +162,14 @@ def test_a_browser_is_shown_a_page_where_there_is_none_and_a_program_a_problem(f
     for path in ("/nothing", "/ask/check", "/static/nothing.js"):
         shown = front.client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
         assert shown.status_code == 404
-        assert "there is no page at this address" in shown.text
+        assert "There is no page at this address" in shown.text
+        assert "Sign in</a> or go" not in shown.text, "that would not help"
         assert '<a href="/">' in shown.text
     for path, accepted in (("/nothing", "*/*"), ("/api/nothing", "text/html")):
         told = front.client.get(path, headers={"Accept": accepted})
         assert told.status_code == 404
         assert told.headers["content-type"] == "application/problem+json"
+        assert "/openapi.json" in told.json()["detail"]
     assert front.client.get("/ask/check").status_code == 405
 
 
@@ -466,6 +470,22 @@ def test_whoever_cannot_sign_in_is_told_so_in_place(front: Front, body: dict[str
     assert words in answer.text
     assert "set-cookie" not in answer.headers
     assert PASSWORD not in answer.text
+
+
+def test_who_may_not_see_a_page_is_led_to_where_they_sign_in(front: Front) -> None:
+    answer = front.client.get("/users")
+    assert answer.status_code == 401
+    assert "You are not signed in" in answer.text
+    assert '<a href="/sign-in">Sign in</a> or go' in answer.text
+
+
+def test_a_form_is_sent_by_our_script_or_not_at_all(front: Front) -> None:
+    """Without scripts a browser would put what was typed, passwords too, into the address."""
+    assert "form-action 'none'" in front.client.get("/sign-in").headers["content-security-policy"]
+    assert "Allow scripts for this address" in front.client.get("/sign-in").text
+    forms = [form for page in TEMPLATES.rglob("*.html") for form in re.findall(r"<form[^>]*>", page.read_text())]
+    assert len(forms) > 10
+    assert not [form for form in forms if " action=" in form or " method=" in form]
 
 
 @pytest.mark.parametrize("then", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", "a b"])

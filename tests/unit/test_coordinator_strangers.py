@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import os
+import re
+import string
 import sys
 import threading
 import time
@@ -51,6 +53,40 @@ def test_who_shows_a_token_may_send_as_much_as_the_settings_say(front: Front) ->
         for content in (LARGE, iter([LARGE[:1000], LARGE[1000:]])):
             answer = front.client.post("/api/check", content=content, headers={**JSON, **shown})
             assert answer.status_code == 200, answer.text
+
+
+def test_the_documented_requests_of_a_requestor_do_what_they_say(front: Front) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "requestor.md").read_text(encoding="utf-8")
+    front.reception.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
+    sent = {"login.json": {"username": "ana", "password": "correct horse battery"}, "median.json": AGES}
+    known, answers = {"token": "", "task_id": ""}, {}
+    for path, told, file in re.findall(
+        r'^curl "\$address([^"]+)"((?: -H "[^"]+")*)(?: -d @(\S+))?$', page, re.MULTILINE
+    ):
+        headers = dict(
+            header.split(": ") for header in re.findall(r'-H "([^"]+)"', string.Template(told).substitute(known))
+        )
+        content = json.dumps(sent[file]) if file else None
+        path = string.Template(path).substitute(known)
+        answer = front.client.request("POST" if file else "GET", path, content=content, headers=headers)
+        assert answer.status_code < 300, answer.text
+        answers[path] = answer.json()
+        known |= {name: answers[path][name] for name in known if name in answers[path]}
+    assert list(answers) == ["/api/login", "/api/check", "/api/quote", "/api/task", f"/api/task/{known['task_id']}"]
+    assert (answers["/api/check"]["problems"], answers["/api/quote"]["price"]["unit"]) == ([], "device")
+    front.fill(known["task_id"], 12, {"age": 41})
+    front.closing.step()
+    result = front.task(known["task_id"])["result"]
+    assert {"value", "interval", "intervals", "certificate"} <= set(result)
+    assert set(result["interval"]) >= {"level", "low", "high"}
+
+
+def test_who_sends_a_document_as_a_form_is_told_how_to_send_it(front: Front) -> None:
+    """What curl does with `-d` alone."""
+    as_form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = front.client.post("/api/check", content=json.dumps(AGES), headers=as_form)
+    assert answer.status_code == 422
+    assert "Content-Type: application/json" in answer.json()["detail"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority is a whole process's")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from thebes.apps.pages.own import words
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.testing.coordinating import CoordinatorInMemory
@@ -306,3 +307,11 @@ def test_a_model_too_large_for_the_eye_is_counted_instead(world: World) -> None:
     bounds = {"species": {"type": "set", "values": [str(number) for number in range(50)]}, **AGE}
     told = world.me.example(world.server.post(moving(bounds=bounds)))
     assert (told["columns"], told["numbers"]["weights"]) == ({}, 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "called"),
+    [("sleep", "basic", "sleep"), (None, "basic", "A basic task"), ("", "ensemble", "An ensemble task")],
+)
+def test_a_task_without_a_name_is_called_by_its_kind(name: str | None, kind: str, called: str) -> None:
+    assert words.called(name, kind) == called

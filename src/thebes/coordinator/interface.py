@@ -23,6 +23,7 @@ from thebes.coordinator.examining import Sent
 from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
 from thebes.coordinator.straight import Shortcuts, Straight, mistake
+from thebes.privacy.faults import Mistake
 from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.shape import Wait
 from thebes.wire import frames
@@ -59,6 +60,10 @@ def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
 
 
+_ELSEWHERE = {
+    404: "there is nothing at this address; GET /openapi.json lists what there is",
+    405: "this address does not take this method; GET /openapi.json lists what it takes",
+}
 #: puts web pages onto the interface
 Pages = Callable[[FastAPI, Reception], None]
 
@@ -309,15 +314,18 @@ def _token(bearer: HTTPAuthorizationCredentials | None) -> str | None:
     return None if bearer is None else bearer.credentials
 
 
-def _invalid(_: Request, error: Exception) -> JSONResponse:
+def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    status, body = to_problem(mistake(error.errors()))
+    wrong = mistake(error.errors())
+    if wrong.argument == "body" and "json" not in request.headers.get("content-type", ""):
+        wrong = Mistake("body", f"must be a JSON object; send it with Content-Type: {frames.JSON}")
+    status, body = to_problem(wrong)
     return JSONResponse(body, status, media_type=MEDIA_TYPE)
 
 
 def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
-    body = problem(error.status_code, str(error.detail))
+    body = problem(error.status_code, _ELSEWHERE.get(error.status_code, str(error.detail)))
     return JSONResponse(body, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
 
 

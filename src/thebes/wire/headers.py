@@ -1,11 +1,15 @@
 """What every answer of a server of Thebes tells a browser: load nothing from elsewhere, be framed by nobody, keep
-nothing, guess nothing."""
+nothing, guess nothing, send no form by itself.
+
+What must stay true: what is typed travels in a body that a script of ours makes. A browser that runs no script would
+put it, passwords too, into the address, which histories and proxies keep.
+"""
 
 from __future__ import annotations
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = (
     (b"cache-control", b"no-store"),

@@ -108,7 +108,14 @@ class Hall:
             return self._frame.part(
                 "coordinator/note.html", status=status, words=body["detail"], good=False, sign_in=False
             )
-        return await self.page(request, "problem.html", title=body["title"], status=status, words=body["detail"])
+        return await self.page(
+            request,
+            "problem.html",
+            title="This cannot be shown",
+            status=status,
+            words=sentence(body["detail"]),
+            sign_in=isinstance(refusal, NotSignedIn | NotAllowed),
+        )
 
     # --- who looks --------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def routes(indoors: Indoors) -> APIRouter:
         return indoors.page(
             request,
             "task.html",
-            title=found["name"] or f"A {found['type']} task",
+            title=words.called(found["name"], found["type"]),
             task={**found, "hidden": _hidden(found, person)},
             shown=shortened(found["document"]),
             reads=_reads(found["document"], person),

@@ -216,6 +216,11 @@ def turns(task: Mapping[str, Any]) -> str:
     return f"{told} You may do so again; it costs the same." if left else f"{told} That was the last."
 
 
+def called(name: str | None, kind: str) -> str:
+    """What a task is called where its requestor gave it no name."""
+    return name or f"{'An' if kind[:1] in 'aeiou' else 'A'} {kind} task"
+
+
 def refusal(error: ThebesError) -> str:
     """An error as a sentence that says what to do next; of a fault of ours nothing is told."""
     if isinstance(error, Frozen):
