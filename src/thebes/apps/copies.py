@@ -68,14 +68,11 @@ def settle(
 
     Example: thebes settle --home /var/lib/thebes --store postgresql:///thebes
     """
-    from thebes.apps.operating.roles import Role, role_of
+    from thebes.apps.operating.roles import check_coordinators
     from thebes.coordinator import restored
     from thebes.wire.local import Hold
 
-    if role_of(home) is not Role.COORDINATOR:
-        raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
-    if store is None and not (home / "coordinator.db").exists():
-        raise Mistake("--store", "is needed: there is no database in the home")
+    check_coordinators(home, store)
     with closing(Hold(home)):
         ended = restored.settle(home, store)
     if as_json is not None:

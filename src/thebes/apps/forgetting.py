@@ -32,17 +32,14 @@ def forget(
     """
     from contextlib import closing
 
-    from thebes.apps.operating.roles import Role, role_of
+    from thebes.apps.operating.roles import check_coordinators
     from thebes.coordinator import forgetting
     from thebes.coordinator.belonging import database_of
     from thebes.coordinator.home import Home
 
-    if role_of(home) is not Role.COORDINATOR:
-        raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
+    check_coordinators(home, store)
     if bool(tasks) is (before is not None):
         raise Mistake("TASK", "must be named, or else a date with --before, and not both")
-    if store is None and not (home / "coordinator.db").exists():
-        raise Mistake("--store", "is needed: there is no database in the home")
     place = Home(home)
     left = 0
     with closing(database_of(place, store)) as database:

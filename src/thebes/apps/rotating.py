@@ -61,13 +61,13 @@ def rotate(
 def _list_key(home: Path, store: str | None) -> str:
     from contextlib import closing
 
+    from thebes.apps.operating.roles import check_store
     from thebes.coordinator.belonging import database_of
     from thebes.coordinator.home import Home
     from thebes.coordinator.rotation import next_list_key
     from thebes.wire.log import fingerprint
 
-    if store is None and not (home / "coordinator.db").exists():
-        raise Mistake("--store", "is needed: there is no database in the home")
+    check_store(home, store)
     place = Home(home)
     with closing(database_of(place, store)) as database:
         made = next_list_key(place, database)

@@ -22,6 +22,19 @@ def role_of(home: Path) -> Role:
     return role
 
 
+def check_store(home: Path, store: str | None) -> None:
+    """A Mistake where a coordinator's database is neither named nor in its home: it would be given an empty one."""
+    if not store and not (home / "coordinator.db").exists():
+        raise Mistake("--store", "is needed: there is no database in the home")
+
+
+def check_coordinators(home: Path, store: str | None) -> None:
+    """The same, and a Mistake where the home is not a coordinator's."""
+    if role_of(home) is not Role.COORDINATOR:
+        raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
+    check_store(home, store)
+
+
 def store_of(home: Path, store: str | None) -> str | None:
     """The address that was named of a coordinator's database, or None for the one in its home. A Mistake where a home
     that was used has none, or where something else lies in the folder: asked, either would be given an empty one, and
@@ -31,6 +44,6 @@ def store_of(home: Path, store: str | None) -> str | None:
     known = has_of(Role.COORDINATOR, home) or any((home / name).exists() for name in _BEFORE_THE_FIRST_START)
     if any(home.iterdir()) and not known:
         raise Mistake("--home", f"{str(home)!r} is no coordinator's home; name the one that `thebes coordinator` uses")
-    if not store and (home / "admin.token").exists() and not (home / "coordinator.db").exists():
-        raise Mistake("--store", "is needed: there is no database in the home")
+    if (home / "admin.token").exists():
+        check_store(home, store)
     return store or None
