@@ -228,6 +228,19 @@ def test_a_home_that_came_back_to_a_database_that_lived_on_says_that_it_must_be_
     assert said()[sealed] is How.OK
 
 
+def test_a_home_with_its_database_in_it_ends_no_tasks_of_another_coordinator(
+    tmp_path: Path, new_store: Callable[[str], str]
+) -> None:
+    theirs = new_store("theirs")
+    with Front(tmp_path / "own"), Front(tmp_path / "other", store=theirs) as other:
+        task = other.post(AGES)
+        for mistyped in (theirs, f"sqlite:///{tmp_path / 'own' / 'coordinator.db'}"):
+            assert _settle(tmp_path / "own", mistyped) == 2
+        assert other.task(task)["status"] == "open"
+    assert CoordinatorHome(tmp_path / "own").works_on is None
+    assert _settle(tmp_path / "own", None) == 0
+
+
 @pytest.mark.parametrize("made", [{}, {"policy.toml": ""}, {"admin.token": "x"}])
 def test_only_a_coordinators_database_is_settled(tmp_path: Path, made: dict[str, str]) -> None:
     for name, text in made.items():
