@@ -448,7 +448,7 @@ def test_bytes_that_are_no_message_end_the_link_and_touch_nothing_else(tmp_path:
             await asyncio.gather(*(south.send(sent) for south, sent in zip(souths, garbage, strict=True)))
             for south in souths:
                 await asyncio.wait_for(south.run, LONG)
-                assert south.status in ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
+                assert south.status in ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL")  # the last: just as it spoke
             done = await world.over(task)
             assert done["result"]["value"] == 6.0
             assert {*done["result"]["missing"]} == {*names}

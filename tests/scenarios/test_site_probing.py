@@ -6,7 +6,9 @@ import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from thebes.coordinator.authority import Authority
@@ -90,3 +92,39 @@ def test_a_link_says_why_it_is_refused_before_anything_was_said(tmp_path: Path, 
     state, reason = asyncio.run(asyncio.wait_for(scenario(), 240))
     assert state == ("connected" if ours else "refused")
     assert ("not certified by the authority" in reason) is not ours
+
+
+def test_a_site_that_was_saying_something_as_it_was_refused_knows_it_by_the_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC then tells of its own failed write instead of the coordinator's status."""
+    home, listen = tmp_path / "home", dialing.Link._listen
+
+    async def hidden(link: dialing.Link, call: Any) -> None:
+        try:
+            await listen(link, call)
+        except grpc.aio.AioRpcError as ended:
+            told = ended.initial_metadata(), ended.trailing_metadata()
+            raise grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, *told) from None
+
+    monkeypatch.setattr(dialing.Link, "_listen", hidden)
+
+    async def scenario() -> str:
+        hub = Hub(Authority(home, SystemClock()), Links(), Pace())
+        port = await hub.start("127.0.0.1", 0)
+        folder = os.open(_issued(home, tmp_path / "site"), os.O_RDONLY)
+        hub.open = True
+        link = dialing.Link(f"127.0.0.1:{port}", "north", folder)
+        Authority(home, SystemClock()).revoke("north")
+        running = asyncio.create_task(link.run())
+        try:
+            async with asyncio.timeout(120):
+                while link.state != "refused":
+                    await asyncio.sleep(0.05)
+            return link.reason
+        finally:
+            running.cancel()
+            await hub.stop()
+            os.close(folder)
+
+    assert "was revoked" in asyncio.run(scenario())

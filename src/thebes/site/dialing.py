@@ -23,6 +23,7 @@ from thebes.site.passing import PASSED_ON, Algorithm
 from thebes.site.probing import trouble
 from thebes.wire.link import (
     FLOW,
+    FOR_GOOD,
     PATH,
     SERVER_NAME,
     Assembly,
@@ -62,6 +63,7 @@ class Link:
         self._dice = dice or random.Random()  # noqa: S311 (only when to dial again)
         self._call: Any = None
         self._last_word = ""  #: why the coordinator ends the link
+        self._for_good = False  #: whether it said that coming back as before changes nothing
         self._turn = asyncio.Lock()
         self._room = asyncio.Semaphore(_TOGETHER)
         self._sending: set[asyncio.Task[None]] = set()
@@ -72,7 +74,7 @@ class Link:
         pause = FIRST_PAUSE
         while True:
             began, shown = time.monotonic(), certificate.stamps(self._folder)
-            self._last_word = ""
+            self._last_word, self._for_good = "", False
             try:
                 await self._talk()
                 self._now("connecting", self._last_word or "the coordinator ended the link")
@@ -104,10 +106,12 @@ class Link:
                 await call.wait_for_connection()
                 self._call = call
                 await self._listen(call)
+                if self._for_good:
+                    raise _refusing(self._last_word)
             except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.PERMISSION_DENIED:
-                    why = self._last_word or _printable(error.details())
-                    raise Refusal(f"the coordinator refuses this site: {why}") from None
+                # What is being sent into a call while it ends hides its status from gRPC: the word counts as well.
+                if self._for_good or error.code() is grpc.StatusCode.PERMISSION_DENIED:
+                    raise _refusing(self._last_word or _printable(error.details())) from None
                 if error.code() is grpc.StatusCode.UNAVAILABLE and self._call is None:
                     found = await asyncio.to_thread(trouble, self.coordinator, identity, self._folder)
                     if found is not None:
@@ -144,6 +148,7 @@ class Link:
         kind = about["kind"]
         if kind == Word.REFUSED:
             self._last_word = _printable(about.get("reason"))
+            self._for_good = about.get("code") in FOR_GOOD
             return
         if self.state != "connected":
             self._now("connected", "")
@@ -193,6 +198,10 @@ class Link:
             "certificate_ends": None if self.ends is None else self.ends.isoformat(timespec="seconds"),
             "algorithm": "up" if self.algorithm.up else "down",
         }
+
+
+def _refusing(why: str) -> Refusal:
+    return Refusal(f"the coordinator refuses this site: {why}")
 
 
 def _why(error: Exception) -> str:

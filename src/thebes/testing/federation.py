@@ -25,6 +25,7 @@ from thebes.coordinator.reception import Reception
 from thebes.wire.frames import Block
 from thebes.wire.link import (
     FLOW,
+    FOR_GOOD,
     PATH,
     SERVER_NAME,
     Assembly,
@@ -239,6 +240,8 @@ class Far:
             self.status = error.code().name
         except asyncio.CancelledError:
             raise
+        if self.status == "INTERNAL" and self.words:  # it was saying something as the call ended, which hides how
+            self.status = "PERMISSION_DENIED" if self.words[-1]["code"] in FOR_GOOD else "UNAVAILABLE"
 
     async def _reply(self, message: dict[str, Any]) -> None:
         answer = await self._answer(message)

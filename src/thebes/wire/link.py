@@ -47,6 +47,10 @@ FLOW = (
 )
 
 
+#: codes of `refused` after which coming back with the same certificate changes nothing
+FOR_GOOD = ("unknown", "revoked", "expired")
+
+
 class Word(StrEnum):
     """What an envelope's `kind` says. The first six come from the coordinator, the others answer under the same id."""
 

@@ -21,7 +21,7 @@ from thebes.coordinator.federation.conversation import Conversation, Outbox
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.pace import Pace
 from thebes.privacy.faults import Mistake
-from thebes.wire.link import FLOW, METHOD, SERVICE, Assembly, Oversized, Word, new_id, pieces, write_envelope
+from thebes.wire.link import FLOW, FOR_GOOD, METHOD, SERVICE, Assembly, Oversized, Word, new_id, pieces, write_envelope
 from thebes.wire.refusals import Malformed
 
 _GRACE_SECONDS = 1.0
@@ -240,11 +240,8 @@ async def _turn_away(context: grpc.aio.ServicerContext[bytes, bytes], word: str,
         async with asyncio.timeout(_LAST_WORD_SECONDS):
             for piece in pieces(told["id"], write_envelope(told)):
                 await context.write(piece)
-    status = grpc.StatusCode.PERMISSION_DENIED if word in _FOR_GOOD else grpc.StatusCode.UNAVAILABLE
+    status = grpc.StatusCode.PERMISSION_DENIED if word in FOR_GOOD else grpc.StatusCode.UNAVAILABLE
     await context.abort(status, f"{word}: {why}")
-
-
-_FOR_GOOD = ("unknown", "revoked", "expired")  #: coming back with the same certificate changes nothing
 
 
 def _configuration(key: bytes, certificate: bytes, authority: bytes) -> Any:
