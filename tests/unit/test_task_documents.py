@@ -6,6 +6,9 @@ import hashlib
 import json
 import pickle
 import random
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 import rfc8785
@@ -302,3 +305,26 @@ def test_gradient_documents_that_cannot_work_name_what_to_change() -> None:
         ({"backbone": "0" * 64}, "backbone"),
     ]:
         assert any(name.startswith(field) for name in problems({**good, **change})), (change, field)
+
+
+@pytest.mark.parametrize("inside", [None, "", "KIND = nothing"])
+def test_a_broken_kind_of_another_package_takes_no_other_along(
+    inside: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "broken_by_somebody"
+    if inside is not None:
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "kind.py").write_text(inside)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, f"{package.name}.kind", raising=False)
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    point = EntryPoint(name="broken", value=package.name, group="thebes.kinds")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    registry._folders.cache_clear()
+    try:
+        with pytest.warns(RuntimeWarning, match="'broken' cannot be used .* mend or uninstall"):
+            assert "broken" not in registry.types()
+        assert "basic" in registry.people_types()
+    finally:
+        registry._folders.cache_clear()

@@ -9,10 +9,11 @@ institutions that answer.
 from __future__ import annotations
 
 import pkgutil
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -32,8 +33,20 @@ def _folders() -> dict[str, str]:
         if info.ispkg
     }
     for point in entry_points(group="thebes.kinds"):
-        found.setdefault(point.name, point.value)
+        if point.name not in found and _loads(point):
+            found[point.name] = point.value
     return found
+
+
+def _loads(point: EntryPoint) -> bool:
+    """Whether a kind of somebody else's package is one. With a broken one everything else goes on, without it."""
+    try:
+        return import_module(f"{point.value}.kind").KIND is not None
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        told = f"the kind {point.name!r} cannot be used ({why}); mend or uninstall the package that declares it"
+        warnings.warn(told, RuntimeWarning, stacklevel=2)
+        return False
 
 
 def types() -> tuple[str, ...]:
