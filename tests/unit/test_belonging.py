@@ -51,6 +51,15 @@ def test_a_home_goes_on_with_its_own_and_refuses_every_other(stores: tuple[str, 
     used(Home(tmp_path / "home"), own)
 
 
+def test_a_home_knows_its_own_database_by_whichever_way_it_is_reached(tmp_path: Path) -> None:
+    used(Home(tmp_path / "home"), None)
+    (tmp_path / "way").symlink_to(tmp_path / "home")
+    for way in ("way", "home/../way", "home/keys/.."):
+        used(Home(tmp_path / "home"), f"sqlite:///{tmp_path / way / 'coordinator.db'}")
+        used(Home(tmp_path / way), f"sqlite:///{tmp_path / 'home' / 'coordinator.db'}")
+    assert Home(tmp_path / "home").works_on is None
+
+
 def test_a_home_that_came_first_upon_a_database_of_others_takes_its_name(
     stores: tuple[str, str], tmp_path: Path
 ) -> None:

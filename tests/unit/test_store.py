@@ -131,6 +131,7 @@ LEAK = "leaked-value"
         ({"met": "2026-13-01"}, "rows[1].met"),
         ({LEAK: 1}, "rows[1]"),
         ({7: 1}, "rows[1]"),
+        ({"colour": LEAK}, "rows[1].colour"),
         ({"age": 1.0, "AGE": 2.0}, "rows[1].AGE"),
         (LEAK, "rows[1]"),
         (None, "rows[1]"),

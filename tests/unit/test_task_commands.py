@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 from thebes.apps import command
 
@@ -200,11 +204,54 @@ def test_a_file_that_cannot_be_written_is_named(thebes) -> None:
     assert "/nowhere/out.json" in err
 
 
-def test_every_command_has_help_with_an_example(thebes) -> None:
-    for words in (["simulate"], ["demo"], ["task", "check"], ["task", "explain"], ["task", "plan"]):
+def commands(made: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name, each in getattr(made, "commands", {}).items():
+        yield from commands(each, *words, name)
+
+
+def test_every_command_has_help_with_an_example_of_itself(thebes) -> None:
+    known = list(commands(typer.main.get_command(command.app)))
+    assert len(known) > 60
+    for words in known:
         status, out, _ = thebes(*words, "--help")
-        assert status == 0
-        assert "Example: thebes" in out
+        assert (words, status) == (words, 0)
+        assert f"Example: {' '.join(('thebes', *words))} " in " ".join(out.split())
+
+
+class Said(BaseHTTPRequestHandler):
+    """A coordinator that knows no task, and nobody without the right token."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.refuse(404, "NotFound", "there is no such task")
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.refuse(401, "NotSignedIn", "this needs a token")
+
+    def refuse(self, status: int, error: str, detail: str) -> None:
+        body = json.dumps({"type": "about:blank", "title": "-", "status": status, "error": error, "detail": detail})
+        self.send_response(status)
+        self.send_header("content-type", "application/problem+json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+
+def test_a_wrong_name_and_a_missing_token_are_mistakes_of_whoever_asks(thebes) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Said) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = ("--coordinator", f"http://127.0.0.1:{server.server_port}")
+        assert thebes("task", "show", "nope", *address) == (2, "", "thebes: there is no such task\n")
+        status, out, err = thebes("task", "submit", "task.json", *address)
+        assert (status, out) == (2, "")
+        assert "--token" in err
+        server.shutdown()
+    for words in (["user", "disable", "nope"], ["ca", "revoke", "nope"], ["group", "publish", "nope"]):
+        assert thebes(*words, "--home", "home")[0] == 2
 
 
 def test_help_says_what_commands_do_to_the_end_of_the_sentence(thebes) -> None:

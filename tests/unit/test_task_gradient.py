@@ -7,6 +7,7 @@ import json
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import thebes
@@ -207,6 +208,13 @@ def test_sets_are_one_hot_with_the_last_value_as_the_reference() -> None:
     release = thebes.simulate(document, {"town": town, "x0": X[:, 0], "y": labels}, seed=1)
     hot = np.column_stack([town == "a", town == "b", X[:, 0]]).astype(float)
     assert np.mean(release.model.predict(hot) == (town == "b")) > 0.9
+    raw = {"x0": X[:, 0], "town": town}  # as its owners have it: spread in the same way, whatever the order
+    read = release_from_json(json.loads(json.dumps(release.as_json())))
+    for model in (release.model, read.model):
+        for table in (raw, pd.DataFrame(raw)):
+            assert np.array_equal(model.predict(table), release.model.predict(hot))
+    with pytest.raises(Mistake, match="no column 'x0'"):
+        release.model.predict({"town": town})
     with pytest.raises(Mistake, match="inputs"):
         registry.check({**document, "inputs": ["x0"]})
 

@@ -10,6 +10,7 @@ import typer
 from thebes import __version__
 from thebes.apps.helping import Commands
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.refusals import NotFound, NotSignedIn
 
 app = typer.Typer(
     name="thebes",
@@ -96,7 +97,7 @@ def main() -> None:
     _wire()
     try:
         status = typer.main.get_command(app).main(with_json_target(sys.argv[1:]), standalone_mode=False)
-    except Mistake as error:
+    except (Mistake, NotFound, NotSignedIn) as error:  # whoever asks again the same way hears the same again
         _stop(str(error), 2)
     except ThebesError as error:
         _stop(str(error), 1)

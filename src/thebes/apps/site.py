@@ -12,7 +12,8 @@ from thebes.apps.output import LogForm
 from thebes.privacy.faults import Mistake
 
 app = typer.Typer(
-    help="Answer a coordinator's questions about an institution's rows, as far as its policy allows.",
+    help="Answer a coordinator's questions about an institution's rows, as far as its policy allows.\n\n"
+    "Example: thebes site --home /var/lib/thebes-site --coordinator coordinator.example:8443",
     cls=Commands,
     invoke_without_command=True,
     rich_markup_mode=None,

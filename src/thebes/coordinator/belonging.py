@@ -55,7 +55,7 @@ def brought_back(home: Home, store: str) -> Database:
 
 
 def _file(store: str) -> Path:
-    return Path(store.removeprefix("sqlite:///")).absolute()
+    return Path(store.removeprefix("sqlite:///")).resolve()
 
 
 def _matched(home: Home, database: Database) -> None:

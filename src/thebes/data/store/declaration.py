@@ -77,6 +77,11 @@ class Declaration:
         return said
 
 
+def is_name(word: object) -> bool:
+    """Whether a column could be called that; a key of another form may be data that took a column's place."""
+    return isinstance(word, str) and _NAME.fullmatch(word) is not None
+
+
 def collector_name(name: object) -> str:
     """`name`, if a collector may have it."""
     return _name("app", name, "a collector's name", _NO_COLLECTOR)

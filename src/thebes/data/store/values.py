@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from thebes.data.store.declaration import Table
+from thebes.data.store.declaration import Table, is_name
 from thebes.privacy.faults import Mistake
 
 Cell = float | int | str | None
@@ -45,12 +45,18 @@ def _row(table: Table, number: int, row: object) -> tuple[Cell, ...]:
     given: dict[str, object] = {}
     for name, value in row.items():
         if not isinstance(name, str) or name.lower() not in known:
-            # The name is not repeated: a key that nobody declared may be data.
-            raise Mistake(f"rows[{number}]", f"has a column that the table {table.name!r} does not declare")
+            raise _undeclared(table, number, name)
         if name.lower() in given:
             raise Mistake(f"rows[{number}].{name}", "is given twice, in two spellings")
         given[name.lower()] = value
     return tuple(_cell(column.type, given.get(column.name.lower()), number, column.name) for column in table.columns)
+
+
+def _undeclared(table: Table, number: int, name: object) -> Mistake:
+    # What could not be a column's name is not repeated: it may be data.
+    if is_name(name):
+        return Mistake(f"rows[{number}].{name}", f"is not a column that the table {table.name!r} declares")
+    return Mistake(f"rows[{number}]", f"has a column that the table {table.name!r} does not declare")
 
 
 def _cell(kind: str, value: object, number: int, column: str) -> Cell:

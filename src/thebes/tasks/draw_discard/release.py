@@ -179,7 +179,7 @@ class NetworkLaneRelease(_OfLanes):
         """The trained network, with `predict` and, for classes, `predict_proba`."""
         from thebes.tasks.gradient.release import TrainedNetwork
 
-        return TrainedNetwork(self.value, {"inputs": list(self.document.inputs)})
+        return TrainedNetwork(self.value, self.document.inputs, self.document.bounds)
 
 
 class ModelRelease(_OfLanes):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -156,7 +156,6 @@ class Tabular(Protocol):
 
 def tables(document: Tabular, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """(inputs, targets, usable): one line for each row; a row without a target is not usable."""
-    inputs = [_encoded(document, rows, column)[0] for column in document.inputs]
     usable = np.ones(len(rows.person), dtype=np.bool_)
     targets = []
     for column in document.outputs:
@@ -166,14 +165,19 @@ def tables(document: Tabular, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bo
             targets.append(index.astype(np.float64)[:, None])
             usable &= ~missing
         else:
-            numbers, missing = _encoded(document, rows, column)
+            numbers, missing = _encoded(document.bounds, rows, column)
             targets.append(numbers)
             usable &= ~missing
-    return np.concatenate(inputs, axis=1), np.concatenate(targets, axis=1), usable
+    return taken(document.inputs, document.bounds, rows), np.concatenate(targets, axis=1), usable
 
 
-def _encoded(document: Tabular, rows: Rows, column: str) -> tuple[Floats, NDArray[np.bool_]]:
-    bound = (document.bounds or {}).get(column)
+def taken(inputs: Sequence[str], bounds: Bounds | None, rows: Rows) -> Floats:
+    """What a network is fed of each row: when it is trained, and when it predicts from a table."""
+    return np.concatenate([_encoded(bounds, rows, column)[0] for column in inputs], axis=1)
+
+
+def _encoded(bounds: Bounds | None, rows: Rows, column: str) -> tuple[Floats, NDArray[np.bool_]]:
+    bound = (bounds or {}).get(column)
     if isinstance(bound, Values):
         index, missing = rows.categories(column, bound.values)
         stand_in = bound.values.index(bound.default) if bound.default is not None else len(bound.values) - 1

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from thebes.data.rows import Rows
 from thebes.learning.graph import Model, read_loss, read_model
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.learning.graph.weights import unpack_flat
 from thebes.privacy.faults import Mistake
-from thebes.tasks.gradient.network import catalogue_folder
+from thebes.tasks.document import Bounds
+from thebes.tasks.gradient.network import catalogue_folder, taken
 from thebes.tasks.release import Release
 
 Floats = NDArray[np.float64]
@@ -29,7 +32,8 @@ class NetworkRelease(Release):
     @cached_property
     def model(self) -> TrainedNetwork:
         """The trained network, with `predict` and, for classes, `predict_proba`."""
-        return TrainedNetwork(self.value, self.extra)
+        bounds = TypeAdapter(Bounds).validate_python(self.certificate.bounds or {})
+        return TrainedNetwork(self.value, self.extra["inputs"], bounds)
 
     @property
     def gradient(self) -> Floats:
@@ -41,13 +45,14 @@ class NetworkRelease(Release):
 
 
 class TrainedNetwork:
-    """Predicts from arrays or tables with the document's `inputs` in order."""
+    """Predicts from tables with the document's `inputs` as columns, whose sets it spreads and whose ranges it keeps to
+    as was done for training; or from arrays of the numbers that the network takes."""
 
-    def __init__(self, value: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
+    def __init__(self, value: Mapping[str, Any], inputs: Sequence[str], bounds: Bounds) -> None:
         self._model = read_model(value["model"])
         self._loss = read_loss(value["loss"], self._model)
         self.weights = unpack_flat(self._model.graph, base64.b64decode(value["weights"]))
-        self._inputs = tuple(extra["inputs"])
+        self._inputs, self._bounds = tuple(inputs), bounds
         self._backbone: Model | None = None
         if value.get("backbone") is not None:
             text = Catalogue(catalogue_folder()).text(value["backbone"])
@@ -57,12 +62,20 @@ class TrainedNetwork:
         """What the network says, one line for each row."""
         from thebes.learning.graph.interpret import outputs_of
 
-        table = np.column_stack([rows[c] for c in self._inputs]) if hasattr(rows, "columns") else np.asarray(rows)
+        table = self._taken(rows)
         if self._backbone is not None:
-            features = outputs_of(self._backbone, self._backbone.initial, table.astype(np.float64))
-            table = features.reshape(len(table), -1)
-        said = outputs_of(self._model, self.weights, table.astype(np.float64))
+            features = outputs_of(self._backbone, self._backbone.initial, table)
+            table = features.reshape(len(table), -1).astype(np.float64)
+        said = outputs_of(self._model, self.weights, table)
         return np.asarray(said, dtype=np.float64).reshape(len(table), -1)
+
+    def _taken(self, rows: Any) -> Floats:
+        if not (hasattr(rows, "columns") or isinstance(rows, Mapping)):
+            return np.asarray(rows, dtype=np.float64)
+        for column in self._inputs:
+            if column not in rows:
+                raise Mistake("rows", f"have no column {column!r}")
+        return taken(self._inputs, self._bounds, Rows.one_each({c: np.asarray(rows[c]) for c in self._inputs}))
 
     @property
     def classifies(self) -> bool:
