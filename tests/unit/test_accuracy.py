@@ -563,7 +563,7 @@ def test_a_synopsis_at_one_site_leaves_the_others_their_own_share(tmp_path: Path
 
 def test_a_quote_is_refused_to_whom_the_policy_allows_nothing_and_reads_no_row(tmp_path: Path, monkeypatch) -> None:
     office = office_at(tmp_path / "north", "north")
-    monkeypatch.setattr(office.desk, "_tables", lambda *_: pytest.fail("a row was read"))
+    monkeypatch.setattr(office.contributing, "_tables", lambda *_: pytest.fail("a row was read"))
     question = {"kind": "quote", "id": "1", "requestor": "ana", "document": {**ASKED, "epsilon": 1.0}}
     told = office.answer(question)
     assert told == {"kind": "quoted", "filter": "basic", "cost": [1.0, 0.0], "source": "mechanism"}

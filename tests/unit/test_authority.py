@@ -212,7 +212,7 @@ def test_the_command_makes_issues_lists_and_revokes(tmp_path: Path) -> None:
     assert "north  revoked" in ca("list", *home).stdout
     for wrong, status in (
         (("issue", "local", *home, "--out", str(tmp_path / "x")), 2),
-        (("revoke", "nobody", *home), 1),
+        (("revoke", "nobody", *home), 2),
         (("list", "--home", str(tmp_path / "nowhere")), 2),
     ):
         refused = ca(*wrong)
