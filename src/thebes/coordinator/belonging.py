@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -27,52 +28,52 @@ def database_of(home: Home, store: str | None = None) -> Database:
     the home works on; the first one that a home uses is."""
     if not store or _file(store) == _file(home.own_store):
         return Database(home.store)
+    return _elsewhere(home, store, _found)
+
+
+def brought_back(home: Home, store: str) -> Database:
+    """The same of a database outside the home that was brought back, from before it had a name or from before the tasks
+    under way."""
+    return _elsewhere(home, store, _named_again)
+
+
+def _elsewhere(home: Home, store: str, name_of: Callable[[Home, Database], str | None]) -> Database:
     if home.works_on is None and _file(home.own_store).exists():
+        # Whatever lies elsewhere is another coordinator's, whose tasks are none of this home's to end.
         inside = "the database of this home lies in it, as coordinator.db"
         raise Mistake("--store", f"must be left out: {inside}. To begin with another one, move that file elsewhere")
     database = Database(store)
     try:
-        _matched(home, database)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def brought_back(home: Home, store: str) -> Database:
-    """The same of a database that was brought back, from before it had a name or from before the tasks under way."""
-    database = Database(store)
-    try:
-        known = home.works_on or secrets.token_hex(16)
-        name = database.write(lambda connection: _named(connection, known))
-        if home.works_on is None:
+        name = name_of(home, database)
+        if home.works_on is None and name is not None:
             home.work_on(name)
-        _same(home, name)
+        if home.works_on != name:
+            other = "is not the database that this home works on: name the one that its coordinator was started with"
+            raise Mistake("--store", f"{other}. If it is an earlier state of that one: thebes settle")
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _file(store: str) -> Path:
-    return Path(store.removeprefix("sqlite:///")).resolve()
-
-
-def _matched(home: Home, database: Database) -> None:
+def _found(home: Home, database: Database) -> str | None:
+    """The name of the database; a new one where a home begins with it that works on none."""
     name = database.read(_name)
     if home.works_on is None:
         database.read(lambda connection: _has_tasks(connection, home))
         if name is None:
             database.check_writable()
             name = database.write(lambda connection: _named(connection, secrets.token_hex(16)))
-        home.work_on(name)
-    _same(home, name)
+    return name
 
 
-def _same(home: Home, name: str | None) -> None:
-    if home.works_on != name:
-        other = "is not the database that this home works on: name the one that its coordinator was started with"
-        raise Mistake("--store", f"{other}. If it is an earlier state of that one: thebes settle")
+def _named_again(home: Home, database: Database) -> str:
+    name = home.works_on or secrets.token_hex(16)
+    return database.write(lambda connection: _named(connection, name))
+
+
+def _file(store: str) -> Path:
+    return Path(store.removeprefix("sqlite:///")).resolve()
 
 
 def _name(connection: sa.Connection) -> str | None:

@@ -17,11 +17,10 @@ from thebes.coordinator import shelf
 from thebes.coordinator.belonging import brought_back
 from thebes.coordinator.database import Database
 from thebes.coordinator.federation.store import say_farewell
-from thebes.coordinator.home import Home, named_in
+from thebes.coordinator.home import Home
 from thebes.coordinator.keys import Keys
 from thebes.coordinator.schema import TASK
 from thebes.coordinator.states import Status
-from thebes.privacy.faults import Mistake
 
 _UNDER_WAY = TASK.c.status.in_([str(Status.OPEN), str(Status.RUNNING)])
 
@@ -33,11 +32,8 @@ def settle(home: Path, store: str | None = None) -> int:
     refused and never counted twice. `store` is the address of a database outside the home."""
     folder = home / "keys"
     folder.mkdir(mode=0o700, exist_ok=True)
-    own = home / "coordinator.db"
-    if store is not None and own.exists() and named_in(home) is None:
-        # Whatever lies elsewhere is another coordinator's, whose tasks are none of this home's to end.
-        raise Mistake("--store", "must be left out: the database of this home lies in it, as coordinator.db")
-    database = Database(f"sqlite:///{own}") if store is None else brought_back(Home(home), store)
+    own = f"sqlite:///{home / 'coordinator.db'}"
+    database = Database(own) if store is None else brought_back(Home(home), store)
     try:
         failed, over, going_on = database.write(_settled)
         keys = Keys(folder)
