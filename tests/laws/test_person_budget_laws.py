@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from thebes.ledger import BudgetExceeded, Frozen, Ledger
-from thebes.person.blocks import claim_of, consumed
+from thebes.person.blocks import consumed
 from thebes.person.purse import Purse, period
 from thebes.person.settings import Settings
 
@@ -69,7 +69,7 @@ class LimitsMachine(RuleBasedStateMachine):
             return
         except Killed:
             self.begins()
-            if claim_of(self.ledger, key) is None:
+            if self.ledger.claimed(key) is None:
                 return
         self.claims.append((key, self.now.date(), who))
         allowed, caps = self.settings.local, self.settings.caps

@@ -392,9 +392,8 @@ class Stream:
         held = self._held() if unsized else {}
         for purchase, sealed in unsized.items():
             epsilon, key = self.terms.size_epsilon, f"size {self.name} {purchase}"
-            try:
-                claim = self.ledger.claim(key=key)
-            except Mistake:
+            claim = self.ledger.claimed(key)
+            if claim is None:
                 able = [name for name in map(self._name, sealed) if held[name].state is BlockState.OPEN]
                 if not able:
                     continue

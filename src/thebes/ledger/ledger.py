@@ -207,6 +207,15 @@ class Ledger:
 
         return self._store.read(work)
 
+    def claimed(self, key: str) -> Claim | None:
+        """The claim under a request key; None where nothing was claimed under it."""
+
+        def work(t: Transaction) -> Claim | None:
+            row = t.claim_of_key(key)
+            return None if row is None else Claim(self, row, _blocks_of(t, row.id))
+
+        return self._store.read(work)
+
     def claims(
         self, *, spender: str | None = None, block: str | None = None, state: ClaimState | str | None = None
     ) -> list[Claim]:

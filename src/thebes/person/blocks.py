@@ -13,7 +13,6 @@ from decimal import Decimal
 
 from thebes.ledger import Block, BlockState, Budget, Claim, ClaimState, Ledger
 from thebes.ledger.amounts import Amount
-from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.promise import Adjacency, Unit
 
@@ -60,7 +59,7 @@ class Blocks:
         # Claims still open in the old block count whole, so what they give back later is lost to the new one.
         for who, (epsilon, delta) in _by_spender(self.ledger.claims(block=old.name)).items():
             key = f"{CARRIED} from {old.name} to {new.name} for {who}"
-            claim = claim_of(self.ledger, key) or self.ledger.reserve(
+            claim = self.ledger.claimed(key) or self.ledger.reserve(
                 [new.name],
                 loss=Approximate(epsilon, delta) if delta else Pure(epsilon),
                 purpose=CARRIED,
@@ -70,14 +69,6 @@ class Blocks:
             if claim.state.open:
                 claim.consume()
         self.ledger.retire_block(old.name)
-
-
-def claim_of(ledger: Ledger, key: str) -> Claim | None:
-    """The claim under a key, if there is one."""
-    try:
-        return ledger.claim(key=key)
-    except Mistake:
-        return None
 
 
 def of_period(trust: str, start: date, end: date) -> str:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from thebes.ledger import Block, Budget, Claim, Ledger
-from thebes.person.blocks import OVERALL, Blocks, claim_of, of_period
+from thebes.person.blocks import OVERALL, Blocks, of_period
 from thebes.person.settings import Settings
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Adjacency, Unit
@@ -52,7 +52,7 @@ class Purse:
 
     def claim(self, key: str) -> Claim | None:
         """The claim under a key, if there is one."""
-        return claim_of(self.ledger, key)
+        return self.ledger.claimed(key)
 
     def release(self, key: str) -> None:
         """Give back what was not consumed."""

@@ -266,10 +266,7 @@ class Purse:
 
     def claim(self, request: Request) -> Claim | None:
         """The claim of a task, if there is one."""
-        try:
-            return self.ledger.claim(key=request.key)
-        except Mistake:
-            return None
+        return self.ledger.claimed(request.key)
 
     def holding(self) -> list[str]:
         """Tasks whose claims are still open."""

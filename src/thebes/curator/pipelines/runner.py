@@ -202,10 +202,7 @@ class Runner:
         return self.workshop.clock() >= run.started_at + seconds(run.terms["timeout"], "timeout")
 
     def _claim(self, run: Run, attempt: Attempt) -> Claim | None:
-        try:
-            return self.stream.ledger.claim(key=_key(run, attempt))
-        except Mistake:
-            return None
+        return self.stream.ledger.claimed(_key(run, attempt))
 
     # --- one attempt ---------------------------------------------------------------------------------------
 
