@@ -209,6 +209,23 @@ def test_with_sigterm_everything_ends_and_with_a_dead_supervisor_too(world: Worl
     until(lambda: not any(alive(pid) for pid in both))
 
 
+def test_a_second_start_on_a_home_says_so_and_the_first_goes_on(world: World) -> None:
+    site = world.site("north")
+    world.linked(site)
+    announced, both = (site.home.folder / "daemon.json").read_bytes(), site.both
+    line = [sys.executable, "-m", "thebes.apps.command", "site", "--home", str(site.home.folder)]
+    second = subprocess.run(
+        [*line, "--coordinator", f"127.0.0.1:{world.ports[1]}"], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (second.returncode, second.stdout) == (1, "")
+    assert "another process uses the home" in second.stderr
+    assert (site.home.folder / "daemon.json").read_bytes() == announced
+    assert (site.both, site.is_("connected")) == (both, True)
+    opened = subprocess.run([*line, "--open"], capture_output=True, text=True, timeout=PATIENCE)
+    assert opened.stdout.startswith(site.process.facts["address"])
+    assert world.ask(COUNT).value > 0
+
+
 def test_either_process_is_started_again_and_the_other_goes_on(world: World) -> None:
     site = world.site("north")
     world.linked(site)

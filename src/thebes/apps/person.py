@@ -51,9 +51,11 @@ def person(
 
     A passphrase for the home's key, where it is not kept otherwise, is read from THEBES_PASSPHRASE.
     """
+    from contextlib import closing, nullcontext
+
     from thebes.apps.pages import person as pages
     from thebes.person.daemon import run
-    from thebes.person.folder import HomeInUse, prepared
+    from thebes.person.folder import Hold, HomeInUse, prepared
     from thebes.person.settings import Settings
     from thebes.simulation.example import fill
     from thebes.wire import logs
@@ -65,20 +67,23 @@ def person(
     if open_:
         typer.echo(_address(home))
         return
-    if new_token:
-        make_token(prepared(home), anew=True)
-        if coordinator is None:
-            typer.echo(f"{home / 'token'} is new; the old token no longer works")
-            return
-    if pin is not None:
-        _pin(prepared(home), pin)
-        if coordinator is None:
-            typer.echo("Only the key with this fingerprint is believed from now on, and the one that it gives way to.")
-            return
-    if coordinator is None and Settings.read(prepared(home)).coordinator is None:
-        raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
-    logs.choose(log)
     try:
+        # Whoever goes on to serve the home must be able to; by itself either is meant for one that runs.
+        with nullcontext() if coordinator is None else closing(Hold(prepared(home))):
+            if new_token:
+                make_token(prepared(home), anew=True)
+                if coordinator is None:
+                    typer.echo(f"{home / 'token'} is new; the old token no longer works")
+                    return
+            if pin is not None:
+                _pin(prepared(home), pin)
+                if coordinator is None:
+                    believed = "the key with this fingerprint is believed from now on, and the one that it gives way to"
+                    typer.echo(f"Only {believed}.")
+                    return
+        if coordinator is None and Settings.read(prepared(home)).coordinator is None:
+            raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
+        logs.choose(log)
         run(
             home,
             coordinator=coordinator,

@@ -58,6 +58,8 @@ def run(
     """
     from thebes.curator.pipelines.loading import pipelines_in
     from thebes.curator.pipelines.pipeline import seconds
+    from thebes.curator.pipelines.workshop import Workshop
+    from thebes.site.home import Home
 
     pause = None if every is None else seconds(every, "--every")
     pipelines, source = pipelines_in(file)
@@ -70,7 +72,8 @@ def run(
         _once(pipeline, source, home, developer, wait, as_json, rest)
         return
     rest.end_in_it(signal.SIGTERM)
-    _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json, rest), pause, rest)
+    with closing(Workshop(Home(home).folder)) as workshop, workshop.staying(pipeline.name):
+        _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json, rest), pause, rest)
 
 
 @app.command("list")

@@ -49,6 +49,7 @@ def site(
     from thebes.site.home import Home
     from thebes.site.supervisor import Supervisor
     from thebes.wire import logs
+    from thebes.wire.local import HomeInUse
 
     if home is None:
         raise Mistake("--home", "is missing: the site's folder, made by `thebes site init --home DIR`")
@@ -63,7 +64,11 @@ def site(
         raise Mistake("--coordinator", "is missing: HOST:PORT, as `thebes coordinator --site-port` tells it")
     logs.choose(log)
     pages = "thebes.apps.pages.site.front:put_on"
-    Supervisor(Home(home), coordinator=_address(coordinator), port=port, pages=pages).run()
+    try:
+        supervisor = Supervisor(Home(home), coordinator=_address(coordinator), port=port, pages=pages)
+    except HomeInUse as used:
+        raise HomeInUse(f"{used}; for a new address of its pages: thebes site --home {home} --open") from None
+    supervisor.run()
 
 
 @app.command()

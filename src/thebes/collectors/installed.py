@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from thebes.collectors.publication import Publication, Unverified, fingerprint
 from thebes.data.store.declaration import Declaration, collector_name
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.wire.local import Hold, HomeInUse
 
 _PINS = ".publishers.json"
 
@@ -103,9 +104,10 @@ class Installed:
         self._put(self._path(record.app), asdict(record))
 
     def forget(self, app: str) -> None:
-        self._path(app).unlink(missing_ok=True)
-        (self._folder / f".{app}.lock").unlink(missing_ok=True)
-        self._staying(app).unlink(missing_ok=True)
+        """Take its record away; a Refusal while it runs. The files by which runs keep apart stay: one that is held
+        and gone keeps nobody apart."""
+        with self.turn(app):
+            self._path(app).unlink(missing_ok=True)
 
     def pinned(self, collector: str) -> str | None:
         """The key under which a collector was installed here first."""
@@ -133,27 +135,23 @@ class Installed:
 
     @contextmanager
     def staying(self, app: str | None) -> Iterator[None]:
-        """Inside, a process stays and runs whatever is due, or one collector; `stayed` sees it."""
-        descriptor = os.open(self._staying(app), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Inside, this process and no other stays and runs whatever is due, or one collector; `stayed` sees it."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            held = Hold(self._folder, file=_staying(app))
+        except HomeInUse:
+            what = "every collector that is due" if app is None else app
+            raise Refusal(f"another process stays already and runs {what} at this home; stop it first") from None
+        with closing(held):
             yield
-        finally:
-            os.close(descriptor)
 
     def stayed(self, app: str) -> bool:
         """Whether some process will run a collector when it is due."""
-        for path in (self._staying(None), self._staying(app)):
-            try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            except FileNotFoundError:
-                continue
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            finally:
-                os.close(descriptor)
+        try:
+            for file in (_staying(None), _staying(app)):
+                if (self._folder / file).exists():
+                    Hold(self._folder, shared=True, file=file).close()
+        except HomeInUse:
+            return True
         return False
 
     @contextmanager
@@ -161,15 +159,13 @@ class Installed:
         """Only one run of a collector at a time."""
         descriptor = os.open(self._folder / f".{app}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refusal(f"{app} is running already; wait for it, or stop it") from None
             yield
-        except BlockingIOError:
-            raise Refusal(f"{app} is running already; wait for it, or stop it") from None
         finally:
             os.close(descriptor)
-
-    def _staying(self, app: str | None) -> Path:
-        return self._folder / (".every" if app is None else f".{app}.every")
 
     def _path(self, app: str) -> Path:
         return self._folder / f"{collector_name(app)}.json"
@@ -189,6 +185,10 @@ class Installed:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+
+
+def _staying(app: str | None) -> str:
+    return ".every" if app is None else f".{app}.every"
 
 
 def stamp() -> str:

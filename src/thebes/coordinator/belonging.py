@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 
@@ -19,8 +20,26 @@ from thebes.coordinator.database import Database
 from thebes.coordinator.home import Home
 from thebes.coordinator.schema import CALLED, ENTRY
 from thebes.privacy.faults import Mistake
+from thebes.wire.local import Hold, HomeInUse
 
 _HERE = "here"
+
+
+def hold_of(home: Home, store: str | None = None) -> ExitStack:
+    """The right to serve a home with the database at `store`, or else with its own, until it is closed. A PostgreSQL is
+    shared by as many processes as one likes; a file is one process's, whichever home names it."""
+    where = store or home.store
+    alone = where.startswith("sqlite:")
+    with ExitStack() as held:
+        held.enter_context(closing(Hold(home.folder, shared=not alone)))
+        file = _file(where)
+        if alone and file != _file(home.own_store) and file.parent.is_dir():
+            try:
+                held.enter_context(closing(Hold(file.parent, file=f".{file.name}.lock")))
+            except HomeInUse:
+                told = "which is one process's; several work together on a PostgreSQL"
+                raise HomeInUse(f"another coordinator uses the database {str(file)!r}, {told}") from None
+        return held.pop_all()
 
 
 def database_of(home: Home, store: str | None = None) -> Database:

@@ -20,13 +20,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from thebes.coordinator.belonging import database_of
+from thebes.coordinator.belonging import database_of, hold_of
 from thebes.coordinator.counted import FIGURES
 from thebes.coordinator.home import Home
 from thebes.coordinator.listening import check_tls, inherited, listen
 from thebes.privacy.faults import Mistake
 from thebes.wire import logs
-from thebes.wire.local import Hold
 
 MOST = 64
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  #: seconds before a process is started again
@@ -82,7 +81,7 @@ def serve_together(
     where = store or place.store
     if where.startswith("sqlite:"):
         raise Mistake("--processes", "above 1 needs --store postgresql://...: a file is one process's")
-    with closing(Hold(place.folder, shared=True)), tempfile.TemporaryDirectory(prefix="thebes-figures-") as figures:
+    with hold_of(place, store), tempfile.TemporaryDirectory(prefix="thebes-figures-") as figures:
         with closing(database_of(place, store)) as database:  # brought to its newest version once, and refused once
             database.check_writable()
         with closing(listen(host, port)) as listening:

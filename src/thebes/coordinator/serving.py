@@ -18,7 +18,7 @@ from typing import Any
 
 import uvicorn
 
-from thebes.coordinator.belonging import database_of
+from thebes.coordinator.belonging import database_of, hold_of
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.crew import Crew
 from thebes.coordinator.database import StoreUnavailable
@@ -32,7 +32,6 @@ from thebes.coordinator.own_models import Models
 from thebes.coordinator.reception import Reception
 from thebes.coordinator.whole import WholeAnswers
 from thebes.wire import logs
-from thebes.wire.local import Hold
 from thebes.wire.serving import hold_many, manners
 
 _FORGET_SECONDS = 2.0
@@ -65,7 +64,7 @@ def serve(
     logging.getLogger("alembic").setLevel(logging.WARNING)
     place = Home(home)
     where = store or place.store
-    hold = Hold(place.folder, shared=not where.startswith("sqlite:"))
+    hold = hold_of(place, store)
     database = database_of(place, store)
     database.check_writable()
     listening = listening or listen(host, port)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.wire.homes import Role, has_of
+from thebes.wire.homes import Role, owner_of
 from thebes.wire.local import DAEMON as DAEMON
 from thebes.wire.local import Hold as Hold
 from thebes.wire.local import HomeInUse as HomeInUse
@@ -22,8 +22,9 @@ def prepared(folder: str | Path) -> Path:
     """The folder, made if need be, with mode 0700; a folder of somebody else, or of something else, is a Mistake:
     whoever destroys a home destroys all that lies in it."""
     home = Path(folder).expanduser().resolve()
-    if has_of(Role.COORDINATOR, home):
-        raise Mistake("home", f"{str(home)!r} is a coordinator's home; give the person a folder of their own")
+    owner = owner_of(home)
+    if owner in (Role.COORDINATOR, Role.SITE):
+        raise Mistake("home", f"{str(home)!r} is a {owner}'s home; give the person a folder of their own")
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = home.stat()

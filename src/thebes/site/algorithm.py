@@ -344,7 +344,7 @@ def _held(home: Home) -> object:
     until = time.monotonic() + _HOLD_SECONDS
     while True:
         try:
-            return home.hold()
+            return home.hold_rows()
         except HomeInUse:
             if time.monotonic() >= until:
                 sys.exit(f"another process works in {home.folder}")

@@ -24,7 +24,7 @@ def running(folder: Path) -> Distant:
     url = announced(folder).get("url")
     if folder.is_dir() and isinstance(url, str) and url.startswith("http://127.0.0.1:"):
         try:
-            Home(folder).hold().close()
+            Home(folder).hold(shared=True).close()  # others who only look are not taken for one who holds it
         except HomeInUse:
             return Distant(url, read_secret(folder / TOKEN))
     raise Refusal(f"no `thebes site` runs in {str(folder)!r}; start one, and it prints an address")

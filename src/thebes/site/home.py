@@ -1,7 +1,8 @@
 """A site's folder: what its steward writes (`policy.toml`, `datasets/`), and what the site keeps (ledger, audit log,
 outbox, the certificate in `link/`).
 
-What must stay true: nobody else may read it; one algorithm process at a time works in it.
+What must stay true: nobody else may read it; one supervisor at a time serves it, and one algorithm process at a time
+works in it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from thebes.wire.local import Hold
 POLICY, DATASETS, LINK = "policy.toml", "datasets", "link"
 LEDGER, AUDIT, OUTBOX = "ledger.db", "audit.db", "outbox.db"
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "site.pem", "site.key"  #: in `link/`
-_HELD = "site.lock"
+_HELD = "site.lock"  #: by whoever serves it, `thebes site`
+_ROWS_HELD = "rows.lock"  #: by its process with the rows, which a supervisor that was killed may leave for a moment
 
 
 class Home:
@@ -60,9 +62,14 @@ class Home:
     def of_a_coordinator(self) -> bool:
         return has_of(Role.COORDINATOR, self.folder)
 
-    def hold(self) -> Hold:
-        """The right to work in it, until it is closed or the process ends."""
-        return Hold(self.folder, file=_HELD)
+    def hold(self, *, shared: bool = False) -> Hold:
+        """The right to serve it, until it is closed or the process ends; `shared` for who only looks whether anybody
+        has it."""
+        return Hold(self.folder, shared=shared, file=_HELD)
+
+    def hold_rows(self) -> Hold:
+        """The right to answer from its rows, in the same way."""
+        return Hold(self.folder, file=_ROWS_HELD)
 
 
 def written(path: Path, text: str) -> None:

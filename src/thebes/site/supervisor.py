@@ -1,6 +1,7 @@
 """The process behind `thebes site`: it starts the one that holds the rows and the one that talks, and keeps both going.
 
-What must stay true: whichever of them dies is started again and the other goes on; when this one ends, neither is left.
+What must stay true: whoever supervises holds the home before anything else, so that a second one touches nothing;
+whichever of the two dies is started again and the other goes on; when this one ends, neither is left.
 """
 
 from __future__ import annotations
@@ -42,18 +43,24 @@ _STOP_SECONDS = 8.0
 
 
 class Supervisor:
-    """One home's two processes. `pages` names, as `module:function`, what puts web pages onto the site's interface."""
+    """One home's two processes, of which nobody else can be the supervisor until `close` or the end of `run`. `pages`
+    names, as `module:function`, what puts web pages onto the site's interface."""
 
     def __init__(self, home: Home, *, coordinator: str, port: int, pages: str | None = None) -> None:
         if home.of_a_coordinator:
             raise Mistake("--home", "is a coordinator's home, whose own site thebes coordinator starts by itself")
         self._home, self._coordinator, self._pages = home, coordinator, pages
-        home.link.mkdir(mode=0o700, exist_ok=True)
-        self._folder = os.open(home.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.name = certificate.read(self._folder).name
-        make_token(home.folder)
-        self._token = read_secret(home.folder / TOKEN)
-        self._listening = listening_at(port)
+        with contextlib.ExitStack() as held:
+            held.enter_context(contextlib.closing(home.hold()))
+            home.link.mkdir(mode=0o700, exist_ok=True)
+            self._folder = os.open(home.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, self._folder)
+            self.name = certificate.read(self._folder).name
+            make_token(home.folder)
+            self._token = read_secret(home.folder / TOKEN)
+            self._listening = held.enter_context(listening_at(port))
+            held.callback((home.folder / DAEMON).unlink, missing_ok=True)
+            self._held = held.pop_all()
         self.address = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._algorithm: _Child | None = None
         self._connector: _Child | None = None
@@ -84,7 +91,7 @@ class Supervisor:
                     self._hear()
         finally:
             signal.set_wakeup_fd(before)
-            self._end()
+            self.close()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
@@ -168,7 +175,8 @@ class Supervisor:
             self._control.close()
         self._control = self._ear = None
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End both, and let go of the home."""
         children = [child for child in (self._connector, self._algorithm) if child is not None]
         for child in children:
             child.ask_to_stop()
@@ -176,9 +184,7 @@ class Supervisor:
         until = time.monotonic() + _STOP_SECONDS
         for child in children:
             child.stop(max(0.1, until - time.monotonic()))
-        self._listening.close()
-        os.close(self._folder)
-        (self._home.folder / DAEMON).unlink(missing_ok=True)
+        self._held.close()
 
 
 class _Child:

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import stat
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,7 @@ from thebes.wire.refusals import Unreachable
 
 TOKEN, DAEMON = "token", "daemon.json"
 _LOCK = "lock"
+_LOOKS, _LOOK_SECONDS = 10, 0.02  #: whoever only looks whether a home is held has it for less than all of these
 
 
 class UnsafeFile(Refusal):
@@ -73,13 +75,20 @@ class Hold:
 
     def __init__(self, home: Path, *, shared: bool = False, file: str = _LOCK) -> None:
         self._descriptor = os.open(home / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        tries = 1 if shared else _LOOKS
+        while not self._taken(shared=shared):
+            tries -= 1
+            if not tries:
+                os.close(self._descriptor)
+                raise HomeInUse(f"another process uses the home {str(home)!r}; stop it, or wait until it has started")
+            time.sleep(_LOOK_SECONDS)
+
+    def _taken(self, *, shared: bool) -> bool:
         try:
             fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._descriptor)
-            raise HomeInUse(
-                f"another process uses the home {str(home)!r}; stop it, or wait until it has started"
-            ) from None
+            return False
+        return True
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -27,15 +27,27 @@ class Workshop:
     def close(self) -> None:
         self.attempts.close()
 
-    @contextmanager
-    def alone(self, pipeline: str) -> Iterator[None]:
+    def alone(self, pipeline: str) -> AbstractContextManager[None]:
         """The right to run a pipeline, until this or its process ends; a Refusal where another has it."""
-        descriptor = self._lock(f"{checked(pipeline)}.lock")
+        return self._only(
+            f"{checked(pipeline)}.lock", f"the pipeline {pipeline!r} is being run already; wait until that has ended"
+        )
+
+    def staying(self, pipeline: str) -> AbstractContextManager[None]:
+        """The right to begin a pipeline again and again, in the same way: two who did would buy everything twice."""
+        return self._only(
+            f".{checked(pipeline)}.every",
+            f"the pipeline {pipeline!r} is begun again and again already; stop that first",
+        )
+
+    @contextmanager
+    def _only(self, file: str, refusal: str) -> Iterator[None]:
+        descriptor = self._lock(file)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Refusal(f"the pipeline {pipeline!r} is being run already; wait until that has ended") from None
+                raise Refusal(refusal) from None
             yield
         finally:
             os.close(descriptor)
