@@ -15,7 +15,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from thebes import __version__
 from thebes.coordinator import messages as m
 from thebes.coordinator.accounts import Role
 from thebes.coordinator.counted import gathered
@@ -29,6 +28,7 @@ from thebes.tasks.shape import Wait
 from thebes.wire import frames
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import NotAllowed, NotFound, TooLarge
+from thebes.wire.serving import application
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
 Group = Annotated[str, Path(pattern=GROUP_NAME)]
@@ -71,9 +71,8 @@ Pages = Callable[[FastAPI, Reception], None]
 def interface(
     reception: Reception, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
 ) -> FastAPI:
-    """The application. There are no interactive pages: they would fetch programs from elsewhere. `figures` says who may
-    read those for Prometheus, as the settings do."""
-    app = FastAPI(title="Thebes coordinator", version=__version__, docs_url=None, redoc_url=None)
+    """The application. `figures` says who may read those for Prometheus, as the settings do."""
+    app = application("Thebes coordinator")
     metrics = CollectorRegistry()
     shortcuts = Shortcuts("/api/task/")
     known = reception.lobby.knows

@@ -11,7 +11,6 @@ from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from thebes import __version__
 from thebes.person import described
 from thebes.person.collecting import deliveries
 from thebes.person.home import Person
@@ -22,6 +21,7 @@ from thebes.wire.failing import tell_problems
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.problems import MEDIA_TYPE
 from thebes.wire.refusals import NotFound
+from thebes.wire.serving import application
 
 _ANSWERS = {
     400: "the message cannot be read",
@@ -91,14 +91,7 @@ Pages = Callable[[FastAPI, Person, Door], None]
 
 def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None], pages: Pages | None = None) -> App:
     """The whole interface behind its guard. `stop` ends the server after everything was destroyed."""
-    api = FastAPI(
-        title="thebes person",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        responses=_RESPONSES,
-        dependencies=[Depends(_TOKEN)],
-    )
+    api = application("thebes person", responses=_RESPONSES, dependencies=[Depends(_TOKEN)])
     guard = Guard(api, access, port=port)
     tell_problems(api)
     _store(api, person)

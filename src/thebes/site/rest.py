@@ -20,6 +20,7 @@ from thebes.wire.access import Access
 from thebes.wire.failing import tell_problems
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.refusals import NotFound
+from thebes.wire.serving import application
 
 MOST_BYTES = 2**23  #: of rows in one request
 MOST_ROWS = 10_000
@@ -31,7 +32,7 @@ Pages = Callable[[FastAPI, Link, Door, bool], None]
 
 def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pages | None = None) -> App:
     """The whole interface behind its guard."""
-    api = FastAPI(title="thebes site", version=__version__, docs_url=None, redoc_url=None)
+    api = application("thebes site")
     guard = Guard(api, access, port=port, whose="site")
     tell_problems(api)
 

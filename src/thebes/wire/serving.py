@@ -1,4 +1,8 @@
-"""How every server of ours treats connections and what it says of itself, whichever role it plays."""
+"""How every server of ours treats connections and what it says of itself, whichever role it plays.
+
+What must stay true: nothing of a request reaches anybody whom the server does not serve; whatever else is installed or
+set up in the process or its environment is offered none of it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,31 @@ import resource
 from contextlib import suppress
 from typing import Any
 
+from fastapi import FastAPI
+
+from thebes import __version__
 from thebes.wire import logs
 
 #: How long a connection that asks nothing stays open. Clients commonly keep one for five seconds; a server that gives
 #: up at that same moment now and then closes one on which a request is just arriving, and a POST is not repeated.
 KEPT_SECONDS = 9
+
+
+def application(title: str, **more: Any) -> FastAPI:
+    """An application as every server has it. There are no interactive pages: they would fetch programs from elsewhere.
+
+    The framework would give traces, figures and logs of every request to whatever OpenTelemetry finds in the process,
+    with addresses, bodies and the words of errors, and ask for each request whether there is any.
+    """
+    off = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
+    return FastAPI(
+        title=title,
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        telemetry=dict.fromkeys(off, False),  # type: ignore[arg-type]
+        **more,
+    )
 
 
 def manners() -> dict[str, Any]:
