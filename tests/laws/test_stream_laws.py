@@ -1,7 +1,10 @@
-"""Whatever comes in and is sealed in whichever order: every row is in one block, and a sealed block never changes."""
+"""Whatever comes in and is sealed in whichever order: every row is in one block, a sealed block never changes, and one
+row more is one row more."""
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +18,7 @@ from thebes.curator.streams import State, Stream, Terms
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake
 
 SCHEMA = schema_of({
     "unit": "event",
@@ -68,3 +72,46 @@ def test_rows_are_kept_once_and_sealed_blocks_stay_as_they_are(
                 assert (block.size is not None) == (block.name in sealed)
         stream.ledger.verify()
         stream.close()
+
+
+_BATCH = st.tuples(
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from("ab")), min_size=1, max_size=3),
+    st.sampled_from([None, None, "monday", "tuesday"]),
+)
+
+
+def kept(batches: list[tuple[list[tuple[int, str]], str | None]]) -> Counter[tuple[int, str]]:
+    """What a stream holds once these came one after another, each refused or taken in."""
+    with TemporaryDirectory() as folder:
+        stream = Stream(
+            "s",
+            schema=SCHEMA,
+            by=block_by("attribute:zone", SCHEMA),
+            terms=Terms(Decimal(1)),
+            ledger=Ledger("memory://"),
+            folder=Path(folder) / "s",
+            clock=lambda: datetime(2026, 2, 1, tzinfo=UTC),
+        )
+        for rows, key in batches:
+            at = pd.to_datetime([f"2026-01-0{day}" for day, _ in rows])
+            with suppress(Mistake):  # its key was used for other rows
+                stream.ingest(pd.DataFrame({"at": at, "zone": [zone for _, zone in rows]}), key=key)
+        files = [Path(folder) / "s" / "rows" / file for file in stream._manifest.files()]
+        found = pd.concat([pd.read_parquet(file) for file in files])
+        stream.close()
+    return Counter(zip(found["at"].dt.day, found["zone"], strict=True))
+
+
+@settings(max_examples=25, deadline=None)
+@given(batches=st.lists(_BATCH, min_size=1, max_size=4), data=st.data())
+def test_one_row_more_that_comes_in_is_at_most_one_row_more_that_is_kept(
+    batches: list[tuple[list[tuple[int, str]], str | None]], data: st.DataObject
+) -> None:
+    batch = data.draw(st.integers(0, len(batches) - 1))
+    rows, key = batches[batch]
+    place = data.draw(st.integers(0, len(rows)))
+    more = data.draw(_BATCH)[0][0]
+    others = [*batches[:batch], ([*rows[:place], more, *rows[place:]], key), *batches[batch + 1 :]]
+    one, other = kept(batches), kept(others)
+    assert not one - other
+    assert other - one in (Counter(), Counter([more]))

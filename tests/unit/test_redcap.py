@@ -202,6 +202,27 @@ def test_what_stands_at_the_baseline_is_carried_to_every_row(visits: Study) -> N
     assert sorted(found) == [("1", "31", "101"), ("1", "31", "121"), ("2", "32", "102"), ("2", "32", "122")]
 
 
+@pytest.mark.parametrize(
+    ("unit", "key", "fits"),
+    [("person", "record_id", True), ("event", "record_id", False), ("event", None, False), ("person", "sex", False)],
+)
+def test_what_is_carried_stays_with_the_person_whose_record_it_is(
+    visits: Study, unit: str, key: str | None, fits: bool
+) -> None:
+    columns: dict[str, dict[str, Any]] = {"age": {"type": "integer", "low": 0, "high": 100}}
+    schema = schema_of({"unit": unit, "columns": columns | ({key: {"type": "string", "key": True}} if key else {})})
+
+    def opened(**more: Any) -> None:
+        table_of(schema, visits.source(**more), folder=visits.folder).close()
+
+    opened()
+    if fits:
+        opened(carried=["age"])
+        return
+    with pytest.raises(Mistake, match=r"source\.carried: .*'record_id'"):
+        opened(carried=["age"])
+
+
 def test_a_condition_on_what_is_carried_keeps_no_row_back(visits: Study) -> None:
     found = visits.rows("age", "pressure", where="age = 31 AND pressure > 110", events=["end_arm_1"], carried=["age"])
     assert ("31", "121") in found

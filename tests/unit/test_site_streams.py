@@ -285,11 +285,18 @@ def test_a_task_of_several_phases_reads_the_same_blocks_in_each(home: Home, monk
 
 
 def test_rows_are_appended_through_the_pipe_and_the_same_again_changes_nothing(office: Office) -> None:
-    told = {"kind": "append", "id": "own-1", "dataset": "taxi", "rows": [{"at": "2026-01-04T10:00:00Z", "km": 3}]}
+    rows = [{"at": "2026-01-04T10:00:00Z", "km": 3}]
+    told = {"kind": "append", "id": "own-1", "dataset": "taxi", "rows": rows, "key": "sunday"}
     assert office.answer(told)["body"] == {"rows": 1, "again": False}
     assert office.answer(told)["body"] == {"rows": 1, "again": True}
     assert office.lane(told) != office.lane(ask(QUERY)), "rows do not wait for questions"
-    for change in ({"dataset": "nope"}, {"rows": []}, {"rows": [{"at": "x", "km": 1}]}, {"key": 7}):
+    for change in (
+        {"dataset": "nope"},
+        {"rows": []},
+        {"rows": [{"at": "x", "km": 1}], "key": "x"},
+        {"key": 7},
+        {"key": None},
+    ):
         with pytest.raises(Mistake):
             office.answer({**told, **change})
 
@@ -362,6 +369,8 @@ def test_a_data_set_grows_from_the_command_line(run: Callable[..., Any]) -> None
     assert run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")[0] == 0
     assert "2 rows came in" in run("ingest", "taxi", "rides.csv")[1]
     assert "there already" in run("ingest", "taxi", "rides.csv")[1]
+    status, _, error = run("ingest", "taxi", "wrong.csv", "--key", "rides.csv")
+    assert (status, "used before for other rows" in error) == (2, True)
     status, _, error = run("ingest", "taxi", "wrong.csv")
     assert (status, "row 2" in error, "SECRET" in error) == (2, True, False)
     blocks = json.loads(run("show", "taxi", "--json")[1])["blocks"]

@@ -205,11 +205,22 @@ def test_a_person_has_rows_in_many_windows(tmp_path: Path) -> None:
 # --- what comes in ------------------------------------------------------------------------------------------------
 
 
-def test_the_same_rows_again_change_nothing(tmp_path: Path) -> None:
+def test_rows_are_never_compared_with_each_other_nor_batches_by_what_is_in_them(tmp_path: Path) -> None:
     made, rows = stream(tmp_path), rides("2026-01-01", "2026-01-01")
     assert not made.ingest(rows).again
-    assert made.ingest(rows).again
-    assert count(made, "s/2026-01-01") == 2, "rows are never compared with each other"
+    assert not made.ingest(rows).again
+    assert count(made, "s/2026-01-01") == 4
+
+
+def test_one_row_more_in_a_batch_is_one_row_more_whatever_came_before(tmp_path: Path) -> None:
+    """1,000 rows twice, and 999 of them followed by the 1,000: these once were 1,000 and 1,999."""
+    many, kept = rides(*["2026-01-01"] * 1000), []
+    for first, folder in ((many, "a"), (many[1:], "b")):
+        made = stream(tmp_path / folder)
+        made.ingest(first)
+        made.ingest(many)
+        kept.append(count(made, "s/2026-01-01"))
+    assert kept == [2000, 1999]
 
 
 def test_a_key_says_which_batch_it_is(tmp_path: Path) -> None:
@@ -273,9 +284,11 @@ def test_two_slices_of_one_arrow_table_are_two_batches(tmp_path: Path) -> None:
     import pyarrow as pa
 
     made, table = stream(tmp_path), pa.Table.from_pandas(rides("2026-01-01", "2026-01-02"))
-    assert not made.ingest(table.slice(0, 1)).again
-    assert not made.ingest(table.slice(1, 1)).again
-    assert made.ingest(table.slice(1, 1)).again
+    made.ingest(table.slice(0, 1), key="first")
+    made.ingest(table.slice(1, 1), key="second")
+    assert made.ingest(table.slice(1, 1), key="second").again
+    with pytest.raises(Mistake, match="used before"):
+        made.ingest(table.slice(0, 1), key="second")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def ingest(
     file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow.")],
     home: _Home,
     key: Annotated[
-        str | None, typer.Option(help="What names this batch: the same again changes nothing. By default its content.")
+        str | None,
+        typer.Option(help="What names this batch: the same again changes nothing. By default the file's name."),
     ] = None,
     as_json: _Json = None,
 ) -> None:
@@ -35,12 +36,12 @@ def ingest(
     Example: thebes dataset ingest taxi rides-2026-11-20.parquet --home ./site
     """
     with _stream(home, name) as stream:
-        came = stream.ingest(file, key=key)
+        came = stream.ingest(file, key=key or file.name)
     if as_json is not None:
         output.write_json(as_json, {"rows": came.rows, "again": came.again, "left_out": list(came.left_out)})
         return
     if came.again:
-        typer.echo(f"These {came.rows} rows are there already; nothing changed.")
+        typer.echo(f"These {came.rows} rows are there already, by the name {key or file.name!r}; nothing changed.")
         return
     typer.echo(f"For your eyes only: {came.rows} rows came in.")
     if came.left_out:

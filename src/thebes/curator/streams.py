@@ -153,7 +153,8 @@ class Stream:
     # --- rows come in and go ------------------------------------------------------------------------------
 
     def ingest(self, batch: Any, *, key: str | None = None) -> Ingested:
-        """Keep more rows: a file, a data frame, rows as dictionaries, something of Arrow. All of them or none."""
+        """Keep more rows: a file, a data frame, rows as dictionaries, something of Arrow. All of them or none. `key`
+        names the batch: the same again under it changes nothing. Without one the same again comes in again."""
         self._by_clock()
         came = self._writer.take(batch, key=key, now=self._clock())
         if not came.again:

@@ -234,8 +234,12 @@ class Office:
             raise Mistake("dataset", "is none that is declared here")
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise Mistake("rows", "must be a list of objects, at least one")
-        if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
-            raise Mistake("key", "must be a printable text of 1 to 200 characters")
+        if not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable():
+            raise Mistake(
+                "key",
+                "must be a printable text of 1 to 200 characters that names these rows, so that what is sent twice "
+                "comes in once",
+            )
         came = self.streams(dataset).ingest(rows, key=key)
         return {"rows": came.rows, "again": came.again}
 

@@ -74,8 +74,9 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
 
     @api.post("/api/dataset/{name}/append", status_code=201)
     async def append(name: str, request: Request) -> Any:
-        """More rows for a growing data set, all of them or none: `{"rows": [{column: value}], "key": "..."}`. The same
-        rows again, or the same key, change nothing; `again` says so. Whoever holds the site's token may."""
+        """More rows for a growing data set, all of them or none: `{"rows": [{column: value}], "key": "..."}`. The
+        key names these rows: the same again under it change nothing, and `again` says so. Whoever holds the site's
+        token may."""
         rows, key = read_rows(await request.body())
         return await link.algorithm.ask("append", dataset=name, rows=rows, key=key)
 

@@ -12,11 +12,12 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from thebes.data.filter import Filter
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
 
 #: What a column holds: one of the types of a schema, or `text` where anything is written as text (a file of
@@ -56,6 +57,16 @@ class Connector(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A connector that may put into one row what stands in another."""
+
+    def joins_within(self, schema: Schema) -> None:
+        """Refuse a schema in which two such rows are not always one unit's: one unit more or less would otherwise
+        change the rows of others."""
+        ...
 
 
 class Source(BaseModel):

@@ -19,6 +19,7 @@ from thebes.data.connectors.connector import Columns, Held, read_source, secret_
 from thebes.data.connectors.narrowing import Leaf, joined, narrowed
 from thebes.data.connectors.web import Web, WebSource
 from thebes.data.filter import Compared, Filter, Operator, Present
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
 EVENT, INSTRUMENT, INSTANCE = "redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance"
@@ -113,6 +114,18 @@ class Redcap:
             rows = self._rows(project, wanted, records[start : start + self._source.page])
             if rows:
                 yield {name: [row[export] for row in rows] for name, export in wanted.items() if name in columns}
+
+    def joins_within(self, schema: Schema) -> None:
+        """What is carried stands in another row of its record, so the record must be whose the rows are."""
+        if not self._source.carried:
+            return
+        project = self._project()
+        if schema.unit != "person" or schema.key is None or self._named(project).get(schema.key) != project.key:
+            raise Mistake(
+                "source.carried",
+                f'needs a schema with unit = "person" whose key is the record ({project.key[:63]!r}): what is carried '
+                "into a row tells of another row, and both must be the same person's",
+            )
 
     def close(self) -> None:
         self._web.close()

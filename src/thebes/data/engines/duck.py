@@ -16,7 +16,7 @@ import duckdb
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from thebes.data.connectors.connector import Connector, Held, SourceUnavailable
+from thebes.data.connectors.connector import Connector, Held, Joining, SourceUnavailable
 from thebes.data.connectors.scanning import ScannedSource, connection, held, quoted, text
 from thebes.data.engines import frames
 from thebes.data.engines.engine import MARK
@@ -109,6 +109,8 @@ class DuckEngine:
         self._connector = connector
         self._held = connector.columns()
         fitting(schema, self._held)
+        if isinstance(connector, Joining):
+            connector.joins_within(schema)
         self._scratch = Scratch(scratch)
         self._tables = 0
         self._copied: tuple[object, str] | None = None

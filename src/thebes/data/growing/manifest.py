@@ -32,7 +32,6 @@ CREATE INDEX IF NOT EXISTS of_purchase ON block (purchase);
 CREATE TABLE IF NOT EXISTS ingest (
     number INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, key TEXT UNIQUE,
     rows INTEGER NOT NULL, at TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS of_digest ON ingest (digest);
 CREATE TABLE IF NOT EXISTS part (
     file TEXT PRIMARY KEY, block INTEGER REFERENCES block (number), rows INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS of_block ON part (block);
@@ -124,13 +123,15 @@ class Manifest:
         return [Kept(n, p, c, _STATES[s], b, z) for n, p, c, s, b, z in self._read(sql)]
 
     def ingest_of(self, *, digest: str, key: str | None) -> int | None:
-        """How many rows an ingest brought that was the same; None where there was none."""
-        if key is not None:
-            found = self._read("SELECT rows, digest FROM ingest WHERE key = ?", (key,))
-            if found and found[0][1] != digest:
-                raise Mistake("key", "was used before for other rows")
-        else:
-            found = self._read("SELECT rows FROM ingest WHERE digest = ?", (digest,))
+        """How many rows an ingest under this key brought; None where there was none.
+
+        An ingest is known by the name its steward gave it and by nothing else. Were it known by its content, one row
+        more or less would decide whether all the others count once or twice. Under a key that was used before nothing
+        is kept, whatever the rows are, so that their content only decides what the steward is told.
+        """
+        found = self._read("SELECT rows, digest FROM ingest WHERE key = ?", (key,)) if key is not None else []
+        if found and found[0][1] != digest:
+            raise Mistake("key", "was used before for other rows; nothing was kept. Give new rows a key of their own")
         return found[0][0] if found else None
 
     def folders(self) -> set[str]:

@@ -44,7 +44,7 @@ class Ingested:
     brings them and for nobody else."""
 
     rows: int
-    again: bool  #: the same was here before, so nothing changed
+    again: bool  #: the same was brought under its key before, so nothing changed
     left_out: tuple[str, ...] = ()  #: columns that the schema does not declare
 
 
@@ -61,7 +61,8 @@ class Writer:
         self.sweep()
 
     def take(self, batch: Any, *, key: str | None, now: datetime) -> Ingested:
-        """Keep a batch, all of it or nothing. The same again (under its key, or by its content) changes nothing."""
+        """Keep a batch, all of it or nothing. The same again under its key changes nothing; without a key nobody knows
+        that it is the same."""
         with self._engine() as opened:
             came = incoming(batch, self._schema, opened)
             before = self._manifest.ingest_of(digest=came.digest, key=key)
