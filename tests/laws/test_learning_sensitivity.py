@@ -15,7 +15,8 @@ import thebes.learning as learning
 from thebes.learning.rows import blocks, lengths, scores
 from thebes.privacy.accounting.gaussian import delta_of, together
 from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
-from thebes.privacy.randomness import Randomness, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation
+from thebes.testing.recorder import Recorder
 
 FITS = [
     ("GaussianNB", {"mechanism": "gaussian"}),
@@ -32,37 +33,6 @@ FITS = [
     ("KMeans", {"n_clusters": 2, "steps": 3}),
     ("KMeans", {"n_clusters": 2, "steps": 3, "delta": 0}),
 ]
-
-
-class Recorder(Randomness):
-    """Writes down every exact sum; with a `script`, answers from it instead of drawing."""
-
-    simulated = True
-
-    def __init__(self, seed, script=None):
-        self.source, self.script = seeded_for_simulation(seed), script
-        self.sums, self.kinds, self.scales, self.answers = [], [], [], []
-
-    def words(self, count):
-        return self.source.words(count)
-
-    def _hear(self, kind, values, scale):
-        turn = len(self.sums)
-        self.sums.append(np.array(values))
-        self.kinds.append(kind)
-        self.scales.append(scale)
-        drawn = getattr(self.source, kind)(values, scale=scale)
-        self.answers.append(drawn if self.script is None else self.script[turn])
-        return self.answers[-1]
-
-    def laplace(self, values, *, scale):
-        return self._hear("laplace", values, scale)
-
-    def gaussian(self, values, *, scale):
-        return self._hear("gaussian", values, scale)
-
-    def __deepcopy__(self, memo):
-        return self
 
 
 def fit(name, options, X, y, adjacency, recorder, epsilon):

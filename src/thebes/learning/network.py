@@ -261,12 +261,17 @@ def _rows_of(starts: NDArray[np.int64], units: NDArray[np.int64]) -> tuple[NDArr
 
 
 def _by_unit(slopes: Floats, sizes: NDArray[np.int64], clip: float) -> Floats:
-    """The mean of each unit's rows: in whole numbers, so that it is the same in whatever order these lie."""
-    if len(sizes) == len(slopes):
-        return slopes
+    """The mean of each unit's rows: in whole numbers, so that it is the same in whatever order these lie.
+
+    A unit of one row is rounded like all others, also where every unit has one: else one more row of one unit would
+    decide about everybody's rounding. What is priced is the length of the whole numbers that `VectorSum` makes of this,
+    each unit by itself; so the rounding, being the unit's own, costs nothing beside it.
+    """
     fine = clip / _FINE
     whole = np.rint(np.clip(slopes / fine, -_MOST_FINE, _MOST_FINE)).astype(np.int64)
-    return np.add.reduceat(whole, np.cumsum(sizes) - sizes, axis=0) / sizes[:, None] * fine
+    # Without units there is nothing to add up, and `reduceat` takes no empty part.
+    added = np.add.reduceat(whole, np.cumsum(sizes) - sizes, axis=0) if len(sizes) else whole
+    return added / sizes[:, None] * fine
 
 
 @lru_cache(maxsize=16)

@@ -30,7 +30,7 @@ def clip_rows(gradients: NDArray[Any], norm: float) -> NDArray[np.float64]:
         raise Mistake("norm", "must be a positive finite number")
     if norm < LEAST:
         raise Mistake("norm", f"must be at least {LEAST:g}")
-    values = finite(gradients)
+    values = np.ascontiguousarray(finite(gradients))  # a row is added up in one order, however many lie beside it
     if values.ndim != 2:
         raise Mistake("gradients", "must have one row per example")
     # Squares of what is larger would be infinite, and of what is smaller 0: then nothing would be shortened.

@@ -127,7 +127,9 @@ class VectorSum(Transformation):
         return self.reach.times(2)
 
     def integers(self, rows: ArrayLike) -> Integers:
-        array = numbers(rows, 2)
+        # Row after row in memory: NumPy adds up a row that lies otherwise in another order, so that a row's last bits
+        # would follow from how many rows lie beside it.
+        array = np.ascontiguousarray(numbers(rows, 2))
         if array.shape[1] != self.coordinates:
             raise Mistake("values", f"must be rows of {self.coordinates} numbers")
         if not np.isfinite(array).all():
