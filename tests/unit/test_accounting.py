@@ -476,12 +476,13 @@ def test_distributions_of_two_grids_do_not_compose():
 # --- inverses -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 8, 50])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.05])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 1, 8, 50])
+@pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6, 0.05])
 def test_the_greatest_rho_keeps_the_promise_and_nothing_greater_does(epsilon, delta):
     rho = calibration.rho_for(epsilon, delta)
     assert concentrated_to_approximate(Concentrated(rho), delta).epsilon <= Decimal(str(epsilon))
-    assert concentrated_to_approximate(Concentrated(rho * Decimal("1.000001")), delta).epsilon > Decimal(str(epsilon))
+    greater = rho * Decimal("1.000001") + Decimal("1e-17")  # rho itself is a whole number of 1e-18
+    assert concentrated_to_approximate(Concentrated(greater), delta).epsilon > Decimal(str(epsilon))
 
 
 def test_rho_is_refused_where_no_rho_exists():
@@ -490,6 +491,8 @@ def test_rho_is_refused_where_no_rho_exists():
     assert refused.value.argument == "delta"
     with pytest.raises(Mistake):
         calibration.rho_for(0, 1e-6)
+    with pytest.raises(Mistake, match="too small"):
+        calibration.rho_for(1e-12, 1e-18)
 
 
 @pytest.mark.parametrize(("adjacency", "rounds"), [(ADD, 200), (REPLACE, 50)])

@@ -242,6 +242,20 @@ def test_more_than_may_be_paid_is_refused_and_says_what_it_costs() -> None:
         priced(by_accuracy(1e-9, statistic="sum", column="age"), SITES)
 
 
+@pytest.mark.parametrize("alpha", [1e-300, 1e-30, 1e15])
+@pytest.mark.parametrize("beta", [1e-8, 0.5])
+@pytest.mark.parametrize("delta", [0.0, 1e-15, 0.5])
+@pytest.mark.parametrize("asked", [{}, {"statistic": "sum", "column": "age"}, {"by": "sex"}])
+def test_every_accuracy_has_a_price_or_is_refused_by_name(alpha: float, beta: float, delta: float, asked: Any) -> None:
+    asking = by_accuracy(alpha, beta, delta=delta, **asked)
+    if asked.get("statistic") == "sum" and alpha < 1:
+        with pytest.raises(InvalidDocument, match="finer than any noise") as refused:
+            priced(asking, SITES)
+        assert refused.value.argument == "accuracy"
+    else:
+        assert 0 < priced(asking, SITES).epsilon <= 1e6
+
+
 # --- what an answer of several sources says ------------------------------------------------------------
 
 

@@ -207,7 +207,9 @@ def concentrated_to_approximate(loss: Concentrated, delta: exact.Number) -> Appr
     if loss.rho.is_infinite():
         return Approximate(loss.rho, d)
     rho, ln_delta = float(loss.rho), float(d.ln())
-    best = min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in range(-500, 700))
+    # The best order is about 1 + sqrt(-ln delta / rho): of a tiny rho one that lies far out.
+    farthest = 700 if rho > 1e-9 else 1300
+    best = min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in range(-500, farthest))
     return Approximate(exact.loss_of(best), d)
 
 
@@ -227,6 +229,7 @@ def renyi_to_approximate(loss: Renyi, delta: exact.Number) -> Approximate:
 def _from_order(a: float, divergence: float, ln_delta: float) -> float:
     # (a, divergence)-Renyi implies (epsilon, delta) with this epsilon; see the two conversions above.
     # The last line covers what the floats lost, mostly where large terms cancel.
-    part, tail = math.log((a - 1) / a), (ln_delta + math.log(a)) / (a - 1)
+    part = math.log((a - 1) / a) if a < 2 else math.log1p(-1 / a)
+    tail = (ln_delta + math.log(a)) / (a - 1)
     value = divergence + part - tail
     return max(0.0, value + 1e-14 * (abs(divergence) + abs(part) + abs(tail)))

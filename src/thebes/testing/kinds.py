@@ -25,6 +25,7 @@ from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Aggregator, Ask, Closed, Setting, State, TaskClosed
+from thebes.testing import prices
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 #: values that are wrong, or at least suspicious, in any field
@@ -125,6 +126,31 @@ def check_the_price_is_the_documents_epsilon_and_delta(sample: Sample) -> None:
     price = registry.kind(document.type).price(document)
     _expect(price.epsilon == Decimal(str(document.epsilon)), "the price is not the document's epsilon")
     _expect(price.delta == Decimal(str(document.delta)), "the price is not the document's delta")
+
+
+def check_every_budget_has_a_price_or_is_refused_by_name(sample: Sample) -> None:
+    model = type(registry.check(sample.document))
+    for told in (*prices.budgets(sample.document), *prices.extremes(sample.document, model)):
+        document = priced(told)
+        if document is not None and told.get("partitions", 1) <= 1000 and told.get("instances", 1) <= 1000:
+            setting = Setting(unit=Unit.PERSON, randomness=randomness.seeded_for_simulation(1), simulated=True)
+            registry.aggregator(document, setting)
+
+
+def priced(told: Mapping[str, Any]) -> Document | None:
+    """The document, whose price was looked at; None where it is refused, naming a field."""
+    try:
+        document = registry.check(told)
+    except Mistake as refused:
+        _expect(bool(refused.argument and refused.message), "a refusal does not name a field")
+        return None
+    kind = registry.kind(document.type)
+    price = kind.price(document)
+    _expect(price.epsilon.is_finite() and price.epsilon > 0 and 0 <= price.delta < 1, f"a price is {price}")
+    _expect(price.epsilon >= Decimal(str(document.epsilon)), "a price is less than the document's epsilon")
+    _expect(price.delta >= Decimal(str(document.delta)), "a price is less than the document's delta")
+    _expect(bool(kind.explain(document)), "nothing explains a document")
+    return document
 
 
 def check_reading_twice_changes_nothing(sample: Sample) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,22 +14,25 @@ import numpy as np
 
 from thebes.data.engines.opening import frame_table
 from thebes.data.schema import Schema, schema_of
+from thebes.ledger.filters import FILTERS
 from thebes.privacy import randomness
 from thebes.privacy.accounting.report import total
 from thebes.privacy.events import Repeated
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.simulation.streams import simulated_attempts
+from thebes.site.pricing import cost
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Closed, Convened, Setting, State, TaskClosed, Wait
 from thebes.tasks.sites import SiteDocument
-from thebes.testing import kinds
+from thebes.testing import kinds, prices
 from thebes.testing.kinds import Purse
 from thebes.wire import frames
 
+_QUICK = ("pure", "concentrated", "renyi")
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
@@ -140,6 +144,35 @@ def _written(release: Release | None) -> str:
 
 def check_the_price_is_the_documents_epsilon_and_delta(sample: SiteSample) -> None:
     kinds.check_the_price_is_the_documents_epsilon_and_delta(_people(sample))
+
+
+def check_every_budget_has_a_price_or_is_refused_by_name(sample: SiteSample) -> None:
+    if "epsilon" not in sample.document:
+        return
+    kind, model, schema = registry.site_kind(_checked(sample)), type(_checked(sample)), schema_of(sample.schema)
+    for told in (*prices.budgets(sample.document), *prices.extremes(sample.document, model)):
+        document = cast("SiteDocument | None", kinds.priced(told))
+        if document is None or document.by_accuracy or document.in_attempts:
+            continue
+        try:
+            kind.fits(document, schema)
+        except Mistake as refused:
+            _expect(bool(refused.argument and refused.message), "a refusal does not name a field")
+            continue
+        event = kind.event(document, schema)
+        for filter in FILTERS:
+            with suppress(Refusal):  # which says that this filter counts something else
+                cost(document, event, filter)
+        due = total(
+            Repeated(event, document.phases),
+            adjacency=Adjacency.ADD_REMOVE_ONE,
+            delta=document.delta,
+            unit=Unit.PERSON,
+            accountants=_QUICK if getattr(document, "batch", None) else (*_QUICK, "approximate", "gaussian"),
+        )
+        said = Decimal(str(document.epsilon))
+        _expect(due.epsilon <= said * (1 + Decimal("1e-9")) + Decimal("1e-11"), f"{said} is said, {due.epsilon} is due")
+        _aggregator(document, dict.fromkeys(sample.sites, schema), 1)
 
 
 def check_reading_twice_changes_nothing(sample: SiteSample) -> None:

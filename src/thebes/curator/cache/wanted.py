@@ -125,7 +125,10 @@ def _smallest(
         except Mistake:  # none can be drawn
             return False
 
-    high = _rounded(max(LEAST, exact.loss_of(guess)))
+    first = max(LEAST, exact.loss_of(guess))
+    if not first.is_finite():
+        return None
+    high = _rounded(first)
     low = max(LEAST, high / 2)
     if enough(low):
         return low

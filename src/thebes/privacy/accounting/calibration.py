@@ -25,7 +25,8 @@ _LEAST_RATIO = 0.25
 
 
 def rho_for(epsilon: exact.Number, delta: exact.Number) -> Decimal:
-    """The greatest rho whose rho-zCDP implies (epsilon, delta)-DP by our conversion, rounded down; always above 0."""
+    """The greatest rho whose rho-zCDP implies (epsilon, delta)-DP by our conversion, rounded down; always above 0. An
+    epsilon that is too small for any is refused."""
     return _rho_for(exact.epsilon(epsilon), exact.delta(delta))
 
 
@@ -44,10 +45,15 @@ def _rho_for(epsilon: Decimal, delta: Decimal) -> Decimal:
     low, high = e * e / (8 * (e + logs)), e + logs + 1
     while not keeps(low):
         low /= 2
+        if low < _RHO_STEP:
+            raise Mistake("epsilon", "is too small for zero-concentrated privacy at this delta")
     while high / low > 1 + 1e-12:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if keeps(middle) else (low, middle)
-    return exact.capacity_of(low, _RHO_STEP)
+    found = exact.capacity_of(low, _RHO_STEP)
+    if not found:
+        raise Mistake("epsilon", "is too small for zero-concentrated privacy at this delta")
+    return found
 
 
 def sampled_ratio(*, rate: float, rounds: int, epsilon: exact.Number, delta: exact.Number) -> float:
