@@ -44,7 +44,8 @@ class Versions:
         return None if row is None else str(row[0])
 
     def reach_newest(self, connection: sa.Connection) -> bool:
-        """Make or change the tables inside the caller's writing transaction; False, and no change, if they are newer.
+        """Make or change the tables inside the caller's writing transaction; False, and no change, if they are of a
+        version that is not known here.
 
         In SQLite the transaction must have begun as a writing one: nobody else is between looking and changing.
         """
@@ -53,7 +54,7 @@ class Versions:
         version = self.of(connection)
         if version is None or version < self.newest:
             self._upgrade(connection)
-        return version is None or version <= self.newest
+        return self.of(connection) == self.newest
 
     def _upgrade(self, connection: sa.Connection) -> None:
         from alembic import command

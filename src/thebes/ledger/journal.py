@@ -55,10 +55,14 @@ def canonical(value: Any) -> str:
     return _canonical(value)
 
 
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def written(after: Head, at: str, event: str, facts: dict[str, Any]) -> tuple[str, Head]:
     """The text of the entry that follows `after`, and the new head."""
     body = _canonical({"at": at, "event": event, "facts": facts, "number": after.length + 1, "previous": after.hash})
-    return body, Head(after.length + 1, hashlib.sha256(body.encode()).hexdigest())
+    return body, Head(after.length + 1, _digest(body))
 
 
 def read(rows: Iterable[tuple[int, str, str]]) -> Iterator[Entry]:
@@ -77,13 +81,15 @@ def chain_findings(rows: Iterable[tuple[int, str, str]], head: Head, known: Iter
     remembered: dict[int, set[str]] = {}
     for one in known:
         remembered.setdefault(one.length, set()).add(one.hash)
+    if not isinstance(head.length, int):  # SQLite keeps whatever is put into a column
+        yield "the head does not say how long the journal is"
+        return
     last, previous = 0, BEGINNING
     for number, body, digest in rows:
         if number != last + 1:
             missing = f"entry {last + 1} is" if number == last + 2 else f"entries {last + 1} to {number - 1} are"
             yield f"{missing} missing from the journal"
-        actual = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-        if actual != digest:
+        if not isinstance(body, str) or _digest(body) != digest:
             yield f"entry {number} was altered: its text does not have its hash"
         try:
             fields = json.loads(body)

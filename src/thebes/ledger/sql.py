@@ -23,7 +23,9 @@ _CLAIM_FIELDS = [column for column in CLAIM.c if column.name != "id"]
 class Say:
     """The statements, by what they do."""
 
-    standing = select(STANDING.c.ledger, STANDING.c.length, STANDING.c.hash, STANDING.c.frozen)
+    standing = select(STANDING.c.ledger, STANDING.c.length, STANDING.c.hash, STANDING.c.frozen).where(
+        STANDING.c.id == sa.literal_column("1")
+    )
     claim = select(CLAIM).where(CLAIM.c.id == bindparam("n"))
     claim_of_key = select(CLAIM).where(CLAIM.c.key == bindparam("k"))
     charges = (
@@ -136,12 +138,12 @@ class SqlTransaction(ABC):
         return sorted(row[0] for row in self._run(Say.block_names))
 
     def books(self) -> Books:
-        standing = self.peek()
+        standing = next(iter(self._run(Say.standing)), None)
         return Books(
-            ledger=standing.ledger if standing else "",
-            frozen=standing.frozen if standing else False,
+            ledger=standing[0] if standing else "",
+            frozen=_flag(standing[3]) if standing else False,
             blocks={row[0]: tuple(row[1:]) for row in self._run(Say.all_blocks)},
-            meters={tuple(row[:3]): (*row[3:6], bool(row[6])) for row in self._run(Say.all_meters)},
+            meters={tuple(row[:3]): (*row[3:6], _flag(row[6])) for row in self._run(Say.all_meters)},
             caps={tuple(row[:2]): tuple(row[2:]) for row in self._run(Say.all_caps)},
             claims={row[0]: tuple(row[1:]) for row in self._run(Say.all_claims)},
             charges={tuple(row[:3]): tuple(row[3:]) for row in self._run(Say.all_charges)},
@@ -231,6 +233,11 @@ def _standing(rows: Sequence[Any]) -> Standing | None:
     for ledger, length, digest, frozen in rows:
         return Standing(ledger, Head(length, digest), bool(frozen))
     return None
+
+
+def _flag(held: int) -> bool:
+    """A yes or no as the database holds it; anything else stays what it is, so that a check of the books sees it."""
+    return bool(held) if held in (0, 1) else held  # type: ignore[return-value]
 
 
 def _claim(rows: Sequence[Any]) -> ClaimRow | None:

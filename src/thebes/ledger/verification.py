@@ -6,6 +6,7 @@ What must stay true: the replay knows nothing of filters and prices; it only add
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.ledger import journal
@@ -16,6 +17,14 @@ from thebes.privacy.faults import ThebesError
 
 #: After this many differences a ledger is plainly broken and the rest is not listed.
 _ENOUGH = 50
+
+
+@dataclass
+class Replayed(Books):
+    """The books that a journal amounts to. `capped`: (block, spender) where a cap was asked, from which moment on the
+    ledger keeps a sum of its own for them: without it the cap would hold nobody."""
+
+    capped: set[tuple[str, str]] = field(default_factory=set)
 
 
 def findings(t: Transaction, known: Iterable[Head]) -> tuple[tuple[str, ...], Head]:
@@ -33,9 +42,9 @@ def findings(t: Transaction, known: Iterable[Head]) -> tuple[tuple[str, ...], He
     return tuple(found), standing.head
 
 
-def replay(rows: Iterable[tuple[int, str, str]]) -> tuple[Books, list[str]]:
+def replay(rows: Iterable[tuple[int, str, str]]) -> tuple[Replayed, list[str]]:
     """The books that the journal amounts to, and entries that cannot have been written by a ledger."""
-    books, troubles = Books(), []
+    books, troubles = Replayed(), []
     for row in rows:
         try:
             (entry,) = journal.read([row])
@@ -46,7 +55,7 @@ def replay(rows: Iterable[tuple[int, str, str]]) -> tuple[Books, list[str]]:
     return books, troubles
 
 
-def differences(replayed: Books, live: Books) -> Iterator[str]:
+def differences(replayed: Replayed, live: Books) -> Iterator[str]:
     """What the ledger holds and its journal does not say, or the other way round."""
     if replayed.ledger != live.ledger:
         yield "the ledger's identity is not the one in its journal"
@@ -57,7 +66,7 @@ def differences(replayed: Books, live: Books) -> Iterator[str]:
     yield from _unlike("claim", replayed.claims, live.claims)
     yield from _unlike("charge", replayed.charges, live.charges)
     yield from _unlike("part", replayed.parts, live.parts)
-    yield from _unlike("balance", _with_usage(replayed, live), live.meters)
+    yield from _unlike("balance", _with_usage(replayed), live.meters)
 
 
 def _unlike(what: str, said: dict[Any, Any], held: dict[Any, Any]) -> Iterator[str]:
@@ -72,31 +81,32 @@ def _unlike(what: str, said: dict[Any, Any], held: dict[Any, Any]) -> Iterator[s
                 yield f"{what} {name} differs: journal {said[key]}, ledger {held[key]}"
 
 
-def _with_usage(replayed: Books, live: Books) -> dict[Any, Any]:
+def _with_usage(replayed: Replayed) -> dict[Any, Any]:
     """The replayed balances, with the sums per spender that the ledger keeps for caps."""
     meters = dict(replayed.meters)
-    wanted = {key for key in live.meters if key[1] != ITSELF}
-    sums: dict[tuple[str, str, str], tuple[int, int]] = {}
-    if wanted:
-        for (number, block, place), (reserved, spent) in replayed.charges.items():
-            key = (block, replayed.claims[number][1], place)
-            before = sums.get(key, (0, 0))
-            sums[key] = (before[0] + reserved, before[1] + spent)
-    for key in wanted:
-        meters[key] = (None, *sums.get(key, (0, 0)), False)
-    return meters
+    if not replayed.capped:
+        return meters
+    places: dict[str, list[str]] = {}
+    for block, _, place in replayed.meters:
+        places.setdefault(block, []).append(place)
+    sums = {(block, spender, place): (0, 0) for block, spender in replayed.capped for place in places[block]}
+    for (number, block, place), (reserved, spent) in replayed.charges.items():
+        key = (block, replayed.claims[number][1], place)
+        if key in sums:
+            sums[key] = (sums[key][0] + reserved, sums[key][1] + spent)
+    return meters | {key: (None, *both, False) for key, both in sums.items()}
 
 
 # --- one small function per kind of entry ---------------------------------------------------------------
 
 
-def _begin(books: Books, facts: dict[str, Any]) -> None:
+def _begin(books: Replayed, facts: dict[str, Any]) -> None:
     if books.ledger:
         raise ValueError
     books.ledger = facts["ledger"]
 
 
-def _open(books: Books, facts: dict[str, Any]) -> None:
+def _open(books: Replayed, facts: dict[str, Any]) -> None:
     name = facts["block"]
     if name in books.blocks:
         raise ValueError
@@ -106,31 +116,33 @@ def _open(books: Books, facts: dict[str, Any]) -> None:
         books.meters[name, ITSELF, place] = (int(capacity), 0, 0, facts["filter"] != "renyi")
 
 
-def _retire(books: Books, facts: dict[str, Any]) -> None:
+def _retire(books: Replayed, facts: dict[str, Any]) -> None:
     books.blocks[facts["block"]] = (*books.blocks[facts["block"]][:5], "retired")
 
 
-def _cap(books: Books, facts: dict[str, Any]) -> None:
+def _cap(books: Replayed, facts: dict[str, Any]) -> None:
     delta = None if facts["delta"] is None else int(facts["delta"])
     books.caps[facts["spender"], facts["block"] or ALL] = (int(facts["epsilon"]), delta)
 
 
-def _reserve(books: Books, facts: dict[str, Any]) -> None:
-    number = facts["claim"]
+def _reserve(books: Replayed, facts: dict[str, Any]) -> None:
+    number, spender = facts["claim"], facts["spender"]
     if number in books.claims:
         raise ValueError
-    terms = (facts["key"], facts["spender"], facts["purpose"], facts["unit"], facts["adjacency"])
+    terms = (facts["key"], spender, facts["purpose"], facts["unit"], facts["adjacency"])
     books.claims[number] = (*terms, "reserved", facts["loss"], facts["loss"])
     for block, place, steps in _spread(facts["charges"]):
         books.charges[number, block, place] = (0, 0)
         _moved(books, number, block, place, steps, 0)
+        if (spender, block) in books.caps or (spender, ALL) in books.caps:
+            books.capped.add((block, spender))
 
 
-def _acquire(books: Books, facts: dict[str, Any]) -> None:
+def _acquire(books: Replayed, facts: dict[str, Any]) -> None:
     _state(books, facts["claim"], "acquired", None)
 
 
-def _consume(books: Books, facts: dict[str, Any]) -> None:
+def _consume(books: Replayed, facts: dict[str, Any]) -> None:
     number = facts["claim"]
     loss_of_text(facts["left"])
     _state(books, number, facts["state"], facts["left"])
@@ -144,17 +156,17 @@ def _consume(books: Books, facts: dict[str, Any]) -> None:
         _moved(books, number, block, place, -steps, 0)
 
 
-def _release(books: Books, facts: dict[str, Any]) -> None:
+def _release(books: Replayed, facts: dict[str, Any]) -> None:
     _state(books, facts["claim"], facts["state"], None)
     for block, place, steps in _spread(facts["returned"]):
         _moved(books, facts["claim"], block, place, -steps, 0)
 
 
-def _freeze(books: Books, facts: dict[str, Any]) -> None:
+def _freeze(books: Replayed, facts: dict[str, Any]) -> None:
     books.frozen = True
 
 
-def _thaw(books: Books, facts: dict[str, Any]) -> None:
+def _thaw(books: Replayed, facts: dict[str, Any]) -> None:
     books.frozen = False
     for settled in facts["settled"]:
         _state(books, settled["claim"], "closed", settled.get("left"))
@@ -186,21 +198,21 @@ def _spread(groups: list[dict[str, Any]]) -> Iterator[tuple[str, str, int]]:
                 yield block, place, amount
 
 
-def _moved(books: Books, number: int, block: str, place: str, to_reserved: int, to_spent: int) -> None:
+def _moved(books: Replayed, number: int, block: str, place: str, to_reserved: int, to_spent: int) -> None:
     reserved, spent = books.charges[number, block, place]
     books.charges[number, block, place] = (reserved + to_reserved, spent + to_spent)
     capacity, reserved, spent, firm = books.meters[block, ITSELF, place]
     books.meters[block, ITSELF, place] = (capacity, reserved + to_reserved, spent + to_spent, firm)
 
 
-def _state(books: Books, number: int, state: str, left: str | None) -> None:
+def _state(books: Replayed, number: int, state: str, left: str | None) -> None:
     fields = books.claims[number]
     if fields[5] not in ("reserved", "acquired"):
         raise ValueError
     books.claims[number] = (*fields[:5], state, fields[6], fields[7] if left is None else left)
 
 
-def _overdrawn(books: Books, entry: Entry) -> Iterator[str]:
+def _overdrawn(books: Replayed, entry: Entry) -> Iterator[str]:
     if entry.event == "reserve":
         for block, place, _ in _spread(entry.facts["charges"]):
             capacity, reserved, spent, firm = books.meters[block, ITSELF, place]

@@ -68,8 +68,10 @@ class Audit:
     def head(self) -> Head:
         """Where the log ends: write it down elsewhere, and no later rewriting of what came before goes unseen."""
         with self._lock:
-            length, digest = self._db.execute("SELECT length, hash FROM head").fetchone()
-        return Head(int(length), str(digest))
+            row = self._db.execute("SELECT length, hash FROM head WHERE one = 1").fetchone()
+        if row is None:
+            raise Tampered(("the log has no head record",))
+        return Head(*row)
 
     def entries(self, *, after: int = 0, most: int | None = None) -> list[Entry]:
         """Entries in order, from the one after number `after`."""
