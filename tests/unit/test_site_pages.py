@@ -63,7 +63,14 @@ RULE = {
 }
 TOLD: dict[str, Any] = {
     "requests": [REFUSED, REQUEST],
-    "ledger": {"frozen": False, "head": "1:0", "blocks": [BLOCK], "rules": [RULE], "policy": None},
+    "ledger": {
+        "frozen": False,
+        "notices_older_copies": True,
+        "head": "1:0",
+        "blocks": [BLOCK],
+        "rules": [RULE],
+        "policy": None,
+    },
     "datasets": [
         {
             "name": "patients",

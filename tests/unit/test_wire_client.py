@@ -322,11 +322,16 @@ def test_a_token_over_an_open_line_is_warned_about() -> None:
 
 
 def test_proxies_of_the_environment_are_used_only_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("all_proxy", "https_proxy", "no_proxy"):  # of the machine that runs this
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     plain, trusting = CoordinatorClient("http://a.example"), CoordinatorClient("http://a.example", trust_env=True)
     assert not any(plain._http._mounts.values())
     assert any(trusting._http._mounts.values())
+    monkeypatch.setenv("NO_PROXY", "*")
+    assert not any(CoordinatorClient("http://a.example", trust_env=True)._http._mounts.values())
 
 
 def test_certificates_are_verified_unless_an_authority_is_named(tmp_path: Any) -> None:

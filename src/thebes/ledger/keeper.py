@@ -8,9 +8,18 @@ from __future__ import annotations
 from typing import Protocol
 
 from thebes.ledger.journal import Head
-from thebes.privacy.faults import Mistake
 
 _SERVICE = "thebes ledger"
+
+#: What whoever runs a home is told where nothing outside it remembers its ledger, and what they can do.
+UNNOTICED = (
+    "nothing outside this home remembers what was spent: an older copy of it, put back in its place, would spend again "
+    "what was spent since, and nobody would notice"
+)
+WHAT_HELPS = (
+    "never put a copy back by hand, `thebes restore` freezes what it brings back; a system keyring remembers; or write "
+    "down the head that `thebes ledger show` prints, and compare with `thebes ledger verify --head`"
+)
 
 
 class HeadKeeper(Protocol):
@@ -31,36 +40,34 @@ class NoKeeper:
 
 
 class KeyringKeeper:
-    """Remembers in the system keyring. A keyring that is locked or gone is as good as none."""
+    """Remembers in the system keyring. A keyring that is locked or gone is as good as none: backends raise what they
+    like."""
 
     def kept(self, ledger: str) -> Head | None:
         import keyring
-        from keyring.errors import KeyringError
 
         try:
             text = keyring.get_password(_SERVICE, ledger)
             return None if text is None else Head.read(text)
-        except (KeyringError, Mistake):
+        except Exception:
             return None
 
     def keep(self, ledger: str, head: Head) -> None:
         import contextlib
 
         import keyring
-        from keyring.errors import KeyringError
 
-        with contextlib.suppress(KeyringError):
+        with contextlib.suppress(Exception):
             keyring.set_password(_SERVICE, ledger, str(head))
 
 
 def system_keeper() -> HeadKeeper:
     """The keyring of this system, or none: a headless machine has only backends that fail or forget."""
     import keyring
-    from keyring.errors import KeyringError
 
     try:
         backend = keyring.get_keyring()
         backend.get_password(_SERVICE, "is there a keyring")
-    except KeyringError:  # NoKeyringError among them
+    except Exception:  # NoKeyringError among them, and what a folder that cannot be read makes of its settings
         return NoKeeper()
     return NoKeeper() if type(backend).__module__ == "keyring.backends.null" else KeyringKeeper()

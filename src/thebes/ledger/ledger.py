@@ -47,6 +47,7 @@ class Ledger:
         self._store = open_store(where, create=create) if isinstance(where, str) else where
         self._keeper = keeper or (system_keeper() if self._store.in_file else NoKeeper())
         self._keeping, self._kept_at = False, 0.0
+        self._noticing: bool | None = None
         standing = self._store.read(lambda t: t.peek())
         if standing is None:
             if not create:
@@ -301,6 +302,15 @@ class Ledger:
     def head(self) -> Head:
         """The head of the journal: write it down, and no later rewriting of what came before goes unseen."""
         return self._store.read(spending.standing_of).head
+
+    @property
+    def notices_older_copies(self) -> bool:
+        """Whether an older copy in this ledger's place would be noticed when it is opened: for a file only where
+        something outside it gives the head back, which is tried once. Who puts back that, too, is not noticed."""
+        if self._noticing is None:
+            self._keep(now=True)
+            self._noticing = not self._store.in_file or self.kept_head() is not None
+        return self._noticing
 
     def kept_head(self) -> Head | None:
         """The head remembered outside, where there is such a place."""

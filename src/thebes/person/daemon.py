@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
 from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
@@ -76,8 +77,11 @@ def _serve(
             await super().startup(sockets)
             announce(folder, {"url": url, "pid": os.getpid()})
             line: dict[str, Any] = {"ready": True, "url": f"{url}/?code={access.new_code()}", "address": url}
-            sys.stdout.write(json.dumps({**line, "home": str(folder)}) + "\n")
+            line |= {"home": str(folder), "notices_older_copies": person.balance()["notices_older_copies"]}
+            sys.stdout.write(json.dumps(line) + "\n")
             sys.stdout.flush()
+            if not line["notices_older_copies"]:
+                sys.stderr.write(f"thebes: {UNNOTICED}; {WHAT_HELPS}\n")
 
     def stop() -> None:
         server.should_exit = True

@@ -54,7 +54,8 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
 
 def balance(purse: Purse) -> dict[str, Any]:
     """What is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
-    return {"frozen": purse.ledger.frozen, **purse.view()}
+    told = {"frozen": purse.ledger.frozen, "notices_older_copies": purse.ledger.notices_older_copies}
+    return {**told, **purse.view()}
 
 
 def history(purse: Purse, book: Book) -> list[dict[str, Any]]:

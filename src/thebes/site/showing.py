@@ -45,6 +45,7 @@ def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
         rules.append({**_rule(rule), "left": {name: purse.left(rule, blocks[name]).as_json() for name in named}})
     return {
         "frozen": books.frozen,
+        "notices_older_copies": books.notices_older_copies,
         "head": str(books.head()),
         "blocks": [standing(block) for block in blocks.values()],
         "rules": rules,

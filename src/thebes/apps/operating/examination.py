@@ -28,7 +28,7 @@ from thebes.database import marked
 from thebes.database.versions import Versions
 from thebes.ledger import Ledger, NoKeeper, Tampered
 from thebes.ledger import schema as ledger_schema
-from thebes.ledger.keeper import system_keeper
+from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS, system_keeper
 from thebes.person.settings import Settings
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.dataset import DataSets
@@ -165,7 +165,7 @@ def _ledger(home: Path) -> Iterator[Finding]:
         with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False, keeper=NoKeeper()) as ledger:
             kept = system_keeper().kept(ledger.id)
             ledger.verify(*([] if kept is None else [kept]))
-            frozen = ledger.frozen
+            frozen, head = ledger.frozen, ledger.head()
     except Tampered as tampered:
         advice = f"{len(tampered.findings)} differences; `thebes ledger verify --home {home}` names them"
         yield Finding(How.BROKEN, what, advice)
@@ -176,6 +176,10 @@ def _ledger(home: Path) -> Iterator[Finding]:
     yield Finding(How.OK, what)
     advice = f"it is frozen, because it came back from a copy; its owner can run: thebes ledger thaw --home {home}"
     yield found(not frozen, "the ledger may spend", advice, How.WARNING)
+    unseen = f"{UNNOTICED}; {WHAT_HELPS}"
+    if kept is not None:
+        unseen = f"the keyring remembers {kept.length} of its {head.length} entries: a copy made since is not noticed"
+    yield found(kept == head, "an older copy put in the ledger's place would be noticed", unseen, How.ABSENT)
 
 
 def _of_the_role(home: Path, role: Role, around: Surroundings) -> Iterator[Finding]:
