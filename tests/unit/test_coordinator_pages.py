@@ -264,6 +264,11 @@ def results() -> list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]]:
         ({**AGES, "aggregator": "histogram", "bounds": values}, {"age": 0}, ("Counts", "young", "old", "error")),
         ({**AGES, "aggregator": "histogram", "bins": 5}, {"age": 40.0}, ("Counts",)),
         ({**_without(AGES, "bounds"), "epsilon": 60.0}, {"age": 40.0}, ("The answer", "estimated")),
+        (
+            {**_without(AGES, "bounds"), "epsilon": 60.0, "aggregator": "mean"},
+            {"age": 40.0},
+            ("Error bar", "No interval"),
+        ),
         ({**AGES, "missing": "count"}, {"age": None}, ("Without a value",)),
         (PETS, {"species": 0}, ("species", "cat", "dog", "error", "No single one can be believed")),
         (

@@ -116,6 +116,27 @@ def test_bounds_that_can_be_seen_are_named_as_estimated() -> None:
     assert abs(release.value - AGE.mean()) < 10
 
 
+@pytest.mark.parametrize("aggregator", ["mean", "sum", "variance", "std"])
+def test_without_declared_bounds_there_is_no_bar_and_it_says_why_and_what_to_do(aggregator) -> None:
+    release = again(thebes.simulate(basic(aggregator, bounds=None), {"age": AGE}, seed=1))
+    body = release.as_json()
+    assert body["interval"] is None
+    assert "intervals" not in body
+    assert release.interval() is None
+    for words in (body["interval_note"], str(release), release._repr_html_()):
+        assert "No interval: the range of" in words
+        assert "was estimated" in words
+        assert "Declare bounds" in words
+    assert "interval_note" not in thebes.simulate(basic(aggregator), {"age": AGE}, seed=1).as_json()
+
+
+def test_a_median_inside_estimated_bounds_keeps_its_bar_and_says_of_what_it_is() -> None:
+    release = again(thebes.simulate(basic("median", bounds=None), {"age": AGE}, seed=1))
+    bar = release.interval()
+    assert bar.low <= np.median(AGE) <= bar.high
+    assert "About the values as they are" in str(release)
+
+
 @pytest.mark.parametrize("aggregator", ["mean", "median", "sum", "variance", "std"])
 def test_the_largest_numbers_there_are_end_in_a_number(aggregator) -> None:
     far = np.array([1.7e308, -1.7e308] * 200)

@@ -306,8 +306,10 @@ def _mean(rows: Rows) -> float:
     return float(_column(rows).mean())
 
 
-def beside(true: float, value: float, bar: Mapping[str, Any], answer: str | None = None) -> Verdict:
-    """Whether the truth lies in reach of the error bar."""
+def beside(true: float, value: float, bar: Mapping[str, Any] | None, answer: str | None = None) -> Verdict:
+    """Whether the truth lies in reach of the error bar; without one nothing shows that it does."""
+    if bar is None:
+        return Verdict(true, value, ok=False, answer=answer)
     middle, half = (bar["high"] + bar["low"]) / 2, (bar["high"] - bar["low"]) / 2
     return Verdict(true, value, abs(true - middle) <= WIDENED * half, dict(bar), answer)
 

@@ -38,7 +38,8 @@ class Release:
         Release.FORMS[cls.form] = cls
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """Where the exact answer lies with probability at least `level`, or None where no error bar is known.
+        """Where the exact answer lies with probability at least `level`, or None where no error bar is known (then
+        `extra["interval_note"]` says why, where that is because of how it was asked).
 
         Only some levels are kept; the nearest one that is high enough is given, and says which it is.
         """
@@ -95,6 +96,8 @@ class Release:
     def _beside(self) -> list[str]:
         """What was measured beside the value."""
         lines = []
+        if "interval_note" in self.extra:
+            lines.append(str(self.extra["interval_note"]))
         if "missing" in self.extra:
             lines.append(f"without a value: {self.extra['missing']['value']:.6g}")
         if "diagnostics" in self.extra:

@@ -32,6 +32,8 @@ class BasicAggregator(Keeping):
         extra = measured(document, missing, columns.get(FAILURE), source)
         if found.explanation is not None:
             extra["explanation"] = found.explanation
+        if found.note is not None:
+            extra["interval_note"] = found.note
         return Release(found.value, self._certificate(found), found.intervals, extra)
 
     def _certificate(self, found: Answer) -> Certificate:

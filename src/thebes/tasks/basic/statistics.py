@@ -76,6 +76,7 @@ class Answer:
     bounds: Mapping[str, Any] | None
     estimated: tuple[str, ...] = ()
     explanation: str | None = None
+    note: str | None = None  #: why there is no error bar, or of what it is
 
 
 def answer(
@@ -105,7 +106,27 @@ def answer(
         ranges.append((found.value.low, found.value.high))
     measured = _over_range(document, table, ranges, epsilon - looking, randomness, everybody=everybody)
     bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, ranges, strict=True)}
-    return _made(document, measured, bounds, ("bounds",) if unknown else ())
+    made = _made(document, measured, bounds, ("bounds",) if unknown else ())
+    return _beyond(document, made, ranges[0], unknown) if unknown else made
+
+
+def _beyond(document: BasicDocument, made: Answer, ends: Ends, unknown: list[str]) -> Answer:
+    """The answer over an estimated range with those error bars only that hold for values nobody cut.
+
+    One far value moves a mean, a sum or a variance anywhere, so what noise hid from the cut values says nothing of
+    them: no bar. A quantile moves only if it lies outside itself. Cutting keeps the order of values and leaves those
+    inside the range as they are; so where all quantiles of the cut values lie strictly inside, they are those of the
+    values themselves, and a bar that encloses the ones encloses the others. A bar that reaches an end is left out:
+    beyond it nothing was looked for. So of all draws no more than before show a bar that is wrong.
+    """
+    of = f"the range of {' and '.join(map(repr, unknown))} was estimated from the data, and values outside were cut off"
+    advice = "Declare bounds to get an interval."
+    if document.aggregator not in ("median", "quantile"):
+        far = f"how far that moves the {document.aggregator} is not known"
+        return replace(made, intervals={}, note=f"No interval: {of}; {far}. {advice}")
+    if all(ends[0] < float(bar.low) and float(bar.high) < ends[1] for bar in made.intervals.values()):
+        return replace(made, note=f"About the values as they are: {of}, but the interval ends inside it.")
+    return replace(made, intervals={}, note=f"No interval: {of}; it would reach beyond that range. {advice}")
 
 
 def count_of(document: BasicDocument, people: int, epsilon: Decimal, randomness: Randomness) -> Answer:

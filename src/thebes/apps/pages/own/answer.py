@@ -53,7 +53,8 @@ def _number(release: Release) -> dict[str, Any]:
     bounds = next(iter((release.certificate.bounds or {}).values()), None)
     declared = (bounds.get("low"), bounds.get("high")) if isinstance(bounds, Mapping) else (None, None)
     known = [end if isinstance(end, (int, float)) and math.isfinite(end) else None for end in declared]
-    return {"form": "number", "value": value, "bar": bar, "least": known[0], "most": known[1]}
+    note = str(release.extra.get("interval_note", ""))
+    return {"form": "number", "value": value, "bar": bar, "least": known[0], "most": known[1], "note": note}
 
 
 def _bars(release: Release) -> dict[str, Any]:

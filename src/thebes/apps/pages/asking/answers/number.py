@@ -17,14 +17,16 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         return _counts(release)
     value = float(release.value)
     bars = [(bar.level, float(bar.low), float(bar.high)) for bar in release.intervals.values()]
+    note = str(release.extra.get("interval_note", ""))
     if not bars:
-        return [Section("Error bar", "No error bar is known for this mechanism.")]
+        return [Section("Error bar", note or "No error bar is known for this mechanism.")]
     gives = getattr(document, "gives", ())  # what sites are asked for has no bounds of the document's own
     bound = (document.bounds or {}).get(gives[0]) if gives else None
     least, most = (bound.low, bound.high) if isinstance(bound, Range) and _inside(value, bound, bars) else (None, None)
     if getattr(document, "aggregator", "") in ("sum", "count", "variance"):
         least = most = None
     words = "Where the exact answer lies, so many times out of a hundred. It speaks of the noise, not of who took part."
+    words = f"{words} {note}".rstrip()
     picture = drawing.spans(
         [(percent(level), value, low, high) for level, low, high in bars],
         title="The answer with its error bar at several levels",

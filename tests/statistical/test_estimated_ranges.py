@@ -1,0 +1,70 @@
+"""An error bar over a range that nobody declared holds the statistic of the values as they are, or is not there."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from thebes.privacy.randomness import seeded_for_simulation
+from thebes.tasks import registry
+from thebes.tasks.basic.statistics import answer
+
+DRAWS = 60
+#: with bars that hold in 95 % of draws, more wrong ones come once in a million times
+MOST_WRONG = int(binom.isf(1e-6, DRAWS, 0.05))
+TRUE = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "variance": np.var,
+    "std": np.std,
+    "median": np.median,
+    "quantile": lambda values: np.quantile(values, 0.9, method="inverted_cdf"),
+}
+
+
+def lognormal(source: np.random.Generator, people: int) -> np.ndarray:
+    return source.lognormal(3, 1, people)
+
+
+def uniform(source: np.random.Generator, people: int) -> np.ndarray:
+    return source.uniform(0, 100, people)
+
+
+def mostly_far(source: np.random.Generator, people: int) -> np.ndarray:
+    """A few alike, the others spread so thin over all sizes that no size of theirs is seen."""
+    return np.where(source.random(people) < 0.3, 1.5, 2.0 ** source.uniform(5, 300, people))
+
+
+def asked(aggregator: str) -> object:
+    more = {"quantile": 0.9} if aggregator == "quantile" else {}
+    document = {"type": "basic", "epsilon": 1.0, "min_count": 11, "featurizer": "SELECT age FROM p.t", **more}
+    return registry.check({**document, "aggregator": aggregator})
+
+
+@pytest.mark.parametrize("people", [300, 1000, 5000])
+@pytest.mark.parametrize("law", [lognormal, uniform, mostly_far])
+@pytest.mark.parametrize("aggregator", TRUE)
+def test_a_bar_that_is_shown_over_an_estimated_range_holds_the_uncut_statistic(aggregator, law, people) -> None:
+    document, source, wrong = asked(aggregator), np.random.default_rng(people), 0
+    for seed in range(DRAWS):
+        values = law(source, people)
+        found = answer(document, values[:, None], Decimal(1), seeded_for_simulation(seed), everybody=True)
+        bar = found.intervals.get(0.95)
+        wrong += bar is not None and not bar.low <= TRUE[aggregator](values) <= bar.high
+        if found.value is not None:
+            assert ("No interval" in found.note) is (not found.intervals)
+    assert wrong <= MOST_WRONG
+
+
+def test_a_median_well_inside_an_estimated_range_keeps_its_bar() -> None:
+    values, shown = uniform(np.random.default_rng(3), 5000), 0
+    for seed in range(20):
+        found = answer(asked("median"), values[:, None], Decimal(1), seeded_for_simulation(seed), everybody=True)
+        shown += 0.95 in found.intervals and "the values as they are" in found.note
+        for less, more in pairwise(found.intervals[level] for level in sorted(found.intervals)):
+            assert more.low <= less.low <= less.high <= more.high
+    assert shown == 20
