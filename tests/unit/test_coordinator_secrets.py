@@ -313,7 +313,7 @@ def test_an_unknown_name_takes_as_long_as_a_wrong_password(accounts: Accounts, m
     assert all(hashed.startswith("$argon2id$v=19$m=65536") for hashed in checked)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "é", "x" * 65, "a\0", ADMIN.name])
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "é", "x" * 65, "a\0", ADMIN.name])
 def test_names_that_cannot_be_users_are_refused(accounts: Accounts, name: str) -> None:
     with pytest.raises(Mistake):
         accounts.add(name, PASSWORD, Role.REQUESTOR)
@@ -394,6 +394,9 @@ def test_whom_a_user_may_ask_is_granted_and_taken_back_from_the_command_line(tmp
     assert user("list") == shown  # what was said of sites lets nobody in again
     (told,) = json.loads(str(user("list", "--json", "-")))
     assert told["capabilities"][0] == {"site": "north", "kind": "*"}
+    assert user("grant", "ana", "--site", "east, west", "--kind", "query,train").endswith(
+        "south for query, west for query, west for train.\n"
+    )
     assert user("grant", "ana", "--all") == "ana may ask every site; each site's own policy decides.\n"
     assert user("list") == "ana  requestor  disabled\n"
     assert user("grant", "ana") is Mistake

@@ -197,6 +197,45 @@ def test_a_grant_names_what_exists(run: Run) -> None:
     assert run(*grant, "--kinds", "query", "--noise", "nowhere")[0] == 2
 
 
+@pytest.mark.parametrize("told", [("--to", "ana,bob"), ("--to", "ana", "--to", "bob"), ("--to", " ana , bob,ana")])
+def test_names_with_commas_between_are_as_many_people(run: Run, tmp_path: Path, told: tuple[str, ...]) -> None:
+    created(run)
+    grant = ("dataset", "grant", "patients", "--home", "site", "--epsilon", "1", "--kinds", "query", "--kinds", "train")
+    status, out, err = run(*grant, *told)
+    assert (status, err) == (0, "")
+    assert out.startswith("ana, bob may ask query, train about patients")
+    (rule,) = PolicyFile(tmp_path / "site" / "policy.toml")().rules
+    assert rule.requestors == ("ana", "bob")
+    assert rule.kinds == ("query", "train")
+
+
+@pytest.mark.parametrize("told", ["", ",", "ana,", "ana,,bob"])
+def test_an_empty_name_among_them_is_a_mistake(run: Run, tmp_path: Path, told: str) -> None:
+    created(run)
+    status, _, err = run(
+        "dataset", "grant", "patients", "--home", "site", "--epsilon", "1", "--kinds", "query", "--to", told
+    )
+    assert status == 2
+    assert "--to" in err
+    assert PolicyFile(tmp_path / "site" / "policy.toml")().rules == ()
+
+
+def test_columns_are_named_as_people_are(run: Run) -> None:
+    created(run)
+    asked = ("dataset", "query", "patients", "--home", "site", "--epsilon", "1", "--quote", "--json")
+    by_one, by_two = [
+        json.loads(run(*asked, "--statistic", "count", *by)[1])
+        for by in (("--by", "sex"), ("--by", "sex", "--by", "sex"))
+    ]
+    assert by_one == by_two  # named twice is once
+    status, _, err = run(*asked, "--statistic", "mean", "--column", "age,sex")
+    assert status == 2
+    assert "names 2 columns" in err
+    for columns in (("--column", "age,sex"), ("--column", "age", "--column", "sex")):
+        status, _, err = run(*asked, "--statistic", "correlation", *columns)
+        assert (status, "sex" in err) == (2, True)  # both were read: no correlation with words
+
+
 def test_a_policy_that_is_none_is_not_added_to(run: Run, tmp_path: Path) -> None:
     created(run)
     (tmp_path / "site" / "policy.toml").write_text("allow everything")

@@ -13,6 +13,7 @@ from thebes.apps.dataset_query import query
 from thebes.apps.dataset_savings import forecasts_of, tell_savings
 from thebes.apps.dataset_sources import reached, source_of
 from thebes.apps.helping import Commands
+from thebes.apps.names import names
 from thebes.apps.savings_said import foreseen
 from thebes.apps.synthesizing import synthesize
 from thebes.privacy.faults import Mistake
@@ -223,7 +224,7 @@ for each in (query, ingest, count, retire, drop):
 def grant(
     name: str,
     home: _Home,
-    to: Annotated[list[str], typer.Option("--to", help="Who may ask; * is everybody.")],
+    to: Annotated[list[str], typer.Option("--to", help="Who may ask, with commas between; * is everybody.")],
     kinds: Annotated[list[str], typer.Option("--kinds", help="Which kinds of task, with commas between; * is all.")],
     epsilon: Annotated[float, typer.Option(help="The most that they may spend here together.")],
     delta: Annotated[float | None, typer.Option(help="The same for delta; by default the data set's own.")] = None,
@@ -245,24 +246,24 @@ def grant(
     place = Home(home)
     if name != "*" and name not in DataSets(place).names():
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
-    asked = _split(kinds)
+    asked, who = names("--kinds", kinds), names("--to", to)
     known = sorted({*registry.site_types(), "pipeline"})
     unknown = [kind for kind in asked if kind != "*" and kind not in known]
     if unknown:
         raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(known)}")
     rule = {
-        "requestors": list(to),
+        "requestors": who,
         "datasets": [name],
         "kinds": asked,
         "epsilon": Decimal(str(epsilon)),
         "delta": None if delta is None else Decimal(str(delta)),
-        "noise": _split(noise) if noise else None,
+        "noise": names("--noise", noise) if noise else None,
     }
     text = place.policy.read_text(encoding="utf-8") if place.policy.exists() else ""
     written(place.policy, appended(text, rule))
     grown = DataSets(place).get(name) if name != "*" else None
     where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
-    typer.echo(f"{', '.join(to)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} {where}.")
+    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} {where}.")
 
 
 @app.command()
@@ -336,7 +337,3 @@ def _left(block: dict[str, Any]) -> str:
     most = f"one more answer may cost epsilon {block['remaining']['epsilon']:.4g}"
     delta = f", delta {block['delta']:g}" if block["delta"] else ""
     return f"{block['left']:.0%} of epsilon {block['epsilon']:g}{delta} is left; {most}"
-
-
-def _split(values: list[str]) -> list[str]:
-    return [part.strip() for value in values for part in value.split(",") if part.strip()]

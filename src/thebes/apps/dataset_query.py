@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from thebes.apps import output
+from thebes.apps.names import names
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ def query(
     name: str,
     home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")],
     statistic: Annotated[str, typer.Option(help="count, sum, mean, variance, histogram, quantile or correlation.")],
-    column: Annotated[list[str] | None, typer.Option(help="Of which column; twice for a correlation.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Of which column; of which two, with a comma between, for a correlation.")
+    ] = None,
     where: Annotated[str | None, typer.Option(help="Which rows count: a condition in SQL.")] = None,
-    by: Annotated[str | None, typer.Option(help="By which columns, with commas between.")] = None,
+    by: Annotated[list[str] | None, typer.Option(help="By which columns, with commas between.")] = None,
     bins: Annotated[str | None, typer.Option(help="How many bins, or the places to cut at with commas.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Which quantile, from 0 to 1.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The most that the answer may cost one unit.")] = None,
@@ -59,9 +62,9 @@ def query(
     if epsilon is not None and (max_epsilon, beta) != (None, None):
         raise Mistake("--max-epsilon" if beta is None else "--beta", "goes with --alpha; --epsilon is the price itself")
     asked: dict[str, Any] = {"where": where, "quantile": quantile, "bins": _bins(bins), "epsilon": epsilon}
-    asked["by"] = [part.strip() for part in by.split(",")] if by else None
+    asked["by"] = names("--by", by) if by else None
     if column:
-        asked |= {"columns": list(column)} if statistic == "correlation" else {"column": column[0]}
+        asked |= _of(statistic, names("--column", column))
     if alpha is not None:
         asked |= {"accuracy": {"alpha": alpha, "beta": 0.05 if beta is None else beta}, "max_epsilon": max_epsilon}
     head = {"type": "query", "sites": [SITE], "dataset": name, "statistic": statistic, "delta": delta}
@@ -164,6 +167,15 @@ def _scratch(place: Home, stack: ExitStack) -> Path:
     from tempfile import TemporaryDirectory
 
     return Path(stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=place.folder)))
+
+
+def _of(statistic: str, columns: list[str]) -> dict[str, Any]:
+    """How a document says of what a statistic is."""
+    if statistic == "correlation":
+        return {"columns": columns}
+    if len(columns) > 1:
+        raise Mistake("--column", f"names {len(columns)} columns; only a correlation is of more than one")
+    return {"column": columns[0]}
 
 
 def _bins(text: str | None) -> int | list[float] | None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from thebes.apps import output
+from thebes.apps.names import names
 from thebes.privacy.faults import Mistake
 
 _SUFFIXES = (".csv", ".parquet")
@@ -28,7 +29,7 @@ def synthesize(
         ),
     ] = "mst",
     columns: Annotated[
-        str | None, typer.Option(help="Some columns, with commas between; else all with values or bounds.")
+        list[str] | None, typer.Option(help="Some columns, with commas between; else all with values or bounds.")
     ] = None,
     bins: Annotated[
         list[str] | None, typer.Option(help="How a range is cut: age=9, or where: age=18,40,65. By default in 10.")
@@ -63,7 +64,7 @@ def synthesize(
         epsilon=epsilon,
         delta=delta,
         method=method,
-        columns=None if columns is None else [each.strip() for each in columns.split(",")],
+        columns=names("--columns", columns) if columns else None,
         bins=_bins(bins or []),
         complete=complete,
     )

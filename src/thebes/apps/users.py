@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thebes.apps import output
+from thebes.apps.names import names
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -109,10 +110,10 @@ def grant(
     home: _Home,
     role: Annotated[str | None, typer.Option(help="requestor, operator or auditor, instead of the one before.")] = None,
     site: Annotated[
-        list[str] | None, typer.Option(help="A site that the user may ask, or * for every one; repeatable.")
+        list[str] | None, typer.Option(help="Sites that the user may ask, with commas between; * is every one.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(help="For which kind of task, or * for every one; repeatable.")
+        list[str] | None, typer.Option(help="For which kinds of task, with commas between; * is every one.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="The user may ask every site again; each site's own policy decides.")
@@ -122,7 +123,7 @@ def grant(
     """Give a user another role (a disabled one may log in again), or say which sites they may ask for which kinds.
 
     A user of whom nothing is said may ask every site; from the first --site or --kind on only what was granted.
-    Example: thebes user grant ana --site north --site south --kind query --home /var/lib/thebes
+    Example: thebes user grant ana --site north,south --kind query --home /var/lib/thebes
     """
     if everything and (site or kind):
         raise Mistake("--all", "takes every limit away: leave --site and --kind out")
@@ -137,7 +138,7 @@ def grant(
         accounts.capabilities.clear(name)
         typer.echo(f"{name} may ask every site; each site's own policy decides.")
     if site or kind:
-        accounts.capabilities.grant(name, site or ["*"], kind or ["*"])
+        accounts.capabilities.grant(name, names("--site", site or ["*"]), names("--kind", kind or ["*"]))
         asks = ", ".join(f"{each.site} for {each.kind}" for each in accounts.capabilities.of(name))
         typer.echo(f"{name} may ask only: {asks}.")
 

@@ -91,8 +91,8 @@ class Accounts:
 
     def add(self, name: str, password: str, role: Role) -> None:
         """A new user; the name must be free."""
-        if not name.isascii() or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or " " in name:
-            raise Mistake("NAME", f"must be 1 to {LONGEST_NAME} printable ASCII characters without spaces")
+        if not name.isascii() or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or {" ", ","} & {*name}:
+            raise Mistake("NAME", f"must be 1 to {LONGEST_NAME} printable ASCII characters without spaces or commas")
         hashed = self._hashed(password)
 
         def work(connection: sa.Connection) -> None:
