@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 
 #: the option every command shares; `--json` alone means standard output
 JSON_HELP = "Print machine-readable JSON to FILE (default -, standard output)."
@@ -38,14 +39,6 @@ def write_json(target: str, body: Any) -> None:
         raise Mistake("--json", f"cannot write {target!r}: {error.strerror}") from None
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise Mistake("TASK", f"names {name[:40]!r} twice; which one is meant?")
-    return dict(pairs)
-
-
 def read_document(path: Path) -> dict[str, Any]:
     """The JSON object in a file."""
     try:
@@ -55,13 +48,9 @@ def read_document(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError):
         raise Mistake("TASK", f"{str(path)!r} cannot be read as text") from None
     try:
-        body = json.loads(text, object_pairs_hook=_once_each)
-    except json.JSONDecodeError as error:
-        raise Mistake("TASK", f"{str(path)!r} is not JSON (line {error.lineno}, column {error.colno})") from None
-    except Mistake:
-        raise
-    except (RecursionError, ValueError):
-        raise Mistake("TASK", f"{str(path)!r} is not JSON that can be read") from None
+        body = read_json(text)
+    except NotJSON as error:
+        raise Mistake("TASK", f"{str(path)!r} {error}") from None
     if not isinstance(body, dict):
         raise Mistake("TASK", f"{str(path)!r} must hold a JSON object")
     return body

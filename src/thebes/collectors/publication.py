@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from thebes.data.store.declaration import Declaration, collector_name, read_declaration
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.reading import read_json
 
 FILE = "publication.json"
 MOST_FILES, MOST_BYTES, LARGEST_PUBLICATION = 5_000, 2**28, 2**22
@@ -118,7 +119,7 @@ def read_publication(path: Path) -> Publication:
     """What a publication says, once its signature was verified. The files it speaks of are not looked at."""
     try:
         text = path.read_bytes() if path.stat().st_size <= LARGEST_PUBLICATION else b""
-        signed = json.loads(text)
+        signed = read_json(text)
         body, key, signature = (signed[name] for name in ("publication", "key", "signature"))
         if len(signed) != 3 or set(body) != _FIELDS or not re.fullmatch(r"[0-9a-f]{64}", key):
             raise ValueError

@@ -23,11 +23,13 @@ from thebes.coordinator.guard import Guard
 from thebes.coordinator.reception import Reception
 from thebes.coordinator.straight import Shortcuts, Straight, mistake
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.shape import Wait
 from thebes.wire import frames
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
-from thebes.wire.refusals import NotAllowed, NotFound, TooLarge
+from thebes.wire.refusals import Malformed, NotAllowed, NotFound, TooLarge
+from thebes.wire.routes import headers_of
 from thebes.wire.serving import application
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
@@ -299,11 +301,13 @@ def _submission(content_type: str, body: bytes, longest: int) -> Sent:
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == frames.JSON:
-            read = m.Submitted.model_validate_json(body)
+            read = m.Submitted.model_validate(read_json(body))
         elif kind == frames.MEDIA_TYPE:
             read = m.Submitted.model_validate(frames.read(body, most_bytes=longest).message(arrays=True))
         else:
             raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
+    except NotJSON as error:
+        raise Malformed("body", str(error)) from None
     except ValidationError as error:
         raise mistake(error.errors(include_input=False, include_url=False)) from None
     return Sent(read.ask_id, read.part, frames.arrayed(read.payload), read.contributor, read.token)
@@ -322,10 +326,10 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(body, status, media_type=MEDIA_TYPE)
 
 
-def _refused(_: Request, error: Exception) -> JSONResponse:
+def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
     body = problem(error.status_code, _ELSEWHERE.get(error.status_code, str(error.detail)))
-    return JSONResponse(body, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+    return JSONResponse(body, error.status_code, headers=headers_of(request, error), media_type=MEDIA_TYPE)
 
 
 def _documented(app: FastAPI) -> None:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from thebes.privacy.faults import Mistake
 from thebes.tasks.wording import in_words
 from thebes.wire.refusals import Malformed
+from thebes.wire.routes import no_json
 
 
 class Straight(APIRoute):
@@ -85,8 +86,8 @@ class Shortcuts:
 def mistake(errors: Sequence[Mapping[str, Any]]) -> Mistake:
     """The first thing that was wrong with a request, by its place and never by its value."""
     first = errors[0]
-    if first["type"] == "json_invalid":
-        return Malformed("body", "is not JSON")
+    if (why := no_json(first)) is not None:
+        return Malformed("body", why)
     places = [str(place)[:40] for place in first["loc"] if place not in ("body", "query", "path")]
     if first["type"] == "none_required":
         return Mistake(".".join(places), "must be left out: this coordinator has no groups yet")

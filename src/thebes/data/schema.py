@@ -6,7 +6,6 @@ data. What a row holds beyond a bound counts as the bound, what is in no declare
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
 from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.privacy.stability import Change
 
 MOST_ROWS = 10_000  #: of one person that may count
@@ -211,9 +211,11 @@ def read_schema(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeError) as error:
         raise Mistake("--schema", f"cannot read {path}: {type(error).__name__}") from None
     try:
-        body = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
-        raise Mistake("--schema", f"{path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
+        body = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
+    except NotJSON as error:
+        raise Mistake("--schema", f"{path} {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise Mistake("--schema", f"{path} is not TOML: {error}") from None
     if not isinstance(body, dict):
         raise Mistake("--schema", f"{path} must hold an object")
     return body

@@ -3,7 +3,6 @@ and the process that serves it has none."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,12 +13,13 @@ from fastapi.responses import Response
 
 from thebes import __version__
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.site.dialing import Link
 from thebes.site.figures import TEXT, figures_of
 from thebes.wire.access import Access
 from thebes.wire.failing import tell_problems
 from thebes.wire.guard import App, Door, Guard
-from thebes.wire.refusals import NotFound
+from thebes.wire.refusals import Malformed, NotFound
 from thebes.wire.serving import application
 
 MOST_BYTES = 2**23  #: of rows in one request
@@ -125,9 +125,9 @@ def read_rows(body: bytes) -> tuple[list[dict[str, Any]], str | None]:
     if len(body) > MOST_BYTES:
         raise Mistake("rows", f"are more than {MOST_BYTES} bytes; send them in several requests, or as a file")
     try:
-        told = json.loads(body, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        raise Mistake("body", "is not JSON") from None
+        told = read_json(body)
+    except NotJSON as error:
+        raise Malformed("body", str(error)) from None
     if not isinstance(told, dict) or not set(told) <= {"rows", "key"} or not isinstance(told.get("rows"), list):
         raise Mistake("rows", "must be a list of objects, beside which only a key may stand")
     if len(told["rows"]) > MOST_ROWS:
@@ -144,10 +144,6 @@ def _plain(value: object) -> bool:
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     return value is None or (isinstance(value, float) and math.isfinite(value))
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(name)
 
 
 def one_time(port: int, access: Access) -> str:

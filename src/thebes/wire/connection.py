@@ -24,6 +24,7 @@ import httpx
 
 from thebes import __version__
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire import frames, socks
 from thebes.wire.address import base_url, is_onion
 from thebes.wire.problems import from_problem, printable
@@ -223,8 +224,8 @@ class Connection:
             where = printable(answer.headers.get("location"), 200)
             return Unreachable(self.url, f"the server sends us on to {where or 'elsewhere'}; give that address instead")
         try:
-            body = json.loads(answer.content)
-        except (ValueError, RecursionError):
+            body = read_json(answer.content)
+        except NotJSON:
             body = None
         if not isinstance(body, Mapping) and status not in (413, 429, 503):
             return Unreachable(
@@ -238,8 +239,8 @@ class Connection:
         if kind == frames.MEDIA_TYPE:
             return frames.decode(answer.content, most_bytes=MOST_BYTES)
         try:
-            return json.loads(answer.content)
-        except (ValueError, RecursionError):
+            return read_json(answer.content)
+        except NotJSON:
             raise self._strange() from None
 
     def _object(self, body: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from thebes.privacy.faults import ThebesError
 from thebes.tasks.wording import in_words
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.routes import headers_of, no_json
 
 
 def tell_problems(api: FastAPI) -> None:
@@ -25,11 +26,11 @@ def tell_problems(api: FastAPI) -> None:
     def unreadable(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(str(part)[:40] for part in first["loc"] if part not in ("body", "path", "query"))
-        status = 400 if first["type"] in ("json_invalid",) else 422
-        words = "is not JSON" if status == 400 else in_words(first)
-        return JSONResponse(problem(status, words, field=where or "body"), status, media_type=MEDIA_TYPE)
+        if (why := no_json(first)) is not None:
+            return JSONResponse(problem(400, why, field="body"), 400, media_type=MEDIA_TYPE)
+        return JSONResponse(problem(422, in_words(first), field=where or "body"), 422, media_type=MEDIA_TYPE)
 
     @api.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> JSONResponse:
         made = problem(error.status_code, str(error.detail))
-        return JSONResponse(made, error.status_code, headers=error.headers, media_type=MEDIA_TYPE)
+        return JSONResponse(made, error.status_code, headers=headers_of(request, error), media_type=MEDIA_TYPE)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire.refusals import Malformed
 
 MEDIA_TYPE = "application/vnd.thebes.frame"
@@ -203,10 +204,8 @@ def read_object(raw: bytes) -> dict[str, Any]:
 
 def _parsed(raw: bytes) -> object:
     try:
-        return json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
-        )
-    except (ValueError, RecursionError):
+        return read_json(raw, finite=True)
+    except NotJSON:
         _refuse("holds what is not JSON")
 
 
@@ -307,22 +306,6 @@ def _as_json(form: Form, array: Array) -> Any:
 
 def _written(array: Array) -> Any:
     return _as_json("base64" if array.dtype == np.uint8 else "list", array)
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError("not a finite number")
 
 
 def _refuse(what: str) -> NoReturn:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire.address import base_url, is_loopback, segment
 from thebes.wire.problems import from_problem
 from thebes.wire.refusals import Unreachable
@@ -168,8 +169,8 @@ class Local:
         except httpx.HTTPError as error:
             raise Unreachable(self.url, f"the person's own server does not answer ({type(error).__name__})") from None
         try:
-            told = answer.json()
-        except ValueError:
+            told = read_json(answer.content)
+        except NotJSON:
             told = None
         if not answer.is_success:
             raise from_problem(answer.status_code, told)

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from thebes import __version__
 from thebes.wire import logs
+from thebes.wire.routes import Exact
 
 #: How long a connection that asks nothing stays open. Clients commonly keep one for five seconds; a server that gives
 #: up at that same moment now and then closes one on which a request is just arriving, and a POST is not repeated.
@@ -21,20 +22,25 @@ KEPT_SECONDS = 9
 
 
 def application(title: str, **more: Any) -> FastAPI:
-    """An application as every server has it. There are no interactive pages: they would fetch programs from elsewhere.
+    """An application as every server has it. There are no interactive pages: they would fetch programs from elsewhere;
+    and an address is that address only: to send those on who put a slash more or less there, the framework would name
+    whatever host stands in the request.
 
     The framework would give traces, figures and logs of every request to whatever OpenTelemetry finds in the process,
     with addresses, bodies and the words of errors, and ask for each request whether there is any.
     """
     off = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
-    return FastAPI(
+    made = FastAPI(
         title=title,
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         telemetry=dict.fromkeys(off, False),  # type: ignore[arg-type]
         **more,
     )
+    made.router.route_class = Exact
+    return made
 
 
 def manners() -> dict[str, Any]:

@@ -8,15 +8,15 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.routes import Exact
 
 
 def routes(refused: Callable[[Request, Any], Awaitable[Response]], *told: type[ThebesError]) -> APIRouter:
     """Where a page's routes are put; `refused` tells errors of the families `told`, others go on to the server."""
 
-    class Route(APIRoute):
+    class Route(Exact):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             inner = super().get_route_handler()
 

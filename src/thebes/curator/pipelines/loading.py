@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import sys
 import traceback
 from inspect import isabstract
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 
 
 def pipelines_in(path: Path) -> tuple[dict[str, Pipeline], str]:
@@ -32,9 +32,9 @@ def _documented(content: bytes) -> dict[str, Pipeline]:
     from thebes.curator.pipelines.ready import of
 
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        raise Mistake("FILE", "is not JSON that can be read") from None
+        document = read_json(content)
+    except NotJSON as error:
+        raise Mistake("FILE", str(error)) from None
     if not isinstance(document, dict):
         raise Mistake("FILE", "must hold one document, a JSON object")
     made = of(document)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from thebes.learning.graph.operations import OPERATIONS, Argument, Reference, Shape, Unfit
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 
 FORMAT = "thebes-graph"
 VERSION = 1
@@ -214,40 +215,11 @@ def _lines(text: object, argument: str, limits: Limits) -> tuple[str, str | None
     return line, rest if newline else None
 
 
-def strict_json(line: str) -> Any:
-    """Parsed JSON without NaN, infinities, repeated keys or bottomless nesting; ValueError otherwise."""
-
-    def refuse(word: str) -> NoReturn:
-        raise ValueError(f"{word} is not a number")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key is repeated")
-        return found
-
-    def finite(digits: str) -> float:
-        value = float(digits)
-        if not math.isfinite(value):
-            raise ValueError("a number is too large")
-        return value
-
-    try:
-        return json.loads(line, parse_constant=refuse, parse_float=finite, object_pairs_hook=once)
-    except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
-    except json.JSONDecodeError as error:
-        raise ValueError("it is not JSON") from error
-    except ValueError as error:
-        # Python's own text of an over-long integer quotes nothing, ours are the sentences above.
-        raise ValueError(str(error).split(":")[0]) from error
-
-
 def _read_graph(line: str, argument: str, limits: Limits) -> Graph:
     try:
-        content = strict_json(line)
-    except ValueError as error:
-        raise Mistake(argument, f"the graph cannot be read: {error}") from error
+        content = read_json(line, finite=True)
+    except NotJSON as error:
+        raise Mistake(argument, f"the graph {error}") from error
     reader = _Reader(argument, limits)
     return reader.graph(content)
 

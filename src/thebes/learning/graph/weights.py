@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thebes.learning.graph.document import Graph, Weight, strict_json
+from thebes.learning.graph.document import Graph, Weight
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import read_json
 
 MOST_HEADER_BYTES = 2**18
 Values = Mapping[str, NDArray[np.float32]]
@@ -55,7 +56,7 @@ def _check_header(raw: bytes, weights: Sequence[Weight], argument: str) -> None:
     if len(raw) < 8 or length > MOST_HEADER_BYTES or len(raw) != 8 + length + total:
         raise Mistake(argument, "the weights are not safetensors of the graph's size")
     try:
-        header = strict_json(raw[8 : 8 + length].decode("ascii"))
+        header = read_json(raw[8 : 8 + length].decode("ascii"), finite=True)
     except (UnicodeDecodeError, ValueError) as error:
         raise Mistake(argument, "the header of the weights cannot be read") from error
     if not isinstance(header, dict) or set(header) != {weight.name for weight in weights}:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from thebes.curator.validators import Verdict
+from thebes.privacy.reading import read_json
 from thebes.tasks.contributions import Slot
 from thebes.tasks.reading import certificate_of
 
@@ -40,7 +41,7 @@ class Answer:
 
 def read(text: str) -> Answer:
     """The inverse of `as_text`; a ValueError, TypeError or KeyError for anything else."""
-    body = json.loads(text, parse_constant=_no_number)
+    body = read_json(text)
     answer = Answer(**body)
     Verdict(answer.verdict)
     if not isinstance(answer.reason, str) or len(answer.reason) > 500:
@@ -62,7 +63,3 @@ def read(text: str) -> Answer:
 def of_bundle(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """What of a bundle in the store belongs into the answer."""
     return {name: bundle[name] for name in sorted(_BUNDLE)}
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(name)

@@ -19,6 +19,7 @@ from thebes.apps.pages.asking import lasting, packets
 from thebes.apps.pages.asking.bound import MOST_COLUMNS, BoundDraft, number, text, typed
 from thebes.data import featurizer as sql
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks.document import InvalidDocument
 
 KINDS = ("basic", "integrated", "bounded", "gradient", "ensemble", "draw-discard")
@@ -316,22 +317,10 @@ def tables_of(schemas: Schemas) -> dict[str, Mapping[str, Any]]:
 
 def document_in(raw: str) -> dict[str, Any]:
     """The document that somebody wrote as JSON, or InvalidDocument."""
-
-    def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise InvalidDocument([(twice[0][:40], "stands there twice; which one is meant?")])
-        return dict(pairs)
-
     try:
-        read = json.loads(raw, object_pairs_hook=once_each)
-    except InvalidDocument:
-        raise
-    except json.JSONDecodeError as error:
-        raise InvalidDocument([("document", f"is not JSON (line {error.lineno}, column {error.colno})")]) from None
-    except (ValueError, RecursionError):
-        raise InvalidDocument([("document", "is not JSON that can be read")]) from None
+        read = read_json(raw)
+    except NotJSON as error:
+        raise InvalidDocument([("document", str(error))]) from None
     if not isinstance(read, dict):
         raise InvalidDocument([("document", "must be a JSON object")])
     return read
@@ -359,8 +348,8 @@ def _group(rest: dict[str, Any]) -> dict[str, str]:
 
 def _object(words: str) -> dict[str, Any]:
     try:
-        read = json.loads(words) if words else {}
-    except (ValueError, RecursionError):
+        read = read_json(words) if words else {}
+    except NotJSON:
         return {}
     return read if isinstance(read, dict) else {}
 

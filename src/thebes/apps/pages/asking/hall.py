@@ -6,7 +6,6 @@ script reads; what a page does, it does through the same reception as the interf
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from thebes.apps.pages.refusing import routes
 from thebes.coordinator.accounts import Role, Somebody
 from thebes.coordinator.reception import Reception
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import Malformed, NotAllowed, NotFound, NotSignedIn
 
@@ -153,10 +153,9 @@ class Hall:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise Malformed("Content-Type", "must be application/json")
         try:
-            body = json.loads(await request.body())
-            json.dumps(body, ensure_ascii=False).encode()  # no half of a character, which no page could show again
-        except (ValueError, RecursionError):
-            raise Malformed("body", "is not JSON") from None
+            body = read_json(await request.body())
+        except NotJSON as error:
+            raise Malformed("body", str(error)) from None
         if not isinstance(body, dict):
             raise Malformed("body", "must be a JSON object")
         return body

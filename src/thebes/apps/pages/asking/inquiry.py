@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from thebes.apps.pages.asking import attempting, blocks, exactness
 from thebes.apps.pages.asking.bound import number, text, typed
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.sites import LOCAL
 
@@ -344,7 +345,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 def _object(words: str) -> dict[str, Any]:
     try:
-        read = json.loads(words) if words else {}
-    except (ValueError, RecursionError):
+        read = read_json(words) if words else {}
+    except NotJSON:
         return {}
     return read if isinstance(read, dict) else {}

@@ -13,6 +13,7 @@ from thebes.apps.pages.asking.hall import Hall, text
 from thebes.coordinator.messages import Published
 from thebes.coordinator.straight import mistake
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.reading import NotJSON, read_json
 
 EXAMPLE = {
     "demographics": {
@@ -51,9 +52,6 @@ def routes(hall: Hall) -> APIRouter:
 
 def _object(words: str) -> Any:
     try:
-        return json.loads(words)
-    except ValueError as error:
-        line = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Mistake("tables", f"is not JSON{line}") from None
-    except RecursionError:
-        raise Mistake("tables", "is nested too deeply") from None
+        return read_json(words)
+    except NotJSON as error:
+        raise Mistake("tables", str(error)) from None
