@@ -271,6 +271,12 @@ def test_the_same_again_gives_the_same_receipt_and_another_body_a_conflict(front
     )
     assert [a.status_code for a in (first, again, as_frame)] == [202, 202, 202]
     assert first.json() == again.json() == as_frame.json()
+    for number in ("40.0", "4e1", "40.00"):
+        spelled = json.dumps(body).replace('"age": 40', f'"age": {number}').encode()
+        again = front.client.post(
+            f"/api/task/{task_id}/submit", content=spelled, headers={"Content-Type": "application/json"}
+        )
+        assert (again.status_code, again.json()) == (202, first.json())
     assert front.submit(task_id, {**body, "payload": {"age": 41}}).status_code == 409
     assert front.submit(task_id, body).json() == first.json()
     assert front.task(task_id)["contributions"] == 1

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import numpy as np
 
 from thebes.coordinator.keys import TaskKey, place_of
 from thebes.coordinator.records import at_once, pack
@@ -76,11 +79,45 @@ class Submission:
     payload: Mapping[str, Any]
 
     def body(self) -> bytes:
-        """The same for the same content, however it was spelled and framed. Long fields count by their numbers."""
-        frame = frames.split({"payload": self.payload})
-        short = json.dumps([self.ask_id, frame.body["payload"]], sort_keys=True, separators=(",", ":")).encode()
-        long = sorted((name, array.dtype.str, array) for name, (_, array) in frame.arrays.items())
-        return b"".join([short, *(piece for n, kind, a in long for piece in (f"\0{n}\0{kind}".encode(), a.tobytes()))])
+        """The same for the same content, however it was spelled and framed: names in any order, and numbers by their
+        values, so that 40, 40.0 and 4e1 are one."""
+        try:
+            frame = frames.split({"payload": {name: _evened(value) for name, value in self.payload.items()}})
+            content = [self.ask_id, _by_value(frame.body["payload"])]
+            short = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        except RecursionError:
+            raise Mistake("payload", "is nested too deeply") from None
+        long = sorted((name, _numbers(array)) for name, (_, array) in frame.arrays.items())
+        return b"".join([short, *(piece for name, numbers in long for piece in (f"\0{name}\0".encode(), numbers))])
+
+
+def _by_value(value: Any) -> Any:
+    """The same for equal numbers, wherever they stand: what is whole is an integer, as JSON tells none from it."""
+    if isinstance(value, dict):
+        return {name: _by_value(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_by_value(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _evened(value: Any) -> Any:
+    """A long list in which some numbers are written as whole ones and some are not, all written alike, as a frame would
+    hold them; what no frame could hold stays."""
+    if isinstance(value, list) and len(value) >= frames.SHORTEST and {*map(type, value)} <= {int, float}:
+        with suppress(OverflowError):
+            floats = [float(each) for each in value]
+            if float in {*map(type, value)} and floats == value:
+                return floats
+    return value
+
+
+def _numbers(array: frames.Array) -> bytes:
+    """An array's numbers, after their kind: the same for equal ones."""
+    if array.dtype.kind == "f":
+        wide = array.astype("<f8") + 0.0  # no -0
+        whole = bool(((np.trunc(wide) == wide) & (abs(wide) < 2.0**63)).all())
+        array = wide.astype("<i8") if whole else wide
+    return array.dtype.str.encode() + array.tobytes()
 
 
 @dataclass(frozen=True, slots=True)
