@@ -16,6 +16,8 @@ from thebes.apps import pages
 from thebes.apps.pages.asking.log import fingerprint
 from thebes.apps.pages.asking.words import kind as kind_of
 from thebes.coordinator.accounts import Role
+from thebes.coordinator.guard import STRANGERS
+from thebes.coordinator.schema import ENDED
 from thebes.testing.coordinator import AGES, PETS, Front
 from thebes.testing.forms import filled
 
@@ -435,6 +437,56 @@ def test_a_session_is_a_cookie_that_no_script_reads(front: Front) -> None:
     assert "2030-01-01 12:15 UTC" in front.client.get("/sign-in").text
     write(front, "/sign-out")
     assert "Sign out" not in front.client.get("/").text
+
+
+@pytest.mark.parametrize("name", ["ana", ""])
+def test_signing_out_ends_the_session_wherever_a_copy_of_it_is(front: Front, tmp_path: Path, name: str) -> None:
+    sign_in(front, name)
+    token = front.client.cookies["thebes_asking_80"]
+    copied, bearer = {"Cookie": f"thebes_asking_80={token}"}, {"Authorization": f"Bearer {token}"}
+    large = json.dumps({**AGES, "purpose": "x" * STRANGERS})
+    kind = {"Content-Type": "application/json"}
+
+    def let_in(at: Front) -> list[bool]:
+        at.client.cookies.clear()
+        return [
+            "Sign out" in at.client.get("/", headers=copied).text,
+            at.client.post("/api/task", json=AGES, headers=bearer).status_code == 201,
+            at.client.post("/api/check", content=large, headers={**kind, **copied}).status_code == 200,
+        ]
+
+    with Front(tmp_path / "home", clock=front.clock) as beside:  # another process on the same home
+        assert [let_in(each) for each in (front, beside)] == [[True] * 3] * 2
+        sign_in(front)  # a session of its own, which goes on
+        others = front.client.cookies["thebes_asking_80"]
+        answer = front.client.post("/sign-out", json={}, headers={**HERE, **copied})
+        assert (answer.status_code, answer.headers["hx-redirect"]) == (200, "/")
+        assert [let_in(each) for each in (front, beside)] == [[False] * 3] * 2
+        told = beside.client.post("/api/task", json=AGES, headers=bearer)
+        assert (told.status_code, told.json()["detail"]) == (401, "the session was ended; log in again")
+        assert "Sign out" in beside.client.get("/", headers={"Cookie": f"thebes_asking_80={others}"}).text
+        again = front.client.post("/sign-out", json={}, headers={**HERE, **copied})
+        assert again.status_code == 200
+
+
+def test_what_was_ended_is_forgotten_when_it_would_count_no_longer_anyway(front: Front) -> None:
+    def kept() -> int:
+        return len(front.database.read(lambda connection: connection.execute(ENDED.select()).all()))
+
+    for _ in range(3):
+        sign_in(front)
+        write(front, "/sign-out")
+    assert kept() == 3
+    front.clock.move(minutes=16)
+    sign_in(front)
+    write(front, "/sign-out")
+    assert kept() == 1
+
+
+def test_signing_out_with_the_operators_own_token_ends_no_token(front: Front) -> None:
+    front.client.cookies.set("thebes_asking_80", front.admin_token)
+    assert write(front, "/sign-out").status_code == 200
+    assert front.client.post("/api/task", json=AGES, headers=front.admin).status_code == 201
 
 
 def test_the_operator_s_own_token_is_not_what_the_browser_keeps(front: Front) -> None:

@@ -25,6 +25,7 @@ from thebes.apps.operating import archive, copying, sealing
 from thebes.apps.operating import snapshot as module
 from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.snapshot import STAGE, snapshot
+from thebes.coordinator.accounts import Role as AccountRole
 from thebes.curator.cache.store import Store as Cache
 from thebes.data import keys
 from thebes.data.growing.blocking import block_by
@@ -42,7 +43,9 @@ from thebes.tasks import registry
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.testing.coordinator import AGES, PETS, Front
 from thebes.testing.siting import ask, site_home
+from thebes.wire.access import make_token
 from thebes.wire.link import write_envelope
+from thebes.wire.refusals import NotSignedIn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
@@ -413,7 +416,58 @@ def test_a_task_that_owners_noise_goes_on_and_counts_nobody_twice(tmp_path: Path
         told = back.task(task)
         assert told["status"] == "done"
         assert told["result"]["certificate"]["contributors"] == 12
-        assert back.admin_token == (home / "admin.token").read_text().strip()
+
+
+# --- who is let in ----------------------------------------------------------------------------------------------
+
+
+def test_a_copy_lets_nobody_into_the_home_that_was_copied(tmp_path: Path) -> None:
+    home, passphrase = tmp_path / "coordinator", "correct horse battery staple"
+    with Front(home) as front:
+        secrets_of_it = [(home / name).read_bytes() for name in ("admin.token", "session.key")]
+        (home / ".admin.token.k3jd8s").write_bytes(secrets_of_it[0])  # of a process that was killed at it
+        front.reception.accounts.add("ana", passphrase, AccountRole.REQUESTOR)
+        session, _ = front.reception.accounts.login("ana", passphrase)
+        copied(home, tmp_path / "copy")
+        assert front.reception.accounts.who(session).name == "ana"  # the living home goes on as it was
+    assert not {"admin.token", "session.key", ".admin.token.k3jd8s"} & names(tmp_path / "copy")
+    assert not [secret for secret in secrets_of_it if secret.strip() in content(tmp_path / "copy")]
+    made = brought_back(tmp_path / "copy", tmp_path / "back")
+    assert any("new admin.token" in notice for notice in made.notices)
+    assert role_of(tmp_path / "back") == "coordinator"
+    with Front(tmp_path / "back", clock=front.clock) as back:
+        assert back.admin_token.encode() not in secrets_of_it[0]
+        for known in (front.admin_token, session):
+            with pytest.raises(NotSignedIn):
+                back.reception.accounts.who(known)
+        assert back.reception.accounts.who(back.admin_token).role is AccountRole.OPERATOR
+        assert back.reception.accounts.login("ana", passphrase)
+
+
+def test_a_persons_copy_has_a_token_of_its_own_also_where_the_home_moved(tmp_path: Path) -> None:
+    with Person(tmp_path / "me", client=CoordinatorInMemory(), delay=False):  # type: ignore[arg-type]
+        token = make_token(tmp_path / "me").read_bytes()
+        copied(tmp_path / "me", tmp_path / "copy")
+    copying.backup(tmp_path / "me", tmp_path / "moved", passphrase=None, move=True)
+    for file in ("copy", "moved"):
+        assert token.strip() not in content(tmp_path / file)
+        made = brought_back(tmp_path / file, tmp_path / f"{file} back")
+        fresh = tmp_path / f"{file} back" / "token"
+        assert fresh.read_bytes() != token
+        assert fresh.stat().st_mode & 0o777 == 0o600
+        assert any("token is new" in notice for notice in made.notices)
+    assert (tmp_path / "me" / "token").read_bytes() == token
+
+
+def test_a_token_in_a_copy_of_an_earlier_version_is_not_brought_back(tmp_path: Path) -> None:
+    stage = tmp_path / "stage"
+    (stage / "growing" / "rides").mkdir(parents=True)
+    for name in ("token", "policy.toml", "growing/rides/token"):  # the last is no token: a file may be called so
+        (stage / name).write_text("from before")
+    archive.write(stage, tmp_path / "copy", archive.Copied(Role.SITE, 1.0), None)
+    assert brought_back(tmp_path / "copy", tmp_path / "back").files == 2
+    assert (tmp_path / "back" / "token").read_text() != "from before"
+    assert (tmp_path / "back" / "growing" / "rides" / "token").read_text() == "from before"
 
 
 # --- a person ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Who may ask: users with passwords and roles, the tokens they get for a quarter of an hour, the operator's token.
 
 What must stay true: a password is kept as argon2id only; an unknown name takes as long as a wrong password;
-a token is read with one algorithm and one key, and counts only while its user does.
+a token is read with one algorithm and one key, and counts only while its user does and nobody ended it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sqlalchemy import select
 from thebes.coordinator.capabilities import Capabilities
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.database import Database
-from thebes.coordinator.schema import USER
+from thebes.coordinator.schema import ENDED, USER
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound, NotSignedIn
 
@@ -157,6 +157,8 @@ class Accounts:
         if self._is_admins(bearer):
             return ADMIN
         claims = self._claims(bearer)
+        if self._ended(claims["jti"]):
+            raise NotSignedIn("the session was ended; log in again")
         if claims["sub"] == ADMIN.name:
             return ADMIN
         found = self._found(claims["sub"])
@@ -168,6 +170,27 @@ class Accounts:
         """What a browser keeps for whoever has this token: one that ends by itself, also for the operator's, which does
         not. A browser hands a cookie to every port of the host."""
         return self._token(ADMIN.name)[0] if self._is_admins(bearer) else bearer
+
+    def end(self, bearer: str) -> None:
+        """This token counts no longer, whoever has a copy of it. The operator's own is replaced by `thebes rotate`; one
+        that counts no longer anyway is left alone."""
+        if self._is_admins(bearer):
+            return
+        try:
+            claims = self._claims(bearer)
+        except NotSignedIn:
+            return
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(ENDED.delete().where(ENDED.c.until < self._clock.now().timestamp()))
+            if connection.execute(select(ENDED.c.id).where(ENDED.c.id == claims["jti"])).first() is None:
+                connection.execute(ENDED.insert().values(id=claims["jti"], until=claims["exp"]))
+
+        self._database.write(work)
+
+    def _ended(self, session: str) -> bool:
+        known = select(ENDED.c.id).where(ENDED.c.id == session)
+        return self._database.read(lambda c: c.execute(known).first()) is not None
 
     def ends(self, bearer: str) -> datetime | None:
         """When this token stops counting; None for the operator's own, which does not."""

@@ -44,6 +44,8 @@ Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, n
 Document = Annotated[dict[str, Any], Body(description="a task document; see the documentation of its kind")]
 _BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+#: added to what the framework describes of a bearer: who brings none is answered, too
+_MAY_BRING_ONE = {"security": [{}]}
 _SUBMISSION = {
     "requestBody": {
         "required": True,
@@ -124,14 +126,16 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
         await reception.end(task_id, await reception.lobby.who(_token(bearer)))
 
-    @app.get("/api/task/{task_id}/training", responses=_says(401, 404))
+    @app.get("/api/task/{task_id}/training", responses=_says(401, 404), openapi_extra=_MAY_BRING_ONE)
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
         """How a task goes that is trained without end, or that institutions answer: everything a live view shows of
         it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
         asking = None if bearer is None else await reception.lobby.who(_token(bearer))
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
-    @app.post("/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True)
+    @app.post(
+        "/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
+    )
     async def quote(document: Document, bearer: Bearer) -> m.Quote:
         """What one contributor would pay for this document. With a requestor's token institutions are asked as well
         what an answer would cost them now."""
@@ -268,7 +272,10 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         return m.Health(status="ok")
 
     @app.get(
-        "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **_says(401, 403, 404)}
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}, **_says(401, 403, 404)},
+        openapi_extra={"security": [{_BEARER.scheme_name: []}]} if whom == "operators" else {},
     )
     async def figures(request: Request) -> Response:
         """Counts for Prometheus; nothing about anybody. An operator may have kept them for operators and auditors, who

@@ -51,6 +51,10 @@ class Lobby:
             raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
         return await self._in_reader(lambda: self.accounts.who(bearer))
 
+    async def leave(self, bearer: str) -> None:
+        """This token counts no longer, in any process and whoever has a copy of it."""
+        await self._in_reader(lambda: self.accounts.end(bearer))
+
     async def knows(self, tokens: list[str]) -> bool:
         """Whether one of these is somebody's token."""
         for token in tokens:

@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0008",  # the last file in migrations/versions
+    newest="0009",  # the last file in migrations/versions
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
@@ -199,6 +199,14 @@ QUESTION = Table(
     Column("sites", Text, nullable=False),  # JSON: their names
     Column("body", Text, nullable=False),  # JSON: what each is asked
     Column("answer", Text),  # JSON: what each said
+)
+
+#: Sessions that somebody ended before they would have ended by themselves.
+ENDED = Table(
+    "coordinator_ended_session",
+    METADATA,
+    Column("id", Text, primary_key=True),  # the `jti` of its token
+    Column("until", Float(53), nullable=False),  # seconds since 1970; after it the token counts no more anyway
 )
 
 #: What this database is called; a home elsewhere knows it by that.

@@ -1,7 +1,7 @@
 """Copying a home into a file, and bringing a copy back.
 
-What must stay true: a copy holds no key of a task; what is restored is whole or not there at all, and its ledger is
-frozen before anybody can open it.
+What must stay true: a copy holds no key of a task, and nothing that lets its bearer in; what is restored is whole or
+not there at all, and its ledger is frozen before anybody can open it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from typing import IO
 from thebes.apps.operating import archive
 from thebes.apps.operating.roles import Role, role_of
 from thebes.apps.operating.settling import settle
-from thebes.apps.operating.snapshot import snapshot
+from thebes.apps.operating.snapshot import BEARERS, snapshot
 from thebes.coordinator import restored as of_a_coordinator
 from thebes.data import keys
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.access import make_token
 from thebes.wire.local import Hold
 
 _KEY, _KEYRING = "key.json", "keyring"
@@ -128,6 +129,9 @@ def restore(file: Path, home: Path, *, passphrase: str | None) -> Made:
         with archive.opened(file, passphrase) as (about, contents):
             files = 0
             for name, content in contents:
+                if name in BEARERS:  # of a copy that was made before these stayed behind
+                    shutil.copyfileobj(content, _Nowhere())
+                    continue
                 _put(fresh / name, content)
                 files += 1
         notices = _settled(fresh, about.role)
@@ -139,6 +143,13 @@ def restore(file: Path, home: Path, *, passphrase: str | None) -> Made:
     return Made(about.role, files, about.made_at, tuple(notices))
 
 
+class _Nowhere:
+    """Where what is read through, so that its digest is checked, goes."""
+
+    def write(self, piece: bytes) -> int:
+        return len(piece)
+
+
 def _put(path: Path, content: IO[bytes]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -148,8 +159,14 @@ def _put(path: Path, content: IO[bytes]) -> None:
 
 
 def _settled(home: Path, role: Role) -> list[str]:
-    """Make what came back safe to open: nothing may be spent, and nothing said, that the copy has forgotten of."""
+    """Make what came back safe to open: nothing may be spent, and nothing said, that the copy has forgotten of; and
+    whoever was let into the home that was copied is not let into this one by the same token."""
     notices = []
+    if role is Role.COORDINATOR:
+        notices.append("its first start makes a new admin.token, for its holders; whoever was logged in logs in again")
+    elif role is not Role.LEDGER:
+        make_token(home)
+        notices.append("its token is new: programs that bring their own copy of it are given this one")
     for path in sorted(home.rglob("*.db")):
         if "store" not in path.relative_to(home).parts[:1]:  # a person's store is checked page by page as it is read
             _sound(path)

@@ -44,6 +44,6 @@ def store_of(home: Path, store: str | None) -> str | None:
     known = has_of(Role.COORDINATOR, home) or any((home / name).exists() for name in _BEFORE_THE_FIRST_START)
     if any(home.iterdir()) and not known:
         raise Mistake("--home", f"{str(home)!r} is no coordinator's home; name the one that `thebes coordinator` uses")
-    if (home / "admin.token").exists():
+    if any((home / name).exists() for name in ("admin.token", "log.key")):  # the former is in no copy
         check_store(home, store)
     return store or None

@@ -1,8 +1,8 @@
 """A home as it was at one moment, while its processes go on.
 
 What must stay true: every database is seen as of the same moment, so that no charge is missing for an answer that is
-there, and no answer for a charge; the keys of tasks, what seals a cache's secrets and rows that were only put aside
-are never part of it.
+there, and no answer for a charge; the keys of tasks, what seals a cache's secrets, rows that were only put aside, and
+whatever lets its bearer in are never part of it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _TASK_KEYS = "keys"
 _SCRATCH = "scratch"  #: rows that did not fit into memory, for as long as somebody reads them
 #: each process makes these anew, or a database's own files of a moment
 _PASSING = ("daemon.json", "lock", "site.lock")
+#: whoever has one of these is let in, or can write what lets in: a copy lies elsewhere, and is not to open the home
+BEARERS = ("token", "admin.token", "session.key")
 _PASSING_ENDS = (".lock", "-wal", "-shm", "-journal", ".new", ".part")
 #: what is written down first where a process writes to several, and is copied in that order
 _LAST = ("person.db", "outbox.db", "audit.db", "ledger.db")
@@ -101,7 +103,7 @@ def _files(home: Path, role: Role) -> Iterator[Path]:
             if role is Role.PERSON and relative.parts[0] == "store":
                 if not name.endswith("-shm") and name != "lock":  # the log belongs to its database: see `_put`
                     yield path
-            elif not (name in _PASSING or name.endswith(_PASSING_ENDS) or _seals_a_cache(relative) or _begun(path)):
+            elif not (name in _PASSING or name.endswith(_PASSING_ENDS) or _kept_back(relative) or _begun(path)):
                 yield path
 
 
@@ -116,9 +118,15 @@ def _left_out(folder: Path, role: Role) -> bool:
     return False
 
 
-def _seals_a_cache(file: Path) -> bool:
-    """Without it a cache forgets its secrets and buys them anew: they must not be known, and not be used in a copy."""
-    return file.parts[0] == "cache" and file.suffix == ".key"
+def _kept_back(file: Path) -> bool:
+    """What lets its bearer in, also half written; and what seals a cache: without that it forgets its secrets and buys
+    them anew, which must not be known, and not be used in a copy."""
+    match file.parts:
+        case (name,):
+            return name in BEARERS or name.startswith(tuple(f".{bearer}." for bearer in BEARERS))
+        case ("cache", *_):
+            return file.suffix == ".key"
+    return False
 
 
 def _begun(path: Path) -> bool:

@@ -48,8 +48,11 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.post("/sign-out")
     async def leave(request: Request) -> Response:
-        """Forget the session in this browser."""
+        """End the session, in whatever browser and program its token is, and forget it in this one."""
         from_here(request)
+        token = hall.token(request)
+        if token is not None:
+            await hall.reception.lobby.leave(token)
         answer = Response(headers={"HX-Redirect": "/"})
         answer.delete_cookie(
             cookie(request), path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"
