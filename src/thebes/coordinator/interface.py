@@ -45,7 +45,7 @@ Document = Annotated[dict[str, Any], Body(description="a task document; see the 
 _BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 #: added to what the framework describes of a bearer: who brings none is answered, too
-_MAY_BRING_ONE = {"security": [{}]}
+_MAY_BRING_ONE: dict[str, Any] = {"security": [{}]}
 _SUBMISSION = {
     "requestBody": {
         "required": True,
