@@ -52,6 +52,7 @@ def census_numbers(_turn: int) -> list[Table]:
             "low": np.array([*low, 0, 0], dtype=np.float64),
             "high": np.array([*high, 1, 1], dtype=np.float64),
             "answer": (people.test["income"] == ">50K").astype(np.int64),
+            "classes": np.array([0, 1]),
         }
     ]
 
@@ -128,7 +129,7 @@ def _folds(data: datasets.Dataset, turn: int) -> list[Table]:
     columns = [pair for key, pair in data.bounds.items() if key != "y"]
     low, high = (np.array([pair[end] for pair in columns]) for end in (0, 1))
     folds: Callable[..., Any] = KFold if "y" in data.bounds else StratifiedKFold
-    target = {"target": np.array(data.bounds["y"])} if "y" in data.bounds else {}
+    target = {"target": np.array(data.bounds["y"])} if "y" in data.bounds else {"classes": np.array(data.classes)}
     return [
         {
             "rows": data.X[train],

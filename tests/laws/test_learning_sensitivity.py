@@ -120,7 +120,7 @@ def test_bought_bounds_are_paid_out_of_the_same_epsilon(adjacency):
     y = np.arange(4000) % 2
     for name, delta in (("GaussianNB", 0), ("LogisticRegression", 1e-5)):
         model = getattr(learning, name)(
-            epsilon=3, delta=delta, adjacency=adjacency, bounds="estimate", random_state=1
+            epsilon=3, delta=delta, adjacency=adjacency, bounds="estimate", classes=[0, 1], random_state=1
         ).fit(X, y)
         pure = sum(float(e.epsilon) for e in model.events_ if isinstance(e, PureEvent))
         laplace = sum(1 / e.ratio for e in model.events_ if isinstance(e, LaplaceEvent))

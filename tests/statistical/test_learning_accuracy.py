@@ -39,6 +39,7 @@ def score(name, data, epsilon, seeds=3, **options):
         folds = (KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=seed)
         for fold, (train, test) in enumerate(folds.split(data.X, data.y)):
             settings = {"delta": 1e-5, "adjacency": "replace-one", "random_state": 10 * seed + fold, **options}
+            settings |= {} if regression else {"classes": data.classes}
             model = getattr(learning, name)(epsilon=epsilon, bounds=data.bounds, **settings)
             means.append(model.fit(data.X[train], data.y[train]).score(data.X[test], data.y[test]))
     return means

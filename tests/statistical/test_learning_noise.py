@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.base import ClassifierMixin
 
 import thebes.learning as learning
 from thebes.learning.budget import Budget, Reach
@@ -95,6 +96,7 @@ def noise_of(name, adjacency, *, release, step, repeats, **options):
     for seed in range(repeats):
         spy = Spy(seed)
         settings = {"epsilon": EPSILON, "delta": DELTA, "bounds": {"*": (-1.0, 1.0), "y": (-1.0, 1.0)}, **options}
+        settings |= {"classes": [0, 1]} if issubclass(getattr(learning, name), ClassifierMixin) else {}
         getattr(learning, name)(adjacency=adjacency, random_state=spy, **settings).fit(X, y)
         values, noise = spy.releases[release]
         found.extend(noise * step(values))

@@ -6,6 +6,7 @@ import pytest
 
 import thebes.learning as learning
 from thebes.learning.budget import Budget
+from thebes.privacy.events import ApproximateEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 
@@ -23,7 +24,8 @@ def rows(count=30):
 
 def fit(name, X=None, y=None, **changes):
     good_X, good_y = rows()
-    model = getattr(learning, name)(**{**GOOD, **changes})
+    declared = {"classes": [0, 1]} if name in CLASSIFIERS else {}
+    model = getattr(learning, name)(**{**GOOD, **declared, **changes})
     return model.fit(good_X if X is None else X, good_y if y is None else y)
 
 
@@ -77,44 +79,120 @@ def test_adjacency_and_epsilon_have_no_default(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "X",
-    [
-        np.array([[1.0, np.nan]] * 30),
-        np.array([[1.0, np.inf]] * 30),
-        np.empty((0, 2)),
-        np.empty((30, 0)),
-        np.ones(30),
-        np.ones((30, 2, 2)),
-        np.array([["secret", "1"]] * 30),
-    ],
-    ids=["nan", "infinity", "no rows", "no columns", "flat", "cube", "text"],
+    [np.empty((0, 2)), np.empty((30, 0)), np.ones(30), np.ones((30, 2, 2))],
+    ids=["no rows", "no columns", "flat", "cube"],
 )
-def test_bad_rows_are_refused_without_repeating_them(name, X):
+def test_tables_of_a_wrong_shape_are_refused(name, X):
     with pytest.raises(Mistake) as refusal:
         fit(name, X=X, y=np.arange(len(X)) % 2)
     assert refusal.value.argument == "X"
-    assert "secret" not in str(refusal.value)
+
+
+#: cells that are no number within the bounds, and what they count as: the middle of (-3, 3), or the nearest bound
+STRANGE = [(np.nan, 0.0), (None, 0.0), ("secret", 0.0), ({"a": 1}, 0.0), (10**400, 0.0), (np.inf, 3.0), (-1e300, -3.0)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
+@pytest.mark.parametrize(("cell", "counts_as"), STRANGE, ids=[str(cell)[:8] for cell, _ in STRANGE])
+@pytest.mark.parametrize("frame", [False, True])
+def test_no_cell_of_a_row_is_a_refusal(name, adjacency, cell, counts_as, frame):
+    X, _ = rows()
+    strange, plain = X.astype(object), X.copy()
+    strange[7, 1], plain[7, 1] = cell, counts_as
+    if frame:
+        strange, plain = (pd.DataFrame(each, columns=["a", "b"]) for each in (strange, plain))
+    bounds = {"*": (-3.0, 3.0), "y": (-3.0, 3.0)}
+    found, expected = (fit(name, X=each, adjacency=adjacency, bounds=bounds) for each in (strange, plain))
+    assert found.to_json() == expected.to_json()
+    assert np.array_equal(found.predict(strange), expected.predict(plain))
+    assert "secret" not in str(found.to_json())
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
-@pytest.mark.parametrize("y", [np.arange(7), np.ones((30, 2)), np.array([np.nan] * 30)])
-def test_bad_targets_are_refused(name, y):
+@pytest.mark.parametrize("y", [np.arange(7), np.ones((30, 2)), None])
+def test_targets_of_a_wrong_shape_are_refused(name, y):
+    good_X, _ = rows()
+    model = getattr(learning, name)(**{**GOOD, **({"classes": [0, 1]} if name in CLASSIFIERS else {})})
     with pytest.raises(Mistake) as refusal:
-        fit(name, y=y)
+        model.fit(good_X, y)
     assert refusal.value.argument == "y"
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_one_class_or_an_undeclared_label_is_refused(name):
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+@pytest.mark.parametrize("label", [np.nan, None, "secret", [1, 2], 7])
+def test_a_row_whose_target_does_not_fit_counts_for_nothing_and_is_no_refusal(name, label):
+    """Where rows come and go, as if it were not there; where their number is public, that is what it was."""
     X, y = rows()
-    for argument, changes, labels in (
-        ("y", {}, np.zeros(30, dtype=int)),
-        ("y", {"classes": [0, 5]}, y),
-        ("classes", {"classes": [0]}, y),
-        ("classes", {"classes": [0, 0, 1]}, y),
-    ):
-        with pytest.raises(Mistake) as refusal:
-            fit(name, X=X, y=labels, **changes)
-        assert refusal.value.argument == argument
+    if name in REGRESSORS and label == 7:
+        label = "seven"  # a number, however large, is one within the bounds
+    strange = y.astype(object)
+    strange[7] = label
+    found = fit(name, X=X, y=strange, adjacency="add-remove-one")
+    without = fit(name, X=np.delete(X, 7, axis=0), y=np.delete(y, 7), adjacency="add-remove-one")
+    assert found.to_json() == without.to_json()
+    public = fit(name, X=X, y=list(strange))
+    assert public.certificate_.contributors == 30
+    assert "secret" not in str(public.to_json())
+    # Also where nobody has one.
+    for adjacency in ("replace-one", "add-remove-one"):
+        assert len(fit(name, X=X, y=np.full(30, None), adjacency=adjacency).predict(X)) == 30
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_one_odd_label_is_no_class_unless_it_was_declared(name):
+    """Whoever has it would be seen in what is published."""
+    X, y = rows()
+    with pytest.raises(Mistake, match="classes=") as refusal:
+        fit(name, classes=None)
+    assert refusal.value.argument == "classes"
+    odd = y.astype(object)
+    odd[7] = "secret"
+    for labels in (odd, np.array([str(label) for label in odd])):
+        told = fit(name, X=X, y=labels)
+        assert told.classes_.tolist() == [0, 1]
+        assert told.to_json() == fit(name, X=X, y=odd).to_json()
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classes_that_are_bought_are_those_of_many_rows(name):
+    X, y = np.repeat(rows()[0], 20, axis=0), np.repeat(rows()[1], 20).astype(object)
+    y[7], y[8], y[9] = "secret", None, np.nan
+    for labels, kind in ((y, "i"), (np.array([str(each) for each in y]), "i"), (np.where(y == 1, "b", "a"), "U")):
+        model = fit(name, X=X, y=labels, classes="estimate", epsilon=8.0)
+        assert model.classes_.dtype.kind == kind
+        assert len(model.classes_) == 2
+        assert model.certificate_.estimated[-1] == "classes"
+        assert model.certificate_.guarantee == "approximate"
+        paid = [event for event in model.events_ if isinstance(event, ApproximateEvent)]
+        assert [(float(event.epsilon), float(event.delta)) for event in paid] == [(0.8, pytest.approx(1e-6))]
+    with pytest.raises(Mistake, match="1 class or none could be seen") as refusal:
+        fit(name, X=X, y=np.zeros(600), classes="estimate", epsilon=8.0)
+    assert refusal.value.argument == "classes"
+
+
+def test_the_delta_of_bought_classes_stands_on_the_certificate_of_a_pure_mechanism():
+    X, y = np.repeat(rows()[0], 20, axis=0), np.repeat(rows()[1], 20)
+    told = fit("GaussianNB", X=X, y=y, classes="estimate", mechanism="laplace").certificate_
+    assert (told.guarantee, told.delta) == ("approximate", pytest.approx(1e-6))
+    assert fit("GaussianNB", X=X, y=y, mechanism="laplace").certificate_.guarantee == "pure"
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize(
+    "classes", [[0], [0, 0, 1], [0, None], [0, np.nan], [], 3, "ask", [1, True]], ids=lambda each: str(each)
+)
+def test_classes_that_cannot_be_are_refused_before_the_rows_are_seen(name, classes):
+    with pytest.raises(Mistake) as refusal:
+        fit(name, X="no rows", classes=classes)
+    assert refusal.value.argument == "classes"
+
+
+@pytest.mark.parametrize("name", ["GaussianNB", "RandomForestClassifier", "DecisionTreeClassifier"])
+def test_nothing_pure_finds_classes(name):
+    with pytest.raises(Mistake, match="greater than 0") as refusal:
+        fit(name, classes="estimate", delta=0)
+    assert refusal.value.argument == "classes"
 
 
 @pytest.mark.parametrize("name", ["LogisticRegression", *REGRESSORS])
@@ -210,7 +288,7 @@ def test_certificate_says_what_was_promised(name, adjacency):
     assert certificate.simulated
     assert certificate.contributors == (30 if adjacency == "replace-one" else None)
     if name in CLASSIFIERS:
-        assert "labels was taken from the data" in certificate.text
+        assert "label is none of the classes counts for nothing" in certificate.text
         assert "labels" not in fit(name, adjacency=adjacency, classes=[0, 1]).certificate_.text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from thebes.learning.logistic import LogisticRegression
 from thebes.learning.naive_bayes import GaussianNB
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
+from thebes.privacy.stability import LARGEST_TOTAL
 
 UNIT = {"*": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -25,7 +28,7 @@ def test_declared_classes_decide_what_a_label_is_whatever_labels_are_there() -> 
 
 def test_a_row_that_floats_cannot_hold_adds_nothing_to_a_sum() -> None:
     lost = np.array([[np.nan, 1.0], [np.inf, -np.inf], [1.0, 1.0]])
-    assert _summed([lost], 2, 0.5, Reach(2.0, 4.0)).tolist() == [2, 4]
+    assert _summed([lost], 2, 0.5).tolist() == [2, 4]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -89,3 +92,15 @@ def test_where_the_number_of_rows_is_public_none_is_a_plain_mistake(name: str) -
     with pytest.raises(Mistake) as refused:
         model.fit(np.ones((0, 2)), np.ones(0, dtype=int))
     assert str(refused.value) == "X: has no rows; there is nothing to work on"
+
+
+def test_how_many_rows_there_are_is_no_refusal_where_sums_outgrow_their_numbers() -> None:
+    """They are cut off, which brings no two of them farther apart."""
+    large = np.full((4, 2), [2.0**60, -1.0])
+    assert _summed([large, large], 2, 1.0).tolist() == [LARGEST_TOTAL, -8]
+    assert _summed([large, -large], 2, 1.0).tolist() == [0, 0]
+    budget = Budget(epsilon=1, delta=1e-17, adjacency="add-remove-one", randomness=seeded_for_simulation(1))
+    counts = np.array([2**62, 5], dtype=np.int64)
+    released = budget.gaussian_counts(counts, reach=Reach(1, 1), share=Fraction(1))
+    assert 0 < released.value[0] < 2.0**62
+    assert abs(released.value[1] - 5) < 200

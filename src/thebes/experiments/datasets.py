@@ -34,6 +34,11 @@ class Dataset:
     bounds: dict[int | str, Pair]
 
     @property
+    def classes(self) -> tuple[int, ...] | None:
+        """The labels there are, as documented; None where the target is a number."""
+        return {"wine": (0, 1, 2), "cancer": (0, 1)}.get(self.name)
+
+    @property
     def bounds_by_name(self) -> dict[str, Pair]:
         return {key if isinstance(key, str) else self.columns[key]: pair for key, pair in self.bounds.items()}
 

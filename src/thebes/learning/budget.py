@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from thebes.privacy import exact
 from thebes.privacy.accounting.gaussian import ratio_for
-from thebes.privacy.events import Event, GaussianEvent, LaplaceEvent, PureEvent
+from thebes.privacy.events import ApproximateEvent, Event, GaussianEvent, LaplaceEvent, PureEvent
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Adjacency, adjacency_of
 from thebes.privacy.randomness import Randomness
+from thebes.privacy.stability import LARGEST_TOTAL
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,7 +30,8 @@ Integers = NDArray[np.int64]
 _GRID_PART = 0.01
 #: Lengths and distances are proved for real numbers; floats computed them.
 _FLOAT_SLACK = 1 + 1e-9
-_LEAST_SCALE, _LARGEST_SCALE, _LARGEST_SUM = 2.0**20, 2.0**48, 2.0**60
+_LEAST_SCALE, _LARGEST_SCALE = 2.0**20, 2.0**48
+_HALF = 31  #: bits of a whole number that are summed apart from the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,9 @@ class Reach:
     distance: float
 
     def under(self, adjacency: Adjacency) -> float:
-        """A row comes or goes: its length. A row is replaced by any other: the distance of the two."""
-        return self.distance if adjacency is Adjacency.REPLACE_ONE else self.length
+        """A row comes or goes: its length. A row is replaced by any other: the distance of the two, or its length, as
+        the other may be one that counts for nothing."""
+        return max(self.distance, self.length) if adjacency is Adjacency.REPLACE_ONE else self.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,9 @@ class Budget:
         self.randomness = randomness
         self.events: list[Event] = []
         self.bought_count = False
+        #: how many rows there are where that is public, those that count for nothing among them
+        self.size: int | None = None
+        self.paid_delta = Decimal(0)  #: for what was bought before the rest was split
         self._spent = Fraction(0)
         self._ratio: float | None = None
 
@@ -102,12 +108,29 @@ class Budget:
         return self.adjacency is Adjacency.REPLACE_ONE
 
     def pay(self, share: Fraction) -> Decimal:
-        """Hand `share` of epsilon to a pure mechanism of its own; only before anything else is spent."""
-        if self._spent or self.events:
-            raise Fault("a pure part must be paid before the rest is split")
+        """Hand `share` of epsilon to a pure mechanism of its own; only before the rest is split."""
+        part = self._before(share)
+        self.events.append(PureEvent(part))
+        return part
+
+    def pay_with_delta(self, share: Fraction) -> tuple[Decimal, Decimal]:
+        """Hand `share` of epsilon and of delta to an approximate mechanism of its own; only before the rest is split.
+
+        What is left is spent on releases of its own: epsilons and deltas of the two parts add up to the whole."""
+        if self.pure:
+            raise Fault("there is no delta to hand over")
+        delta = (_decimal(share) * self.delta).quantize(exact.DELTA_STEP, ROUND_FLOOR)
+        part = self._before(share).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+        self.delta -= delta
+        self.paid_delta += delta
+        self.events.append(ApproximateEvent(part, delta))
+        return part, delta
+
+    def _before(self, share: Fraction) -> Decimal:
+        if self._spent or self._ratio is not None:
+            raise Fault("a part of its own must be paid before the rest is split")
         part = _decimal(share) * self.epsilon
         self.epsilon -= part
-        self.events.append(PureEvent(part))
         return part
 
     def ratio(self, share: Fraction) -> float:
@@ -137,14 +160,14 @@ class Budget:
         moved = self._moved(reach)
         step = 2.0 ** -math.ceil(math.log2(2**20 * width / moved))
         sensitivity = moved / step * _FLOAT_SLACK + width * self._roundings()
-        return self._laplace(_summed(blocks, width, step, reach), sensitivity, step, share)
+        return self._laplace(_summed(blocks, width, step), sensitivity, step, share)
 
     def gaussian(self, blocks: Iterable[Floats], *, width: int, reach: Reach, share: Fraction) -> Noisy:
         """The sum of all rows with discrete Gaussian noise on a grid fine enough to count as continuous."""
         moved = self._moved(reach)
         step = self._step(moved, width, share)
         sensitivity = moved / step * _FLOAT_SLACK + math.sqrt(width) * self._roundings()
-        return self._gaussian(_summed(blocks, width, step, reach), sensitivity, step, share)
+        return self._gaussian(_summed(blocks, width, step), sensitivity, step, share)
 
     def laplace_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
         """Whole counts with discrete Laplace noise."""
@@ -154,14 +177,14 @@ class Budget:
         """Whole counts with Gaussian noise on a fine grid."""
         moved = self._moved(reach)
         step = min(1.0, self._step(moved, counts.size, share))
-        if float(np.abs(counts).sum()) / step > _LARGEST_SUM:
-            raise Mistake("delta", "is too small for this many rows: noise of this precision does not fit 64 bits")
-        return self._gaussian(counts * int(1 / step), moved / step, step, share)
+        most = int(LARGEST_TOTAL * step)  # cutting off brings no two sums farther apart, and tells nobody of their size
+        return self._gaussian(np.clip(counts, -most, most) * int(1 / step), moved / step, step, share)
 
     def row_count(self, rows: int, share: Fraction) -> float:
-        """How many rows there are: exact where that is public, else bought with `share`; at least 1."""
+        """How many rows there are: exact where that is public (`size`, if it was said), else bought with `share`; at
+        least 1."""
         if self.counts_are_public:
-            return float(rows)
+            return float(max(1, rows if self.size is None else self.size))
         self.bought_count = True
         counts, reach = np.array([rows], dtype=np.int64), Reach(1, 1)
         released = self.laplace_counts if self.pure else self.gaussian_counts
@@ -221,16 +244,17 @@ class Budget:
         return 2.0 ** -math.ceil(math.log2(least / (ratio * moved)))
 
 
-def _summed(blocks: Iterable[Floats], width: int, step: float, reach: Reach) -> Integers:
-    total, rows = np.zeros(width, dtype=np.int64), 0
+def _summed(blocks: Iterable[Floats], width: int, step: float) -> Integers:
+    """The exact sum of rows in whole steps, cut off at what fits: a refusal would say how many rows there are."""
+    totals = [0] * width
     for block in blocks:
-        rows += len(block)
-        if rows * reach.length / step > _LARGEST_SUM:
-            raise Mistake("delta", "is too small for this many rows: noise of this precision does not fit 64 bits")
         # Where a wild hyperparameter made floats overflow, a row adds nothing: the integer of a NaN has no bound.
         finite = np.where(np.isfinite(block), block, 0.0)
-        total += np.rint(finite / step).astype(np.int64).sum(axis=0)
-    return total
+        whole = np.rint(finite / step).astype(np.int64)
+        # In two halves, so that no sum of a block leaves 64 bits, however fine the steps are.
+        upper, lower = (whole >> _HALF).sum(axis=0).tolist(), (whole & (2**_HALF - 1)).sum(axis=0).tolist()
+        totals = [total + (u << _HALF) + d for total, u, d in zip(totals, upper, lower, strict=True)]
+    return np.array([max(-LARGEST_TOTAL, min(LARGEST_TOTAL, total)) for total in totals], dtype=np.int64)
 
 
 def _decimal(share: Fraction) -> Decimal:

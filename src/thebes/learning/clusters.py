@@ -12,7 +12,7 @@ from sklearn.base import ClusterMixin
 
 from thebes.learning.arguments import whole
 from thebes.learning.budget import Budget, Floats, Reach
-from thebes.learning.estimator import PrivateEstimator
+from thebes.learning.estimator import MISSING, PrivateEstimator
 from thebes.learning.rows import blocks
 from thebes.privacy.faults import Mistake
 
@@ -56,7 +56,9 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         box, _ = self._boxes(rows, None, budget)
         self.centres_ = _lloyd(box.unit(rows), self.n_clusters, self.steps, budget)
         mechanism = "noisy Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
-        self._certify(budget, len(rows), mechanism, (), {"clusters": self.n_clusters, "steps": self.steps})
+        self._certify(
+            budget, len(rows), mechanism, (MISSING + ".",), {"clusters": self.n_clusters, "steps": self.steps}
+        )
         return self
 
     @property

@@ -66,6 +66,7 @@ def read(document: Mapping[str, Any], expected: type[E]) -> E:
         model.classes_ = _array("classes", document["classes"])
         if model.classes_.ndim != 1 or len(model.classes_) < 2:
             raise Mistake("model", "classes must be a list of at least two labels")
+        model.classes = model.classes_.tolist()
     numbers = document.get("numbers")
     if not isinstance(numbers, Mapping) or set(numbers) != {"low_", "high_", *found._numbers}:
         raise Mistake("model", f"numbers must be exactly those of a {kind}")

@@ -1,7 +1,8 @@
 """What all private estimators share: reading arguments and rows, spending, the certificate, prediction's front door.
 
-Must stay true: arguments are judged before the data; nothing is taken from the data silently; no message holds a
-value of theirs.
+Must stay true: arguments are judged before the data; nothing is taken from the data silently; no row is refused for a
+value, as that would tell of it: a missing number is the middle of its bounds, a row without a target counts for
+nothing. Refused is only what somebody who knows no row knows: arguments, the shape of a table, its columns.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thebes.learning.arguments import one_of, randomness_of
 from thebes.learning.budget import Budget, Floats
+from thebes.learning.cells import column_of, numbers_of
+from thebes.learning.labels import bought_classes, declared_classes, places_of
 from thebes.learning.ranges import TARGET, estimated_box, given_box
 from thebes.learning.rows import Box
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 
-#: What `bounds="estimate"` costs: this part of epsilon, pure.
+#: What `bounds="estimate"` costs: this part of epsilon, pure; and `classes="estimate"`: of epsilon and delta.
 ESTIMATE_SHARE = Fraction(1, 10)
+MISSING = "A number that is missing counts as the middle of its bounds"
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -65,16 +68,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Refuse bad hyperparameters; overridden where there are any."""
 
     def _rows(self, X: Any, *, reset: bool, budget: Budget | None = None) -> Floats:
+        """Rows as numbers, NaN for whatever is none. Only what the table as a whole is like is refused."""
         # Where rows come and go, refusing to learn from none would say for certain that there was none.
         least = 0 if budget is not None and not budget.counts_are_public else 1
         try:
-            rows = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least)
+            rows = validate_data(
+                self,
+                numbers_of(X),
+                reset=reset,
+                dtype=np.float64,
+                order="C",
+                ensure_all_finite=False,
+                ensure_min_samples=least,
+            )
         except ValueError as problem:
             message = str(problem)
             if "0 sample(s)" in message:
                 raise Mistake("X", "has no rows; there is nothing to work on") from None
-            # A message about a cell's content would repeat the cell.
-            raise Mistake("X", "must hold numbers only" if "convert" in message else message) from None
+            raise Mistake("X", message) from None
+        if budget is not None and budget.counts_are_public:
+            budget.size = len(rows)
         return np.ascontiguousarray(rows)
 
     def _boxes(self, rows: Floats, target: Floats | None, budget: Budget) -> tuple[Box, Box | None]:
@@ -95,16 +108,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self, budget: Budget, rows: int, mechanism: str, notes: tuple[str, ...], parameters: Mapping[str, Any]
     ) -> None:
         estimated: tuple[str, ...] = ("bounds",) if isinstance(self.bounds, str) else ()
+        if isinstance(getattr(self, "classes", None), str):
+            estimated += ("classes",)
         if budget.bought_count:
             estimated += ("number of rows",)
         self.events_ = tuple(budget.events)
         gaussian = mechanism.endswith("gaussian")
+        delta = float(budget.delta + budget.paid_delta if gaussian else budget.paid_delta)
         self.certificate_ = Certificate(
             unit=Unit.EVENT,  # one row; only an admission elsewhere can vouch that a row is a whole person
             adjacency=budget.adjacency,
             epsilon=float(self.epsilon),
-            delta=float(budget.delta) if gaussian else 0.0,
-            guarantee="approximate" if gaussian else "pure",
+            delta=delta,
+            guarantee="approximate" if delta else "pure",
             mechanism=mechanism,
             parameters={"noise_drawn_by": budget.randomness.drawn_by, **parameters},
             bounds=self._bounds_in_words(),
@@ -155,24 +171,50 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
+        tags.input_tags.allow_nan = True
         return tags
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """A classifier. The set of labels is public: `classes`, or, where absent, the labels present in y."""
+    """A classifier of public labels: `classes` lists them, or is "estimate", which buys those that enough rows have."""
 
     classes: Any
     classes_: NDArray[Any]
 
+    def _budget(self) -> Budget:
+        budget = super()._budget()
+        if self.classes is None:
+            raise Mistake(
+                "classes",
+                "are missing: what labels there are would tell of whoever has a rare one. Add classes=[label, ...], or "
+                'classes="estimate", which spends a tenth of epsilon and delta to find those that enough rows have',
+            )
+        if not isinstance(self.classes, str):
+            self.classes_ = declared_classes(self.classes)
+        elif one_of("classes", self.classes, ("estimate",)) and budget.pure:
+            raise Mistake(
+                "classes",
+                "cannot be found without a delta: nothing pure finds labels that nobody listed. Add classes=[label, "
+                "...], or a delta greater than 0, for example 1e-6",
+            )
+        return budget
+
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows X and labels y, spending `epsilon` and `delta` once."""
+        """Learn from rows X and labels y, spending `epsilon` and `delta` once. A row whose label is none of the classes
+        counts for nothing."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
-        labels = self._labels(y, len(rows))
+        labels = column_of(y, len(rows)).tolist()
         box, _ = self._boxes(rows, None, budget)
-        mechanism, notes, parameters = self._learn(box.unit(rows), labels, budget)
-        if self.classes is None:
-            notes = (*notes, "The set of labels was taken from the data and is treated as public.")
+        if isinstance(self.classes, str):
+            epsilon, delta = budget.pay_with_delta(ESTIMATE_SHARE)
+            self.classes_ = bought_classes(
+                labels, epsilon=epsilon, delta=delta, adjacency=budget.adjacency, randomness=budget.randomness
+            )
+        places = places_of(self.classes_, labels)
+        there = ~np.isnan(places)
+        mechanism, notes, parameters = self._learn(box.unit(rows[there]), places[there].astype(np.int64), budget)
+        notes = (*notes, f"{MISSING}; a row whose label is none of the classes counts for nothing.")
         self._certify(budget, len(rows), mechanism, notes, parameters)
         return self
 
@@ -181,30 +223,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """Fit on rows in [-1, 1] and label numbers; the mechanism's name, notes and parameters for the certificate."""
         raise NotImplementedError
-
-    def _labels(self, y: Any, rows: int) -> NDArray[np.int64]:
-        if y is None:
-            raise Mistake("y", "is missing: requires y to be passed, but the target y is None")
-        try:
-            labels = column_or_1d(y, warn=True)
-            check_consistent_length(np.empty(rows), labels)
-            if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-                raise ValueError("Input y contains NaN or infinity")
-            if self.classes is None:  # else the declared classes say what a label is, whatever labels are there
-                check_classification_targets(labels)
-        except ValueError as problem:
-            raise Mistake("y", str(problem)) from None
-        if self.classes is None:
-            self.classes_ = np.unique(labels)
-        else:
-            self.classes_ = np.unique(np.asarray(self.classes))
-            if len(self.classes_) != len(self.classes):
-                raise Mistake("classes", "must not name a label twice")
-        if len(self.classes_) < 2:
-            raise Mistake("y" if self.classes is None else "classes", "needs at least 2 classes, got 1 class")
-        if not np.isin(labels, self.classes_).all():
-            raise Mistake("y", "holds a label that is not among the declared classes")
-        return np.asarray(np.searchsorted(self.classes_, labels), dtype=np.int64)
 
     def _log_odds(self, units: Floats) -> Floats:
         """For each row in [-1, 1], a score per class; e^score is proportional to the class's probability."""
@@ -226,32 +244,24 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """A regressor. The target's bounds stand under "y"."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows X and numbers y, spending `epsilon` and `delta` once."""
+        """Learn from rows X and numbers y, spending `epsilon` and `delta` once. A row without a target counts for
+        nothing."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
-        target = self._targets(y, len(rows))
+        target = numbers_of(column_of(y, len(rows))).astype(np.float64)
         box, target_box = self._boxes(rows, target, budget)
         assert target_box is not None  # noqa: S101  # always there when a target is given
         self.target_range_ = np.array([target_box.low[0], target_box.high[0]])
-        mechanism, notes, parameters = self._learn(box.unit(rows), target_box.unit(target[:, None]), budget)
+        there = ~np.isnan(target)
+        units = target_box.unit(target[there][:, None])
+        mechanism, notes, parameters = self._learn(box.unit(rows[there]), units, budget)
+        notes = (*notes, f"{MISSING}; a row without a target counts for nothing.")
         self._certify(budget, len(rows), mechanism, notes, parameters)
         return self
 
     def _learn(self, units: Floats, target: Floats, budget: Budget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """Fit on rows and targets in [-1, 1]; the mechanism's name, notes and parameters for the certificate."""
         raise NotImplementedError
-
-    def _targets(self, y: Any, rows: int) -> Floats:
-        if y is None:
-            raise Mistake("y", "is missing: requires y to be passed, but the target y is None")
-        try:
-            target = column_or_1d(y, warn=True)
-            target = check_array(target, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="y")
-            check_consistent_length(np.empty(rows), target)
-        except ValueError as problem:
-            message = str(problem)
-            raise Mistake("y", "must hold numbers only" if "convert" in message else message) from None
-        return np.asarray(target)
 
     def _bounds_in_words(self) -> Mapping[str, Any]:
         return {**super()._bounds_in_words(), "y": self.target_range_.tolist()}

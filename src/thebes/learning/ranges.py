@@ -67,12 +67,17 @@ def _pair(key: Any, pair: Any) -> tuple[float, float]:
 def estimated_box(columns: Floats, budget: Budget, epsilon: Decimal, *, names: list[Any]) -> Box:
     """A box from one private histogram over powers of two per column, each with an equal part of `epsilon` (pure).
 
+    A missing number is in no bin. Where the number of rows is public and all are missing, one 0 stands in: the
+    histogram of nothing is then that of one row, and a neighbour has one row with another value, as ever.
     Where no range stands out of the noise, that (released) fact is the answer: the fit stops and the part is spent.
     """
     each = (epsilon / columns.shape[1]).quantize(EPSILON_STEP, ROUND_FLOOR)
     pairs = []
     for column, name in zip(columns.T, names, strict=True):
-        found = estimate_bounds(column, epsilon=each, adjacency=budget.adjacency, randomness=budget.randomness).value
+        known = column[~np.isnan(column)]
+        if not len(known) and budget.counts_are_public:
+            known = np.zeros(1)
+        found = estimate_bounds(known, epsilon=each, adjacency=budget.adjacency, randomness=budget.randomness).value
         if isinstance(found, NoBounds):
             raise Mistake("bounds", f"of {name!r} could not be estimated. {found.sentence}")
         pairs.append((found.low, found.high))

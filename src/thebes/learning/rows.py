@@ -21,7 +21,7 @@ _LANES = 64
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Public bounds of columns. Values outside are moved to the nearest bound."""
+    """Public bounds of columns. Values outside are moved to the nearest bound; what is missing (NaN) is the middle."""
 
     low: Floats
     high: Floats
@@ -29,7 +29,8 @@ class Box:
     def unit(self, values: Floats) -> Floats:
         """Columns mapped from [low, high] to [-1, 1]."""
         inside = np.clip(values, self.low, self.high)
-        return np.clip((inside - self.low) / (self.high - self.low) * 2 - 1, -1, 1)
+        units = np.clip((inside - self.low) / (self.high - self.low) * 2 - 1, -1, 1)
+        return np.where(np.isnan(units), 0.0, units)
 
     def back(self, units: Floats) -> Floats:
         """From [-1, 1] to [low, high]."""

@@ -139,6 +139,8 @@ class IntegratedAggregator(Keeping):
         return labels
 
     def _certificate(self, made: Certificate, estimated: tuple[str, ...]) -> Certificate:
+        from thebes.learning.estimator import MISSING
+
         document = self.document
         return replace(
             made,
@@ -150,7 +152,7 @@ class IntegratedAggregator(Keeping):
             trust="server",
             estimated=tuple(dict.fromkeys((*estimated, *made.estimated))),
             simulated=self.setting.simulated or made.simulated,
-            notes=(*self.notes, *(n for n in made.notes if not n.startswith(("The unit is", "The set of labels")))),
+            notes=(*self.notes, *(n for n in made.notes if not n.startswith(("The unit is", MISSING)))),
         )
 
     def _unseen(self) -> Certificate:
