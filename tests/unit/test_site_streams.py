@@ -117,6 +117,8 @@ def test_a_declaration_is_read_as_it_was_written(home: Home) -> None:
         (('by = "time:1d"', 'by = "time:1d"\nsince = 2026'), "blocks.since"),
         (('by = "time:1d"', 'by = "time:1d"\nsize_share = 2'), "blocks.size_share"),
         (('by = "time:1d"', 'by = "time:1d"\nsize_share = true'), "blocks.size_share"),
+        (('by = "time:1d"', 'by = "time:1d"\nperiods = 3'), "blocks.periods"),
+        (('by = "time:1d"', 'by = "time:1d"\nsize_share = 1e-15'), "leaves no epsilon"),
         (('by = "time:1d"', 'by = "time:1d"\nsize = 2'), "blocks.size: is not one of"),
         (('by = "time:1d"', 'by = "time:1d"\nseparate_by = "developer"'), "accept_separate_ledgers"),
     ],
@@ -436,6 +438,12 @@ def test_how_coarse_counts_of_users_will_be_is_said_beforehand(run: Callable[...
         (("--block-by", "time:1d", "--schedule", "mine"), "one of even, dpf, dpack, fcfs"),
         (("--schedule", "even", "--source", "rides.csv"), "--schedule"),
         (("--block-by", "time:1d", "--separate-by", "developer"), "accept_separate_ledgers"),
+        (("--separate-by", "developer", "--source", "rides.csv"), "--separate-by"),
+        (("--size-share", "0.1", "--source", "rides.csv"), "--block-by"),
+        (("--block-by", "time:1d", "--retire-below", "0.96"), "would retire"),
+        (("--block-by", "time:1d", "--filter", "zcdp"), "delta greater than 0"),
+        (("--block-by", "time:1d", "--filter", "renyi", "--delta", "1e-6", "--epsilon", "0.0001"), "too small"),
+        (("--block-by", "time:1d", "--size-share", "1e-13"), "leaves no epsilon"),
     ],
 )
 def test_what_cannot_grow_is_not_declared(run: Callable[..., Any], more: tuple[str, ...], says: str) -> None:

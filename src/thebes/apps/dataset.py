@@ -86,7 +86,7 @@ def create(
     """
     from decimal import Decimal
 
-    from thebes.data.growing.blocking import TIME, USER
+    from thebes.data.growing.blocking import TIME
     from thebes.data.growing.blocking import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
     from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, cache_of, path_of
@@ -117,8 +117,6 @@ def create(
         if schedule is not None:
             more["schedule"] = schedule
         if periods is not None:
-            if by.kind != USER:
-                raise Mistake("--periods", "goes with blocks of users; others buy their size once")
             more["periods"] = periods
         cut = Blocks(by, more)
         grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
@@ -136,6 +134,10 @@ def create(
         return
     if since is not None:
         raise Mistake("--since", "goes with --block-by time:...")
+    if separate_by is not None or accept_separate_ledgers:
+        raise Mistake("--separate-by", "goes with --block-by: only blocks have budgets that can be separate")
+    if periods is not None or (size_share, retire_below) != ("0.05", "0.01"):
+        raise Mistake("--size-share", "goes with --block-by, as --periods and --retire-below do")
     if schedule is not None:
         raise Mistake("--schedule", "goes with --block-by: it is about pipelines that want the same blocks")
     if source is None:

@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
+from thebes.data.growing.blocking import USER, BlockBy
 from thebes.data.growing.manifest import State
 from thebes.ledger import Budget
+from thebes.ledger.filters import FILTERS
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
 
 DEVELOPER = "developer"  #: separate ledgers for everybody who asks
+
+
+@lru_cache(maxsize=1024)
+def within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) -> Decimal:
+    """The largest pure epsilon that costs a block of (epsilon, delta) no more than this part of it, as it counts."""
+    counting = FILTERS[filter]
+    capacity = counting.capacity(epsilon, delta)
+    return Decimal(counting.reading({place: int(steps * part) for place, steps in capacity.items()}, 0).epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +50,55 @@ class Terms:
             raise Mistake("blocks.retire_below", "must be at least 0 and less than 1")
         if not 1 <= self.periods <= 10_000:
             raise Mistake("blocks.periods", "must be between 1 and 10000")
-        if not self.size_epsilon:
-            raise Mistake("blocks.size_share", "leaves no epsilon for sizes")
+        if self.retire_below > 1 - self.size_share:
+            raise Mistake("blocks.retire_below", "is more than sizes leave: a block would retire as soon as it has one")
+
+    def check(self, by: BlockBy) -> None:
+        """Refuse blocks that could never pay for their sizes, or for nothing beside them."""
+        if by.kind == USER and self.separate not in ("", DEVELOPER):
+            raise Mistake(
+                "blocks.separate_by",
+                "by a column does not go with blocks of users: a person may have rows of several values, and a budget "
+                "for each would promise a person nothing",
+            )
+        apart = self.separate == DEVELOPER or by.kind == USER
+        for share in ("sizes", "rest") if apart else ("whole",):
+            held = self.of_ledger("event", share=share)
+            what = {"sizes": " for sizes", "rest": " beside sizes", "whole": ""}[share]
+            if not held["epsilon"]:
+                raise Mistake("blocks.size_share", f"leaves no epsilon{what}")
+            try:
+                FILTERS[held["filter"]].capacity(held["epsilon"], held["delta"])
+            except Mistake as nothing:
+                raise Mistake(
+                    nothing.argument, f"{nothing.message} (a block has epsilon {held['epsilon']}{what})"
+                ) from None
+        sizes = self.of_ledger("event", share="sizes" if apart else "whole")
+        part = Fraction(1, self.periods) if by.kind == USER else Fraction(1) if apart else Fraction(self.size_share)
+        if not within(sizes["filter"], sizes["epsilon"], sizes["delta"], part):
+            counts = f"each of {self.periods} counts" if by.kind == USER else "sizes"
+            raise Mistake("blocks.size_share", f"leaves no epsilon for {counts}")
 
     @property
     def size_epsilon(self) -> Decimal:
-        """What a block's size costs."""
-        return (self.epsilon * self.size_share).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
-
-    @property
-    def count_epsilon(self) -> Decimal:
-        """What the counts of users in one period cost."""
-        return (self.size_epsilon / self.periods).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+        """What its size costs a block that pays for everything: so much that its share of the block, as that counts,
+        is `size_share`."""
+        return within(self.filter, self.epsilon, self.delta, Fraction(self.size_share))
 
     def of_ledger(self, unit: str, *, share: str = "whole") -> dict[str, Any]:
-        """For a block of the ledger: the whole, what sizes may cost (`sizes`), or what is left beside that (`rest`)."""
-        part = {"whole": Decimal(1), "sizes": self.size_share, "rest": 1 - self.size_share}[share]
+        """For a block of the ledger: the whole, what sizes may cost (`sizes`), or what is left beside that (`rest`).
+
+        Sizes are bought with pure epsilon alone, and a block for them counts just that. A pure (s epsilon) and what any
+        filter keeps within ((1 - s) epsilon, (1 - s) delta) are together (epsilon, delta), in whatever order they are
+        spent, because both limits are fixed beforehand. (`earlier`: as blocks for sizes were opened before; they count
+        with the filter of the others.)
+        """
+        part = {"whole": Decimal(1), "rest": 1 - self.size_share}.get(share, self.size_share)
+        delta = Decimal(0) if share == "sizes" and self.filter != "basic" else self.delta * part
         return {
             "epsilon": (self.epsilon * part).quantize(exact.EPSILON_STEP, ROUND_FLOOR),
-            "delta": (self.delta * part).quantize(exact.DELTA_STEP, ROUND_FLOOR),
-            "filter": self.filter,
+            "delta": delta.quantize(exact.DELTA_STEP, ROUND_FLOOR),
+            "filter": "basic" if share == "sizes" else self.filter,
             "unit": Unit(unit),
             "adjacency": Adjacency.ADD_REMOVE_ONE,
         }

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thebes.curator.stream_terms import DEVELOPER, StreamBlock, Terms
-from thebes.curator.user_counts import EVERYONE, UserCounts
+from thebes.curator.user_counts import EVERYONE, UserCounts, pure
 from thebes.data.growing.blocking import ATTRIBUTE, TIME, USER, BlockBy
 from thebes.data.growing.choosing import Chosen, Users
 from thebes.data.growing.manifest import Kept, Manifest, Period, State
@@ -64,6 +65,7 @@ class Stream:
         if terms.separate not in ("", DEVELOPER) and not self._contexts:
             raise Mistake("blocks.separate_by", f"must be {DEVELOPER} or a column with declared values")
         self._folder, self._clock, self._randomness, self._source = folder, clock, randomness, source
+        terms.check(by)
         self._faces: dict[tuple[int, int], _Face] = {}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
@@ -341,7 +343,9 @@ class Stream:
             share = "rest"
         elif self.by.kind == USER:
             share, wanted = "rest", wanted if not self.terms.separate else []
-            self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes")
+            everyone = held.get(f"{self.name}/{EVERYONE}")
+            known = everyone is None or everyone.filter == "basic"
+            self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes" if known else "earlier")
         else:
             share = "sizes" if self.terms.separate else "whole"
         self._open_all(wanted, held, share)
@@ -363,7 +367,7 @@ class Stream:
         meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
         losses = [loss] if loss is not None else []
         if self.by.sealed and not self.terms.separate and kept.size is None:
-            losses.append(Pure(self.terms.size_epsilon))
+            losses.append(Pure(self._size_epsilon))
         price: dict[str, int] = {}
         for one in losses:
             for place, amount in counting.price(one, meters).items():
@@ -386,13 +390,21 @@ class Stream:
         value = None if since is not None else self.by.label(kept.place)
         return StreamBlock(name, kept.state, remaining, left, kept.size, since, until, value)
 
+    @property
+    def _size_epsilon(self) -> Decimal:
+        """What a size costs: a share of its block, or all of the block that pays for it alone."""
+        if not self.terms.separate:
+            return self.terms.size_epsilon
+        epsilon: Decimal = self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"]
+        return epsilon
+
     def _buy_sizes(self) -> None:
         """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever. One that
         retired before it could pay never has a size."""
         unsized = self._manifest.unsized()
         held = self._held() if unsized else {}
         for purchase, sealed in unsized.items():
-            epsilon, key = self.terms.size_epsilon, f"size {self.name} {purchase}"
+            key = f"size {self.name} {purchase}"
             claim = self.ledger.claimed(key)
             if claim is None:
                 able = [name for name in map(self._name, sealed) if held[name].state is BlockState.OPEN]
@@ -400,13 +412,14 @@ class Stream:
                     continue
                 claim = self.ledger.reserve(
                     able,
-                    epsilon=epsilon,
+                    epsilon=self._size_epsilon,
                     purpose="sizes of blocks",
                     spender=SPENDER,
                     key=key,
                     unit=Unit(self.schema.unit),
                     adjacency=Adjacency.ADD_REMOVE_ONE,
                 )
+            epsilon = pure(claim)
             claim.consume(epsilon=epsilon, part="size")
             blocks = [kept for kept in sealed if self._name(kept) in claim.blocks]
             true = self._manifest.true_rows(kept.number for kept in blocks)

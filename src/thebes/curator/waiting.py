@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from thebes.curator.user_counts import EVERYONE
 from thebes.database.private import opened
 from thebes.ledger import Block, Ledger
 from thebes.ledger.asked import loss_of_text, text_of
@@ -262,8 +263,8 @@ class Turns:
         self._db.execute("DELETE FROM demand WHERE who = ?", (who,))
 
     def _held(self) -> dict[str, Block]:
-        """The stream's blocks that take claims."""
-        mine = (block for block in self._ledger.blocks() if block.name.startswith(self._prefix))
+        """The stream's blocks that take claims; not that of everybody, which pays for counts alone."""
+        mine = (block for block in self._ledger.blocks(self._prefix) if block.name != f"{self._prefix}{EVERYONE}")
         return {block.name: block for block in mine if block.state is BlockState.OPEN}
 
     def _price(self, loss: Loss) -> list[int]:

@@ -76,6 +76,8 @@ class Blocks:
                 "must be true with separate_by: the budget then holds for each of them by itself, and whoever joins "
                 "what several were told may learn more",
             )
+        if "periods" in told and self.by.kind != USER:
+            raise Mistake("blocks.periods", "goes with blocks of users; others buy their size once")
         terms = Terms(budget.epsilon, budget.delta, budget.filter, **told)
         return replace(terms, separate=separate) if separate else terms
 
@@ -115,8 +117,12 @@ class DataSet:
 
     @property
     def stream_terms(self) -> Terms | None:
-        """Of each of its blocks; None where it does not grow."""
-        return None if self.blocks is None else self.blocks.terms(self.budget)
+        """Of each of its blocks; None where it does not grow. A Mistake where they could never pay for their sizes."""
+        if self.blocks is None:
+            return None
+        terms = self.blocks.terms(self.budget)
+        terms.check(self.blocks.by)
+        return terms
 
     @property
     def terms(self) -> dict[str, Any]:
