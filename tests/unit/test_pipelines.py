@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
@@ -26,12 +26,14 @@ from thebes.curator.pipelines.stopping import OutOfTime, finished
 from thebes.curator.pipelines.workshop import Workshop
 from thebes.curator.streams import Stream, Terms
 from thebes.curator.validators import Validation, Verdict
+from thebes.data.growing import writing
 from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.randomness import seeded_for_simulation
-from thebes.testing.pipelines import Home, Line, Lines
+from thebes.privacy.randomness import Randomness, seeded_for_simulation
+from thebes.testing.pipelines import START, Home, Line, Lines
+from thebes.testing.transcripts import loss
 
 
 @pytest.fixture
@@ -765,3 +767,48 @@ def test_a_growing_stream_never_runs_dry(tmp_path: Path) -> None:
     assert whole > 4 * Decimal("3.8")
     home.ledger.verify()
     home.close()
+
+
+# --- what is told, against what is claimed ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mine", [0, 1], ids=["with the row first", "without it first"])
+def test_all_that_a_run_tells_is_within_what_its_certificate_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: int
+) -> None:
+    """A small answer of a block with a large budget: its noisy size says more than the answer does."""
+    monkeypatch.setattr(writing.secrets, "token_hex", lambda size: "7" * 2 * size)  # the same coins for all other rows
+    days = pd.date_range(START, periods=200, freq="7min").tz_localize(None)
+    others = pd.DataFrame({"at": days, "x": np.linspace(0, 1, 200), "y": np.linspace(0, 1, 200)})
+    also = pd.concat([others, others.tail(1).assign(x=1.0, y=1.0)], ignore_index=True)
+    told: list[Any] = []
+
+    class Small(Lines):
+        epsilon = 0.1
+        start_epsilon = 0.1
+
+    def over(rows: pd.DataFrame) -> Callable[[Randomness], None]:
+        def run(source: Randomness) -> None:
+            folder = tmp_path / str(len(told))
+            folder.mkdir()
+            home = Home(folder, randomness=source)
+            home.stream.ingest(rows)
+            home.now += timedelta(days=2)
+            ended = home.run(Small())
+            attempts = [one.as_json() for one in home.workshop.attempts.attempts(ended.id)]
+            told.append((home.runner().certificate(Small(), ended), attempts))
+            home.close()
+
+        return run
+
+    pair = [over(also), over(others)]
+    through = loss(pair[mine], pair[1 - mine]).epsilon()
+    (certificate, attempts), (again, same) = told
+    assert [(one["rows"], one["validation"]) for one in attempts] == [(one["rows"], one["validation"]) for one in same]
+    assert certificate.as_json() == again.as_json()
+    sizes = certificate.parameters["sizes"]["epsilon"]
+    assert (certificate.epsilon, sizes) == (0.1, 0.5)
+    assert certificate.epsilon < through <= (certificate.epsilon + sizes) * (1 + 1e-9)
+    assert certificate.beside_earlier
+    assert certificate.text.startswith("For whoever had seen what was released before: if one single row")
+    assert "at epsilon 0.5: to whoever had not seen them" in certificate.text

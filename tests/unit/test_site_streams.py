@@ -427,6 +427,27 @@ def test_how_coarse_counts_of_users_will_be_is_said_beforehand(run: Callable[...
     ]
 
 
+def test_an_answer_about_blocks_of_users_says_what_their_counts_cost_beside(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Up to which user there are blocks is told with the answer, and follows from the counts."""
+    columns = {"who": {"type": "integer", "key": True}}
+    (tmp_path / "visits.json").write_text(json.dumps({"unit": "person", "max_rows_per_unit": 1, "columns": columns}))
+    (tmp_path / "visits.csv").write_text("who\n" + "".join(f"{who}\n" for who in range(1, 2001)))
+    more = ("--schema", "visits.json", "--block-by", "user:100", "--epsilon", "10", "--periods", "4")
+    assert run("create", "visits", *more, "--size-share", "0.2")[0] == 0
+    assert run("ingest", "visits", "visits.csv")[0] == 0
+    for period in ("a", "b"):
+        assert run("count", "visits", "--period", period)[0] == 0
+    status, told, error = run("query", "visits", "--statistic", "count", "--epsilon", "0.5", "--json")
+    assert status == 0, error
+    certificate = json.loads(told)["certificate"]
+    assert (certificate["epsilon"], certificate["beside_earlier"]) == (0.5, True)
+    assert "bought once for all who ask, at epsilon 1:" in certificate["text"]
+    assert "epsilon 1." in run("show", "visits")[1]
+    assert json.loads(run("show", "visits", "--json")[1])["growing"]["sizes"] == {"epsilon": 1.0}
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -103,6 +103,8 @@ def tell_blocks(found: dict[str, Any]) -> None:
             f"Each of {counts['periods']} counts of its users will lie within {counts['users']:,.0f} of the truth, one "
             f"of their rows within {counts['rows']:,.0f}, 19 times of 20; fewer counts or a larger share are closer."
         )
+    if paid := found["growing"]["sizes"]["epsilon"]:
+        typer.echo(f"The sizes below, and all counts so far, cost whoever is in a block epsilon {paid:g}.")
     for block in blocks[-_MOST_SHOWN:]:
         size = "" if block["size"] is None else f", about {block['size']} rows"
         typer.echo(f"  {block['block']}: {block['state']}, {block['left']:.0%} left{size}")

@@ -115,6 +115,14 @@ class Terms:
         )
 
 
+def beside(earlier: Decimal) -> str:
+    """What a certificate must say that rests on sizes of blocks, which everybody in them paid for so much before."""
+    return (
+        f"It rests on noisy sizes of blocks, which were bought once for all who ask, at epsilon {float(earlier):g}: to "
+        "whoever had not seen them it tells that beside its own epsilon."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StreamBlock:
     """A block as it is shown. `name` is that of its block in the ledger; `value` is what its rows have in common where

@@ -131,6 +131,15 @@ class Stream:
         """About how many rows each of these blocks has, as far as that was bought."""
         return {self._name(kept): float(kept.size) for kept in self._known(names) if kept.size is not None}
 
+    def earlier(self, names: Iterable[str]) -> Decimal:
+        """What was paid for the sizes of these blocks, whoever is in one of them; of blocks of users, for all counts
+        so far. Whoever is told of the blocks is told that, too."""
+        if self.by.kind == USER:
+            return self._users.paid()
+        bought = {kept.purchase for kept in self._known(names) if kept.size is not None}
+        claims = (self.ledger.claimed(f"size {self.name} {purchase}") for purchase in bought)
+        return max((self._size_epsilon if claim is None else pure(claim) for claim in claims), default=Decimal(0))
+
     def rows(self, names: Iterable[str], *, memory: str | None = None) -> GrownTable:
         """Exactly the rows of these blocks."""
         found = self._known(names)

@@ -85,6 +85,12 @@ class UserCounts:
             self._manifest.keep_counts(name, *self.noisy(*self._true(), randomness, epsilon=epsilon))
         return next(kept for kept in self._manifest.periods() if kept.name == name)
 
+    def paid(self) -> Decimal:
+        """What all counts so far cost everybody."""
+        counted = [period.number for period in self._manifest.periods() if period.users is not None]
+        claims = (self._ledger.claimed(f"count {self._name} {number}") for number in counted)
+        return sum((self._epsilon if claim is None else pure(claim) for claim in claims), Decimal(0))
+
     def noisy(self, users: int, rows: int, randomness: Randomness, *, epsilon: Decimal) -> tuple[int, int]:
         """So many users and rows as they are told."""
         most = self._schema.max_rows_per_unit

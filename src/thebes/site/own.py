@@ -22,6 +22,7 @@ from thebes.site.dataset import DataSet
 from thebes.site.planning import Planning, budget_of
 from thebes.site.purse import block_of
 from thebes.site.quoting import quoted
+from thebes.site.streams import covered
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.shape import Ask, Planned
@@ -75,7 +76,7 @@ class Question:
         )
         answered = planning.answer(plan, wanted, payer="", question=told, randomness=self.randomness)
         cost = {"epsilon": float(answered.cost[0]), "delta": float(answered.cost[1])}
-        covers = None if self.stream is None else {"blocks": len(planning.view)}
+        covers = None if self.stream is None else covered(self.stream, planning.view)
         return Own(owner.told(document, ask, answered), cost, str(answered.source), covers)
 
     def _drawn(self, document: SiteDocument, ask: Ask, account: _Account) -> Own:
@@ -90,7 +91,7 @@ class Question:
         paying = _Paying(account.reserve(loss, budget_of([purchase]), blocks))
         owner = registry.site_owner(document)
         given = owner.contribute(document, ask, self.opened(blocks), paying, randomness=self.randomness)
-        return Own(given, paying.paid, "mechanism", None if self.stream is None else {"blocks": len(blocks)})
+        return Own(given, paying.paid, "mechanism", None if self.stream is None else covered(self.stream, blocks))
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ def shown(
             growing = {"by": str(stream.by), "assumption": stream.assumption, "filter": stream.terms.filter}
             if (widths := stream.count_widths()) is not None:
                 growing["counts"] = {"users": widths[0], "rows": widths[1], "periods": stream.terms.periods}
+            growing["sizes"] = {"epsilon": float(stream.earlier(b.name for b in stream.blocks() if b.size is not None))}
             view = None if stream.terms.separate else whole(stream, "")
             paying = books.blocks(f"{dataset.name}/") if dataset.cache.kind in SYNOPSES else []
     except (Refusal, Mistake) as refused:

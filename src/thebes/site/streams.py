@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from thebes.curator.stream_terms import beside
 from thebes.curator.streams import Stream
 from thebes.curator.waiting import Turns
 from thebes.data.connectors.connector import read_source
+from thebes.data.growing.blocking import USER
 from thebes.data.growing.source import GrowingSource
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
@@ -53,6 +55,8 @@ def covered(stream: Stream, blocks: Sequence[str]) -> dict[str, Any]:
     names = set(blocks)
     windows = [(b.since, b.until) for b in stream.blocks() if b.name in names]
     told: dict[str, Any] = {"blocks": len(blocks)}
+    if stream.by.kind == USER:  # up to which user there are blocks follows from counts
+        told["earlier"] = beside(stream.earlier(blocks))
     if windows and windows[0][0] is not None and windows[-1][1] is not None:
         told |= {"since": windows[0][0].isoformat(), "until": windows[-1][1].isoformat()}
     return {**told, "assumption": stream.assumption} if stream.assumption else told

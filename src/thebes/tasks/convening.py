@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -131,7 +132,8 @@ class Convening(ABC):
                     "As there is one noise for all sites, m times epsilon comes with delta "
                     "(e^(m epsilon) - 1) / (e^epsilon - 1) times as large, which is more than m times."
                 )
-        said += [f"At {site}: {told['assumption']}" for site, told in self._about() if "assumption" in told]
+        for site, told in self._about():
+            said += [f"At {site}: {told[what]}" for what in ("earlier", "assumption") if what in told]
         return tuple(said)
 
     @property
@@ -214,7 +216,7 @@ class Convening(ABC):
     def covers(self, site: str, told: object) -> None:
         if not isinstance(told, Mapping) or site not in self.sites:
             return
-        texts = {name: told[name] for name in ("since", "until", "assumption") if _is_text(told.get(name))}
+        texts = {name: told[name] for name in ("since", "until", "assumption", "earlier") if _is_text(told.get(name))}
         count = told.get("blocks")
         if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 2**31:
             self._covered[site] = {"blocks": count, **texts}
@@ -238,9 +240,9 @@ class Convening(ABC):
             return
         if len(self.answered) < max(1, self._needed):
             self.state = State.EXPIRED
-            self._release = self.lapsed() or self._release
+            self._release = self._beside(self.lapsed()) or self._release
             return
-        self._release = self.conclude() or self._release
+        self._release = self._beside(self.conclude()) or self._release
         if self.finished():
             self.state = State.DONE
             return
@@ -286,6 +288,12 @@ class Convening(ABC):
         self._covered, self._paid = dict(header.get("covered", {})), dict(header.get("paid", {}))
         self._release = None if header["release"] is None else release_from_json(header["release"])
         self.remember(header["facts"], arrays)
+
+    def _beside(self, release: Release | None) -> Release | None:
+        """The release; where a site's part rests on what was told before, its certificate says so."""
+        if release is None or not any("earlier" in told for _, told in self._about()):
+            return release
+        return replace(release, certificate=replace(release.certificate, beside_earlier=True))
 
     def _compared(self) -> dict[str, str]:
         """The sites to go on without, and why: those whose data set cannot answer, and those whose columns are declared

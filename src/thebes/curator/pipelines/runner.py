@@ -26,7 +26,7 @@ from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
 from thebes.curator.pipelines.stopping import OutOfTime, finished
 from thebes.curator.pipelines.workshop import Workshop
-from thebes.curator.stream_terms import DEVELOPER
+from thebes.curator.stream_terms import DEVELOPER, beside
 from thebes.curator.validators import Validation, Verdict, together
 from thebes.curator.waiting import Turns
 from thebes.data.schema import Schema
@@ -88,6 +88,10 @@ class Stream(Protocol):
     @property
     def assumption(self) -> str:
         """What a certificate must say where budgets are separate; else nothing."""
+        ...
+
+    def earlier(self, names: Iterable[str]) -> Decimal:
+        """What the sizes of these blocks cost whoever is in one of them, beside all that is reserved."""
         ...
 
     def rows(self, names: Iterable[str]) -> Rows: ...
@@ -375,7 +379,8 @@ class Runner:
         """What a run cost so far whoever is in the block that paid most, over all its attempts: each told something.
 
         Each attempt is (epsilon, delta) private by itself, whatever its blocks count in; of that sum and what the
-        blocks' own losses come to, both proved, the smaller is said.
+        blocks' own losses come to, both proved, the smaller is said. The attempts tell the noisy sizes of their blocks
+        and follow from them; these were paid beside, for whoever asks, so it is said what they cost.
         """
         filter, paid = self.stream.terms.filter, self._paid(run)
         if not paid:
@@ -391,6 +396,7 @@ class Runner:
         own, summed = dearest(losses, whole), dearest(plain, whole)
         epsilon, delta = min(own, summed)
         known = "approximate" if delta else "pure"
+        sizes = self.stream.earlier(losses)
         guarantee = _GUARANTEES.get(filter, known) if own < summed else known
         return Certificate(
             unit=Unit(self.stream.schema.unit),
@@ -404,14 +410,17 @@ class Runner:
                 "blocks": len(attempt.blocks),
                 "attempt": {"epsilon": float(attempt.epsilon), "delta": float(attempt.delta)},
                 "filter": filter,
+                "sizes": {"epsilon": float(sizes)},
             },
             trust="site",
             simulated=self.randomness is not None and self.randomness.simulated,
             notes=(
                 "It is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
                 "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
+                beside(sizes),
                 *([self.stream.assumption] if self.stream.assumption else []),
             ),
+            beside_earlier=True,
         )
 
     def _paid(self, run: Run) -> list[Attempt]:
