@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import sqlite3
+from contextlib import closing
 
+import apsw
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,16 +56,28 @@ FEATURIZERS = [
 
 def alone(sql: str, tables: dict[str, pd.DataFrame], person: int) -> list[tuple]:
     """The slow obvious way: this person's rows in a database of their own."""
-    with sqlite3.connect(":memory:") as store:
+    with closing(apsw.Connection(":memory:")) as store:
         for collector in sorted({name.split(".")[0] for name in tables}):
             store.execute(f"ATTACH ':memory:' AS {collector}")
         for name, frame in tables.items():
             mine = frame[frame["person_id"] == person].drop(columns="person_id")
-            store.execute(f"CREATE TABLE {name} ({', '.join(mine.columns)})")
-            for row in mine.astype(object).itertuples(index=False):
-                cells = [None if c is None or c != c else c for c in row]
+            rows = [
+                tuple(None if c is None or c != c else c for c in r)
+                for r in mine.astype(object).itertuples(index=False)
+            ]
+            columns = [f"{column} {_declared({type(r[i]) for r in rows})}" for i, column in enumerate(mine.columns)]
+            store.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+            for cells in rows:
                 store.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(cells))})", cells)
-        return store.execute(sql).fetchmany(1000)
+        return store.execute(sql).fetchall()[:1000]
+
+
+def _declared(kinds: set[type]) -> str:
+    """How a collector must declare a column that holds these; nothing holds text beside numbers."""
+    kinds -= {type(None)}
+    if kinds == {int, float}:
+        return "REAL"
+    return {int: "INTEGER", float: "REAL", str: "TEXT"}[kinds.pop()] if len(kinds) == 1 else ""
 
 
 def _plain(value: object) -> object:

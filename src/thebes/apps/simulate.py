@@ -26,6 +26,16 @@ def _numbers(document: Any) -> set[str]:
     return {straight[name] for name in named if name in straight}
 
 
+def _sets(document: Any) -> dict[str, Any]:
+    """The columns of a table that hold the values which the task declares, and these."""
+    from thebes.data.featurizer import read
+    from thebes.tasks.document import Values
+
+    straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
+    bounds = (getattr(document, "bounds", None) or {}).items()
+    return {straight[name]: bound.values for name, bound in bounds if name in straight and isinstance(bound, Values)}
+
+
 def _sites(data: list[str]) -> dict[str, Path]:
     """NAME=FILE of every site; a file alone is called by its own name."""
     from thebes.tasks.sites import SITE_NAME
@@ -82,9 +92,11 @@ def simulate(
     elif len(data) != 1:
         raise Mistake("DATA", "must be one file: this is a task that people answer")
     else:
-        table = load(Path(data[0]), numbers=_numbers(document))
+        table = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        if table is None:
+            table = load(Path(data[0]), numbers=_numbers(document), sets=_sets(document))
         release = run(document, table, seed=seed, schema=body)
     for warning in caught:
         if warning.category is UserWarning:

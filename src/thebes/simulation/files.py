@@ -1,51 +1,159 @@
-"""Tables in files. What is wrong with one is said by line and column, never by the value that stands there."""
+"""Tables in files. What is wrong with one is said by line and column, never by the value that stands there.
+
+A CSV file knows no types, and none is guessed from how a value looks to somebody: a column whose every cell is a number
+is numbers, any other is text as it is written. Where a document declares what a column holds, that is what is read.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator
+import re
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from thebes.privacy.faults import Mistake
 from thebes.simulation.tables import Population, people_of
 
-_READERS = {".csv": "read_csv", ".tsv": "read_csv", ".parquet": "read_parquet"}
+_KINDS = (".csv", ".tsv", ".parquet")
 _BETWEEN = (",", ";", "\t", "|")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
+_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)?(\.[0-9]+|(?<=[0-9])\.)?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_LOOSE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_NONE = frozenset({"", "nan", "inf", "-inf", "+inf", "infinity", "-infinity"})
+_TRUTH = {"true": True, "false": False}
+
+Scalar = bool | int | float | str
 
 
-def load(path: Path, *, numbers: Collection[str] = ()) -> Population:
-    """A CSV or Parquet file as a flat table. In the columns called `numbers` text is a mistake."""
+def load(
+    path: Path, *, numbers: Collection[str] = (), sets: Mapping[str, Sequence[Scalar]] | None = None
+) -> Population:
+    """A CSV or Parquet file as a flat table. In the columns called `numbers` text is a mistake; those in `sets` hold
+    declared values, which say what a cell is."""
     if not path.exists():
         raise Mistake("DATA", f"there is no file {str(path)!r}")
+    kind = path.suffix.lower()
+    if kind not in _KINDS:
+        raise Mistake("DATA", "must be a .csv or a .parquet file")
+    wanted = {name.lower() for name in numbers}
+    if kind == ".parquet":
+        columns = _parquet(path)
+        for name in columns:
+            if name.lower() in wanted:
+                _check_numbers(name, columns[name])
+        return people_of(columns)
+    declared = {name.lower(): values for name, values in (sets or {}).items()}
+    names, cells, lines = _table(path)
+    columns = {}
+    for name, texts in zip(names, cells, strict=True):
+        if name.lower() in wanted:
+            columns[name] = _numbers(path, name, texts, lines)
+        elif name.lower() in declared:
+            columns[name] = _declared(texts, declared[name.lower()])
+        else:
+            columns[name] = _undeclared(path, name, texts, lines)
+    return people_of(columns)
+
+
+def _parquet(path: Path) -> dict[str, Any]:
+    """The columns with the types that the file gives them."""
     import duckdb
 
-    kind = path.suffix.lower()
-    if kind not in _READERS:
-        raise Mistake("DATA", "must be a .csv or a .parquet file")
-    if kind != ".parquet":
-        _check_lines(path)
     try:
         with duckdb.connect() as engine:
-            frame = engine.sql(f"SELECT * FROM {_READERS[kind]}(?)", params=[str(path)]).df()  # noqa: S608
+            return dict(engine.sql("SELECT * FROM read_parquet(?)", params=[str(path)]).fetchnumpy())
     except duckdb.Error:
-        raise Mistake("DATA", f"{str(path)!r} cannot be read as {path.suffix[1:].upper()}") from None
-    wanted = {name.lower() for name in numbers}
-    for name in frame.columns:
-        if str(name).lower() in wanted:
-            _check_numbers(path, str(name), frame[name].to_numpy())
-    return people_of(frame)
+        raise Mistake("DATA", f"{str(path)!r} cannot be read as PARQUET") from None
 
 
-def _check_lines(path: Path) -> None:
-    """Every line has as many values as the first, which names the columns."""
-    width = 0
+def _table(path: Path) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
+    """(names, every column's cells as text, the line of each row). Every line has as many values as the first, which
+    names the columns."""
+    names: list[str] = []
+    rows: list[list[str]] = []
+    lines: list[int] = []
     for line, row in _lines(path):
-        width = width or len(row)
-        if len(row) != width:
-            raise Mistake("DATA", f"line {line} of {str(path)!r} has {len(row)} values, the first has {width}")
-    if not width or line == 1:
+        if not names:
+            names = row
+        elif len(row) != len(names):
+            raise Mistake("DATA", f"line {line} of {str(path)!r} has {len(row)} values, the first has {len(names)}")
+        else:
+            rows.append(row)
+            lines.append(line)
+    if not rows:
         raise Mistake("DATA", f"{str(path)!r} is empty; line 1 names the columns, every other one is a row")
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise Mistake("DATA", f"{str(path)!r} has two columns called {twice!r}")
+    return names, list(zip(*rows, strict=True)), lines
+
+
+def _undeclared(path: Path, name: str, texts: Sequence[str], lines: Sequence[int]) -> list[Any]:
+    """Numbers if every cell is written as one and no cell as something else, such as a code that begins with 0."""
+    whole, floats, odd = False, False, None
+    for text in set(texts):
+        bare = text.strip()
+        if _WHOLE.fullmatch(bare) and -(2**63) <= int(bare) < 2**63:
+            whole = True
+        elif bare and _FLOAT.fullmatch(bare):
+            floats = True
+        elif bare.lower() not in _NONE:
+            odd = text
+    if odd is None and (whole or floats):
+        read: Any = float if floats else int
+        known = {text: None if text.strip().lower() in _NONE else read(text) for text in set(texts)}
+        return [known[text] for text in texts]
+    if whole or floats:
+        line = next(line for line, text in zip(lines, texts, strict=True) if not _FLOAT.fullmatch(text.strip()))
+        warnings.warn(
+            f"column {name!r} of {str(path)!r} is read as text, although some of it could be numbers: line {line} is "
+            "none",
+            stacklevel=3,
+        )
+    return [text or None for text in texts]
+
+
+def _declared(texts: Sequence[str], values: Sequence[Scalar]) -> list[Any]:
+    """Each cell as the declared value that is written so, else as a number where numbers are declared, else as text."""
+    told = {value for value in values if isinstance(value, str)}
+    truth = any(isinstance(value, bool) for value in values)
+    numbers = any(not isinstance(value, str) for value in values)
+
+    def read(text: str) -> Any:
+        bare = text.strip()
+        if text in told:
+            return text
+        if truth and bare.lower() in _TRUTH:
+            return _TRUTH[bare.lower()]
+        if numbers and _LOOSE.fullmatch(bare):
+            return int(bare) if _WHOLE.fullmatch(bare) else float(bare)
+        return text or None
+
+    known = {text: read(text) for text in set(texts)}
+    return [known[text] for text in texts]
+
+
+def _numbers(path: Path, name: str, texts: Sequence[str], lines: Sequence[int]) -> list[Any]:
+    different = {text: text.strip() for text in set(texts)}
+    odd = {t for t, bare in different.items() if bare.lower() not in _NONE and not _LOOSE.fullmatch(bare)}
+    if odd:
+        line = next(line for line, text in zip(lines, texts, strict=True) if text in odd)
+        raise Mistake("DATA", f"line {line} has text in column {name!r}, where the task needs a number")
+    there = {text: bare for text, bare in different.items() if bare.lower() not in _NONE}
+    read: Any = int if all(_WHOLE.fullmatch(bare) for bare in there.values()) else float
+    known = {text: read(bare) for text, bare in there.items()}
+    return [known.get(text) for text in texts]
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    if values.dtype.kind != "O":
+        return
+    texts = (isinstance(value, str) and bool(value.strip()) for value in values.tolist())
+    where = next((place + 1 for place, text in enumerate(texts) if text), None)
+    if where is not None:
+        raise Mistake("DATA", f"row {where} has text in column {name!r}, where the task needs a number")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -64,26 +172,3 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise Mistake("DATA", f"{str(path)!r} is not text in UTF-8") from None
     except csv.Error:
         raise Mistake("DATA", f"line {rows.line_num} of {str(path)!r} cannot be read as CSV") from None
-
-
-def _check_numbers(path: Path, name: str, values: Any) -> None:
-    if values.dtype.kind != "O":
-        return
-    if path.suffix.lower() == ".parquet":
-        where = next((f"row {place + 1}" for place, value in enumerate(values) if _is_text(value)), None)
-    else:
-        lines = _lines(path)
-        place = next(lines)[1].index(name)
-        where = next((f"line {line}" for line, row in lines if _is_text(row[place])), None)
-    if where is not None:
-        raise Mistake("DATA", f"{where} has text in column {name!r}, where the task needs a number")
-
-
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str) or not value.strip():
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return True
-    return False

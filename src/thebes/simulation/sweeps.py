@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import Mistake
-from thebes.simulation.tables import Population, Table, people_of
+from thebes.simulation.tables import Population, people_of
 from thebes.simulation.world import simulate
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument, Range, Values
@@ -168,4 +168,4 @@ def _crowd(document: PeopleDocument, rows: Any, people: int, seed: int) -> Popul
             raise Mistake("rows", f"are needed: the document does not say which values {column!r} can have")
     if not columns:
         raise Mistake("rows", "are needed: the featurizer names no column")
-    return Population({}, people, Table(columns, np.arange(people, dtype=np.int64)))
+    return people_of(columns)

@@ -6,31 +6,47 @@ A flat table stands for every table a featurizer names; one row is one person, o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
+from thebes.simulation.cells import Column, Unkept, cells_of, settled, whole_floats
 
 PERSON = "person_id"
-
-Column = NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of one length, rows sorted by person (0 .. people-1), each person's rows in their own order."""
+    """Columns of one length, rows sorted by person (0 .. people-1), each person's rows in their own order.
+
+    `unkept` says of columns that no store takes why not. `whole` are those in which pandas had made floats of whole
+    numbers, which they are again here.
+    """
 
     columns: Mapping[str, Column]
     person: NDArray[np.int64]
+    unkept: Mapping[str, str] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
 
     def column(self, name: str) -> Column | None:
         """A column by its name; SQL does not mind upper and lower case, so neither does this."""
         if name in self.columns:
             return self.columns[name]
+        why = next((why for n, why in self.unkept.items() if n.lower() == name.lower()), None)
+        if why is not None:
+            raise Mistake("rows", f"hold something in column {name!r} that no person's store takes: it {why}")
         return next((c for n, c in self.columns.items() if n.lower() == name.lower()), None)
+
+    def of(self, people: NDArray[np.int64], everybody: int) -> Table:
+        """The rows of some people, who are counted anew in the order given (which rises)."""
+        place = np.full(everybody, -1, dtype=np.int64)
+        place[people] = np.arange(len(people))
+        kept = np.flatnonzero(place[self.person] >= 0)
+        columns = {name: column[kept] for name, column in self.columns.items()}
+        return Table(columns, place[self.person[kept]], self.unkept, self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,11 @@ class Population:
     tables: Mapping[str, Table]
     people: int
     flat: Table | None = None
+
+    def of(self, people: NDArray[np.int64]) -> Population:
+        """Some of these people."""
+        tables = {name: table.of(people, self.people) for name, table in self.tables.items()}
+        return Population(tables, len(people), None if self.flat is None else self.flat.of(people, self.people))
 
     def table(self, name: str) -> Table:
         """The table a featurizer calls `name`."""
@@ -56,55 +77,63 @@ def people_of(rows: Any) -> Population:
     if isinstance(rows, Population):
         return rows
     if isinstance(rows, Mapping) and rows and all(isinstance(k, str) and _is_table(v) for k, v in rows.items()):
-        raw = {name: _columns(table) for name, table in rows.items()}
-        if not any(PERSON in columns for columns in raw.values()):
-            lengths = {_length(columns) for columns in raw.values()}
+        raw = {name: _read(table) for name, table in rows.items()}
+        ids = [table.ids for table in raw.values()]
+        if all(each is None for each in ids):
+            lengths = {_length(table.columns) for table in raw.values()}
             if len(lengths) > 1:
                 raise Mistake("rows", f"tables of different lengths need a column {PERSON}")
-        ids = [columns.get(PERSON) for columns in raw.values()]
         if any(i is None for i in ids) and any(i is not None for i in ids):
             raise Mistake("rows", f"every table needs a column {PERSON}, or none of them")
         known = _distinct([i for i in ids if i is not None])
-        tables = {name: _table(columns, known) for name, columns in raw.items()}
-        people = len(known) if known is not None else _length(next(iter(raw.values())))
+        tables = {name: _table(table, known) for name, table in raw.items()}
+        people = len(known) if known is not None else _length(next(iter(raw.values())).columns)
         return Population(tables, people)
-    columns = _columns(rows)
-    known = _distinct([columns[PERSON]]) if PERSON in columns else None
-    flat = _table(columns, known)
-    return Population({}, len(known) if known is not None else _length(columns), flat)
+    read = _read(rows)
+    known = None if read.ids is None else _distinct([read.ids])
+    return Population({}, len(known) if known is not None else _length(read.columns), _table(read, known))
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping) or hasattr(value, "columns")
 
 
-def _columns(table: Any) -> dict[str, Column]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A table as it was given: every column as stores hold it, or why they do not."""
+
+    columns: dict[str, Column]
+    unkept: dict[str, str]
+    whole: frozenset[str]
+
+    @property
+    def ids(self) -> Column | None:
+        if PERSON in self.unkept:
+            raise Mistake(PERSON, self.unkept[PERSON])
+        return self.columns.get(PERSON)
+
+
+def _read(table: Any) -> _Read:
     names = list(table.columns) if hasattr(table, "columns") and not isinstance(table, Mapping) else None
     if names is None and not isinstance(table, Mapping):
         raise Mistake("rows", "must be a DataFrame or a dict of columns")
-    columns = {str(name): _plain(table[name]) for name in (names if names is not None else table)}
-    if not columns:
+    given = {str(name): table[name] for name in (names if names is not None else table)}
+    columns, unkept, lengths = dict[str, Column](), dict[str, str](), set[int]()
+    for name, values in given.items():
+        try:
+            columns[name] = cells_of(values)
+            lengths.add(len(columns[name]))
+        except Unkept as refused:
+            unkept[name] = str(refused)
+            lengths.add(len(values))
+    if not given:
         raise Mistake("rows", "has no columns")
-    if len({len(column) for column in columns.values()}) != 1:
+    if len(lengths) != 1:
         raise Mistake("rows", "all columns must have the same length")
-    return columns
-
-
-def _plain(values: Any) -> Column:
-    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    if array.dtype.kind == "O" and array.ndim == 1 and hasattr(values, "isna"):
-        array = array.copy()
-        array[np.asarray(values.isna())] = None  # pandas has several words for missing
-    if array.ndim != 1:
-        raise Mistake("rows", "every column must be one-dimensional")
-    if array.dtype.kind in "mM":
-        whole = array.astype("datetime64[s]") if array.dtype.kind == "M" else array
-        text = whole.astype(str).astype(object)
-        text[np.isnat(array)] = None
-        return text
-    if array.dtype.kind not in "biufUO":
-        return array.astype(object)
-    return array
+    if not columns:
+        name, why = next(iter(unkept.items()))
+        raise Mistake("rows", f"hold something in column {name!r} that no person's store takes: it {why}")
+    return _Read(columns, unkept, frozenset(name for name, values in given.items() if whole_floats(values)))
 
 
 def _length(columns: Mapping[str, Column]) -> int:
@@ -128,9 +157,11 @@ def _distinct(ids: list[Column]) -> Column | None:
     return distinct
 
 
-def _table(columns: dict[str, Column], known: Column | None) -> Table:
+def _table(read: _Read, known: Column | None) -> Table:
+    columns = read.columns
     if known is None:
-        return Table(columns, np.arange(_length(columns), dtype=np.int64))
+        return Table(columns, np.arange(_length(columns), dtype=np.int64), read.unkept, read.whole)
     person = np.searchsorted(known, columns[PERSON]).astype(np.int64)
     order = np.argsort(person, kind="stable")
-    return Table({name: column[order] for name, column in columns.items()}, person[order])
+    columns = {name: settled(column, person, len(known))[order] for name, column in columns.items()}
+    return Table(columns, person[order], read.unkept, read.whole)

@@ -17,6 +17,9 @@ MOST_ROWS = 100_000  #: in one insert
 #: the type of a cell in SQLite; times are text in UTC, "YYYY-MM-DD HH:MM:SS[.ffffff]", as SQLite's functions give them
 SQL_TYPES = {"float": "REAL", "integer": "INTEGER", "string": "TEXT", "boolean": "INTEGER", "timestamp": "TEXT"}
 
+#: which type a value calls for; truth values come first, for they are whole numbers to Python
+_OF_PYTHON = {bool: "boolean", int: "integer", float: "float", str: "string", datetime: "timestamp"}
+
 
 def cells(table: Table, rows: object) -> list[tuple[Cell, ...]]:
     """Every row as cells in the order of the table's columns; a column that a row leaves out is missing.
@@ -28,6 +31,16 @@ def cells(table: Table, rows: object) -> list[tuple[Cell, ...]]:
     if len(rows) > MOST_ROWS:
         raise Mistake("rows", f"must be at most {MOST_ROWS} at a time")
     return [_row(table, number, row) for number, row in enumerate(rows)]
+
+
+def kept(value: object) -> Cell:
+    """The cell of a value in a column that was declared to be of its type; a Mistake says what no column takes."""
+    for python, kind in _OF_PYTHON.items():
+        if isinstance(value, python):
+            return _cell(kind, value, 0, "value")
+    if value is None:
+        return None
+    raise Mistake("value", "must be a number, a truth value, text or a moment")
 
 
 def shown(table: Table, row: Sequence[object]) -> dict[str, object]:

@@ -1,0 +1,123 @@
+"""A CSV file is read as it is written: no cell becomes something else because it looks like it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import thebes
+from thebes.privacy.faults import Mistake
+from thebes.simulation.featurizing import featurize
+from thebes.simulation.files import load
+from thebes.testing.command import typed
+
+
+def cells(tmp_path: Path, *texts: str, **more: Any) -> list[object]:
+    """What a column of these cells holds."""
+    file = tmp_path / "people.csv"
+    file.write_text("x,one\n" + "".join(f"{text},1\n" for text in texts))
+    return featurize("SELECT x FROM p.t", load(file, **more)).columns["x"].tolist()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("05.01.2026", "31.12.2025"),
+        ("2026-01-05", "2025-12-31"),
+        ("2026-01-05T10:30:00Z", "2026-01-05"),
+        ("true", "false"),
+        ("True", "no"),
+        ("10:30", "7:05"),
+        ("02139", "05401"),
+        ("+49170", "+1"),
+        ("1,5", "2,5"),
+        ("1_000", "2"),
+        ("0x10", "7"),
+        ("1e", "."),
+        ("99999999999999999999", "5x"),
+    ],
+)
+def test_text_stays_the_text_that_it_is(tmp_path: Path, texts: tuple[str, ...]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert cells(tmp_path, *(f'"{text}"' for text in texts)) == list(texts)
+
+
+def test_numbers_are_whole_unless_a_point_says_otherwise_and_a_missing_one_changes_none(tmp_path: Path) -> None:
+    assert [repr(cell) for cell in cells(tmp_path, "3", "", "-4")] == ["3", "None", "-4"]
+    assert [repr(cell) for cell in cells(tmp_path, "3", "0.5", "1e3")] == ["3.0", "0.5", "1000.0"]
+    file = tmp_path / "halves.csv"
+    file.write_text("x,y\n3,1\n3,1\n,1\n")
+    assert featurize("SELECT x / 2 AS h FROM p.t", load(file)).columns["h"].tolist() == [1, 1, None]
+
+
+def test_a_column_of_numbers_and_text_is_text_and_that_is_said(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="column 'x' of .* is read as text, although .* line 3 is none"):
+        assert cells(tmp_path, "30", "n/a", "40") == ["30", "n/a", "40"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "read"),
+    [
+        (("1", "2"), ("1", "2"), ["1", "2"]),
+        (("true", "false"), ("true", "false"), ["true", "false"]),
+        (("true", "FALSE", "1"), (True, False), [1, 0, 1]),
+        (("10:30", "11:00"), ("10:30", "11:00"), ["10:30", "11:00"]),
+        (("01", "1", "1.0"), (1, 2), [1, 1, 1]),
+        (("1", "a", ""), ("1", "a"), ["1", "a", None]),
+        (("", "a"), ("", "a"), ["", "a"]),
+    ],
+)
+def test_declared_values_say_what_a_cell_is(tmp_path: Path, texts: Any, values: Any, read: list[object]) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("x,one\n" + "".join(f"{text},1\n" for text in texts))
+    rows = featurize("SELECT x FROM p.t", load(file, sets={"x": values}))
+    index, missing = rows.categories("x", values)
+    expected = [None if cell is None else values.index(cell) for cell in read]
+    assert [None if gone else place for place, gone in zip(index.tolist(), missing, strict=True)] == expected
+
+
+@pytest.mark.parametrize("value", ["1", "true", "10:30", "05.01.2026", "02139"])
+def test_a_file_of_one_declared_text_is_everybodys_value(tmp_path: Path, monkeypatch: Any, value: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    bounds = {"kind": {"type": "set", "values": [value, "other"]}}
+    task = {"type": "basic", "epsilon": 20.0, "aggregator": "histogram", "bounds": bounds}
+    Path("task.json").write_text(json.dumps({**task, "featurizer": "SELECT x AS kind FROM p.t"}))
+    Path("people.csv").write_text("x\n" + f"{value}\n" * 200)
+    said = typed("simulate", "task.json", "people.csv", "--seed", "1", "--json")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert json.loads(said.stdout)["value"][value] == pytest.approx(200, abs=5)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "twice.csv"
+    file.write_text("x,x\n1,2\n")
+    with pytest.raises(Mistake, match="two columns called 'x'"):
+        load(file)
+
+
+def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
+    whole = pd.array([3, None, 5], dtype="Int64")
+    frame = pd.DataFrame({"x": whole, "t": ["1", "true", None], "b": [True, False, None]})
+    frame.to_parquet(tmp_path / "people.parquet")
+    rows = featurize("SELECT x / 2 AS h, t, b FROM p.t", load(tmp_path / "people.parquet"))
+    assert rows.columns["h"].tolist() == [1, None, 2]
+    assert rows.columns["t"].tolist() == ["1", "true", None]
+    assert rows.columns["b"].tolist() == [1, 0, None]
+
+
+def test_a_file_and_the_same_rows_in_python_give_the_same_release(tmp_path: Path) -> None:
+    ages = [20 + i % 50 if i % 7 else None for i in range(700)]
+    file = tmp_path / "people.csv"
+    pd.DataFrame({"age": pd.array(ages, dtype="Int64")}).to_csv(file, index=False)
+    task = {"type": "basic", "epsilon": 1.0, "aggregator": "mean", "featurizer": "SELECT age / 20 AS a FROM p.t"}
+    task |= {"bounds": {"a": {"type": "range", "low": 0, "high": 5}}, "missing": "count"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read, listed = (thebes.simulate(task, rows, seed=1).as_json() for rows in (load(file), {"age": ages}))
+    assert read == listed
