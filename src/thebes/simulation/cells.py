@@ -103,7 +103,8 @@ def _of_times(array: NDArray[Any]) -> Column:
         raise Unkept("must be a time between the years 1 and 9999")
     texts = np.where(there, whole, np.datetime64(0, "s")).astype("U19")
     texts.view("U1").reshape(len(texts), -1)[:, 10] = " "
-    column = np.where(there, texts.astype(object), None)
+    column: NDArray[Any] = texts.astype(object)
+    column[~there] = None
     parts = np.where(there, array.astype("datetime64[us]") - whole.astype("datetime64[us]"), 0).astype(np.int64)
     for place in np.flatnonzero(parts):
         column[place] += f".{parts[place]:06d}"

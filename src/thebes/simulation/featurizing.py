@@ -241,7 +241,7 @@ def _rows(
 ) -> Rows:
     """What came out, as a store's sandbox lets it out: an infinity is no measurement, and whoever's rows hold what is
     neither a number nor text has failed."""
-    lines = np.fromiter((row[-1] for row in found), dtype=np.int64, count=len(found))  # type: ignore[call-overload]
+    lines = np.fromiter((row[-1] for row in found), dtype=np.int64, count=len(found))
     columns: dict[str, NDArray[np.generic]] = {}
     failed = np.zeros(population.people, dtype=np.bool_)
     for position, output in enumerate(featurizer.outputs):
