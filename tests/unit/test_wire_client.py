@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import ssl
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import httpcore
 import httpx
 import pytest
 
+from thebes.confinement import answers
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.connection import Kind
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import BrokenLog, Busy, Conflict, NotFound, NotSignedIn, TooLarge, Unreachable
 
@@ -257,7 +261,7 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
 
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.wire.connection.MOST_BYTES", 1000)
+    monkeypatch.setattr("thebes.wire.client.LIST", Kind(1000, 1000))
     read: list[int] = []
 
     def endless() -> Any:
@@ -325,21 +329,33 @@ def test_proxies_of_the_environment_are_used_only_when_wanted(monkeypatch: pytes
     for name in ("all_proxy", "https_proxy", "no_proxy"):  # of the machine that runs this
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    plain, trusting = CoordinatorClient("http://a.example"), CoordinatorClient("http://a.example", trust_env=True)
-    assert not any(plain._http._mounts.values())
-    assert any(trusting._http._mounts.values())
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    reached: list[str] = []
+
+    def connect(self: Any, host: str, port: int, *rest: Any, **more: Any) -> Any:
+        reached.append(f"{host}:{port}")
+        raise httpcore.ConnectError
+
+    monkeypatch.setattr(answers.Network, "connect_tcp", connect)
+
+    def asked(*, trusted: bool) -> str:
+        with CoordinatorClient("http://a.example", trust_env=trusted, retries=0) as made, pytest.raises(Unreachable):
+            made.tasks()
+        return reached[-1]
+
+    assert (asked(trusted=False), asked(trusted=True)) == ("a.example:80", "127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "*")
-    assert not any(CoordinatorClient("http://a.example", trust_env=True)._http._mounts.values())
+    monkeypatch.setenv("no_proxy", "*")
+    assert asked(trusted=True) == "a.example:80"
 
 
-def test_certificates_are_verified_unless_an_authority_is_named(tmp_path: Any) -> None:
-    import ssl
-
-    transport: Any = CoordinatorClient("https://a.example")._http._transport
-    assert transport._pool._ssl_context.verify_mode is ssl.CERT_REQUIRED
-    assert transport._pool._ssl_context.check_hostname
+def test_certificates_are_verified_unless_an_authority_is_named(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[ssl.SSLContext] = []
+    monkeypatch.setattr(answers, "Direct", lambda *, verify, **_: shown.append(verify or answers.everybody()))
+    CoordinatorClient("https://a.example")
+    assert shown[0].verify_mode is ssl.CERT_REQUIRED
+    assert shown[0].check_hostname
     (tmp_path / "ca.pem").write_text("no certificate")
     for name in ("ca.pem", "missing.pem"):
         with pytest.raises(Mistake, match="PEM"):

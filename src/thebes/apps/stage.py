@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import httpx
 import numpy as np
 
 from thebes.apps.crowd import ALLOWANCE, Crowd
 from thebes.apps.hospitals import Hospitals
 from thebes.apps.processes import Process
+from thebes.confinement import answers
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.database import Database
 from thebes.coordinator.groups import Groups
@@ -213,7 +213,7 @@ class OnePerson:
 
     def __init__(self, address: str, token: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=OWN_SECONDS, trust_env=False)
+        self._http = answers.client(base_url=address, headers=headers, timeout=OWN_SECONDS, seconds=OWN_SECONDS)
 
     def register(self, app: str, tables: Any, /) -> None:
         self._ask("POST", f"/app/{app}/register", tables)

@@ -1,5 +1,6 @@
-"""A child process for what strangers send: how it is started and heard, and what is taken from it.
+"""What strangers send, kept within bounds: a child process for it, and the answers of servers.
 
 `parent` is the owner's side, `inside` the child's side of the pipes, `measures` what a child gives up, `calls` the
-parts of that which only Linux has, `landlock` the files it can still reach. Knows nothing of SQL or networks.
+parts of that which only Linux has, `landlock` the files it can still reach; `answers` what is taken of what a server
+says. Knows nothing of SQL or of what is asked.
 """

@@ -15,7 +15,7 @@ from thebes.experiments.datasets import opened_in
 from thebes.experiments.places import Published
 from thebes.privacy.faults import Mistake, Refusal
 
-SECONDS = 60.0  #: without a single byte
+SECONDS, LEAST_RATE = 60.0, 2**17  #: until a file begins to come, and bytes a second from then on
 
 
 class NotFetched(Refusal):
@@ -95,16 +95,17 @@ def _lying(one: Published, lying: Path, name: str) -> bytes:
 def _answer(one: Published, address: str) -> bytes:
     import httpx
 
-    held = bytearray()
-    plain = {"Accept-Encoding": "identity"}  # packed files stay packed
+    from thebes.confinement import answers
+
+    direct = answers.Direct(trust_env=True)
+    seconds = SECONDS + one.most_bytes / LEAST_RATE
     try:
-        with httpx.stream("GET", address, timeout=SECONDS, headers=plain, follow_redirects=True) as answer:
-            if answer.status_code != 200:
-                raise NotFetched(one.name, f"its place answers with status {answer.status_code}")
-            for piece in answer.iter_raw():
-                held += piece
-                if len(held) > one.most_bytes:
-                    raise NotFetched(one.name, "what lies there now is far too large")
+        with answers.client(transport=direct, seconds=seconds, most_bytes=one.most_bytes, timeout=SECONDS) as http:
+            answer = http.get(address, follow_redirects=True)
+    except answers.TooMuch:
+        raise NotFetched(one.name, "what lies there now is far too large") from None
     except httpx.HTTPError:
-        raise NotFetched(one.name, "its place cannot be reached; is there a network?") from None
-    return bytes(held)
+        raise NotFetched(one.name, "its place cannot be reached in time; is there a network?") from None
+    if answer.status_code != 200:
+        raise NotFetched(one.name, f"its place answers with status {answer.status_code}")
+    return answer.content

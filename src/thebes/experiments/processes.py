@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import httpx
 
+from thebes.confinement import answers
 from thebes.privacy.faults import Fault
 
 _STOP_SECONDS = 15.0
@@ -73,12 +74,8 @@ class Processes:
 
 def client(url: str, bearer: Path, seconds: float = 60.0) -> httpx.Client:
     """Speaks to one of them as who holds the token in that file."""
-    return httpx.Client(
-        base_url=url,
-        headers={"Authorization": f"Bearer {bearer.read_text(encoding='utf-8').strip()}"},
-        timeout=seconds,
-        trust_env=False,
-    )
+    headers = {"Authorization": f"Bearer {bearer.read_text(encoding='utf-8').strip()}"}
+    return answers.client(base_url=url, headers=headers, timeout=seconds, seconds=seconds)
 
 
 def told(answer: httpx.Response) -> Any:

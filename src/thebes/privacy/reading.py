@@ -1,7 +1,8 @@
 """JSON that somebody else wrote, read as it stands or not at all.
 
 What must stay true: whoever reads the same text elsewhere reads the same from it. Readers differ in which of two values
-under one name counts, and in what becomes of NaN and of half a character; so none of these is read.
+under one name counts, and in what becomes of NaN and of half a character; so none of these is read. And a text of many
+values is not read at all: each takes many times the room of its letters.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import math
 from typing import Any, NoReturn
 
+MOST_VALUES = 2**23  #: of one text
 _LONGEST = 40  #: characters of a name that an error shows
 
 
@@ -17,9 +19,11 @@ class NotJSON(ValueError):
     """A text that is not JSON as it is read here. Its words follow the text's name: `is not JSON (line 1, ...)`."""
 
 
-def read_json(raw: str | bytes, *, finite: bool = False) -> Any:
+def read_json(raw: str | bytes, *, finite: bool = False, most_values: int = MOST_VALUES) -> Any:
     """The value that stands in a text (bytes are UTF-8); NotJSON says why there is none. `1e999` is JSON and becomes an
     infinite number, for whoever looks at each number anyway; `finite` refuses it."""
+    if values_in(raw) > most_values:
+        raise NotJSON("holds too many values")
     try:
         text = raw if isinstance(raw, str) else raw.decode("utf-8")
         found = (_FINITE if finite else _PLAIN).decode(text)
@@ -38,6 +42,12 @@ def read_json(raw: str | bytes, *, finite: bool = False) -> Any:
     except ValueError:  # so many digits are not even counted
         raise NotJSON("holds a number that is too long") from None
     return found
+
+
+def values_in(raw: str | bytes) -> int:
+    """No fewer values than JSON holds, from its text alone."""
+    signs: Any = (",", "[", "{") if isinstance(raw, str) else (b",", b"[", b"{")
+    return 1 + sum(raw.count(sign) for sign in signs)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

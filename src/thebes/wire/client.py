@@ -11,7 +11,7 @@ from typing import Any
 from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.address import segment
-from thebes.wire.connection import Connection, as_json
+from thebes.wire.connection import LIST, LONG, Connection, as_json
 from thebes.wire.refusals import Unreachable
 
 _LISTS = "lists"  #: who reads what everybody reads
@@ -25,11 +25,13 @@ class CoordinatorClient(Connection):
 
     def tasks(self) -> list[dict[str, Any]]:
         """The open tasks, each with document, explanation and price."""
-        return self._list(self._json("GET", "/api/task", reader=_LISTS))
+        return self._list(self._json("GET", "/api/task", reader=_LISTS, kind=LIST))
 
     def task(self, task_id: str) -> dict[str, Any]:
         """One task with its status and, where there is one, its latest release as `result`."""
-        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}", reader=f"task {task_id}"))
+        return self._object(
+            self._json("GET", f"/api/task/{segment('task_id', task_id)}", reader=f"task {task_id}", kind=LONG)
+        )
 
     def post_task(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Put a document up as a task: `{"task_id", "digest"}`."""
@@ -50,7 +52,7 @@ class CoordinatorClient(Connection):
     def training(self, task_id: str) -> dict[str, Any]:
         """How a task goes that is trained without end: contributions, and of each lane updates, refused and history;
         for its requestor and operators what its models are like, too."""
-        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}/training"))
+        return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}/training", kind=LIST))
 
     # --- contributions ------------------------------------------------------------------------------
 
@@ -60,10 +62,10 @@ class CoordinatorClient(Connection):
         accept = f"{frames.MEDIA_TYPE}, application/json" if framed else "application/json"
         try:
             params = {"slot": slot} | ({"packet": str(packet)} if packet else {})
-            answer = self._request("GET", path, params=params, headers={"Accept": accept})
+            answer = self._request("GET", path, params=params, headers={"Accept": accept}, kind=LONG)
         except TaskClosed:
             return Closed()
-        return _ask(self._object(self._read(answer)), self.url)
+        return _ask(self._object(self._read(answer, LONG)), self.url)
 
     def submit(self, task_id: str, body: Mapping[str, Any] | bytes, *, media_type: str = frames.JSON) -> str:
         """Send a contribution and give its receipt. Bytes are sent as they are, so a retry sends the same ones:
@@ -82,12 +84,12 @@ class CoordinatorClient(Connection):
 
     def groups(self) -> list[dict[str, Any]]:
         """Every group with its newest epoch."""
-        return self._list(self._json("GET", "/api/group", reader=_LISTS))
+        return self._list(self._json("GET", "/api/group", reader=_LISTS, kind=LIST))
 
     def group(self, name: str, *, epoch: str | None = None) -> dict[str, Any]:
         """What is public of a group's epoch, by default its newest: for `GroupRecord.from_json`."""
         params = None if epoch is None else {"epoch": epoch}
-        return self._object(self._json("GET", f"/api/group/{segment('group', name)}", params=params))
+        return self._object(self._json("GET", f"/api/group/{segment('group', name)}", params=params, kind=LIST))
 
     def enrol(self, name: str, *, epoch: str, code: str, request: str) -> str:
         """The authority's answer to an enrolment's request; the same request again has the same answer."""
@@ -100,7 +102,7 @@ class CoordinatorClient(Connection):
 
     def schemas(self) -> Any:
         """The schemas that collectors publish: `{app: {"tables": {...}}}`."""
-        return self._json("GET", "/api/schema", reader=_LISTS)
+        return self._json("GET", "/api/schema", reader=_LISTS, kind=LIST)
 
     def publish_schema(self, app: str, tables: Mapping[str, Any]) -> None:
         """Make known which tables and columns a collector fills: `POST /api/schema {"app", "tables"}`. No counts."""
@@ -108,12 +110,12 @@ class CoordinatorClient(Connection):
 
     def sites(self) -> list[dict[str, Any]]:
         """The institutions that take part and their state; empty where the coordinator has none."""
-        return self._list(self._json("GET", "/api/site", reader=_LISTS))
+        return self._list(self._json("GET", "/api/site", reader=_LISTS, kind=LIST))
 
     def log(self, *, after: int = 0) -> dict[str, Any]:
         """The signed task list without its first `after` entries, for `wire.log.verify`."""
         params = {"after": str(after)} if after else None
-        return self._object(self._json("GET", "/api/log", params=params, reader=_LISTS))
+        return self._object(self._json("GET", "/api/log", params=params, reader=_LISTS, kind=LIST))
 
     def login(self, username: str, password: str) -> dict[str, Any]:
         """`{"token", "expires_at"}` for a name and a password; `present` the token to use it."""

@@ -1,19 +1,20 @@
 """The way to one coordinator: its connections, and one request with its repeats and its refusals.
 
 What must stay true: a refusal there is the same class here; only what is safe to repeat is repeated, with the same
-bytes; no credential is sent that the caller did not give, and no other server is followed.
+bytes; no credential is sent that the caller did not give, and no other server is followed; no answer takes more room
+or time than its kind may, repeats included.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import ssl
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from thebes import __version__
+from thebes.confinement import answers
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire import frames, socks
@@ -33,12 +35,28 @@ from thebes.wire.refusals import TooLarge, Unreachable
 RETRIES = 3
 PAUSE_SECONDS = 0.2  #: before the first repeat; doubled each time
 LONGEST_PAUSE_SECONDS = 5.0
-MOST_BYTES = 2**30  #: of one answer
+MOST_TEXT = 2**27  #: bytes of JSON; a frame's arrays take no more room than they have bytes
 ANONYMOUS_SECONDS = 90.0  #: a way through relays takes its time
+LEAST_RATE = 2**16  #: bytes a second that are sent; each gives a request so much more time
 #: through a SOCKS proxy every program of every version looks alike
 _UNIFORM = {"User-Agent": "thebes", "Accept-Encoding": "identity", "Connection": "close"}
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")  # words of OpenSSL
 _TRY_AGAIN = (429, 502, 503, 504)
+_LATE = "the server did not answer in time; try again, or give a longer timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one kind of answer may take: bytes, values of JSON, and how many times the time of a short one."""
+
+    most_bytes: int
+    most_values: int
+    times: int = 1
+
+
+SHORT = Kind(2**20, 2**16)  #: a receipt, a price, a refusal
+LIST = Kind(2**26, 2**21)  #: everything of a sort
+LONG = Kind(2**28, 2**23, times=4)  #: what may hold a model's weights
 
 
 class Connection:
@@ -46,7 +64,8 @@ class Connection:
 
     `ca_file` names a PEM file with the certificate authority of a deployment that has its own. `trust_env` lets
     the environment name proxies (HTTPS_PROXY, ...); off by default, so that nothing leaves by a way nobody chose.
-    `proxy` is one of HTTP, or of SOCKS5 (`tor`, `socks5h://HOST:PORT`): then every ask and every submission is an
+    `timeout` is for one request with its repeats and its whole answer; one that may hold a model gets four times as
+    long. `proxy` is one of HTTP, or of SOCKS5 (`tor`, `socks5h://HOST:PORT`): then every ask and every submission is an
     identity of its own, reading the lists is one, and watching each task is one; names are resolved there only.
     Safe to share between threads. Close it, or use it in a `with`.
     """
@@ -72,34 +91,30 @@ class Connection:
             timeout = 30 if through_socks is None else ANONYMOUS_SECONDS
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
             raise Mistake("timeout", "must be a number of seconds")
-        self._retries = retries
+        self._retries, self._seconds = retries, timeout
         self._sleep = sleep
         headers = {"User-Agent": f"thebes/{__version__}", "Accept": "application/json"}
-        connecting = min(timeout, 10)
         if through_socks is not None:
-            headers, connecting, proxy, trust_env = {**headers, **_UNIFORM}, timeout, None, False
-            transport = transport or socks.ThroughProxy(through_socks, verify=_authority(ca_file, trust_env=False))
+            headers, proxy = {**headers, **_UNIFORM}, None
+            transport = transport or socks.ThroughProxy(through_socks, verify=_authority(ca_file))
         try:
             through = None if proxy is None else httpx.Proxy(proxy)
         except (ValueError, TypeError, httpx.InvalidURL):
             raise Mistake("proxy", "must be an address such as http://127.0.0.1:3128") from None
-        verify = _authority(ca_file, trust_env=trust_env)
+        verify = _authority(ca_file)
 
-        def opened(**more: Any) -> httpx.Client:
-            return httpx.Client(
+        def opened(*, kept: int) -> httpx.Client:
+            inner = transport or answers.Direct(verify=verify, proxy=through, trust_env=trust_env, kept=kept)
+            return answers.client(
                 base_url=self.url,
                 headers=headers,
-                timeout=httpx.Timeout(timeout, connect=connecting),
-                verify=verify,
-                proxy=through,
-                trust_env=trust_env,
-                transport=transport,
+                timeout=timeout,
+                transport=inner,
                 follow_redirects=False,
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a cookie would link what it comes with
-                **more,
             )
 
-        self._opened, self._http = opened, opened()
+        self._opened, self._http = opened, opened(kept=20)
         self._apart: Self | None = None
         self._parting = threading.Lock()
         if token is not None:
@@ -118,7 +133,7 @@ class Connection:
         with self._parting:
             if self._apart is None:
                 made = copy.copy(self)
-                made._http, made._apart = self._opened(limits=httpx.Limits(max_keepalive_connections=0)), made
+                made._http, made._apart = self._opened(kept=0), made
                 self._apart = made
             return self._apart
 
@@ -152,8 +167,9 @@ class Connection:
         body: Mapping[str, Any] | None = None,
         params: Mapping[str, str] | None = None,
         reader: str | None = None,
+        kind: Kind = SHORT,
     ) -> Any:
-        return self._read(self._request(method, path, json_body=body, params=params, reader=reader))
+        return self._read(self._request(method, path, json_body=body, params=params, reader=reader, kind=kind), kind)
 
     def _request(
         self,
@@ -166,16 +182,22 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         again: bool = False,
         reader: str | None = None,
+        kind: Kind = SHORT,
     ) -> httpx.Response:
-        """One request, repeated where that changes nothing: a GET, or a submission, which has one identity.
-        `reader` names what is read again and again; everything else is a stranger to a proxy each time."""
+        """One request, repeated where that changes nothing and there is time: a GET, or a submission, which has one
+        identity. `reader` names what is read again and again; everything else is a stranger to a proxy each time."""
         if json_body is not None:
             content, headers = as_json("document", json_body), {**(headers or {}), "Content-Type": "application/json"}
         tries = 1 + (self._retries if again or method == "GET" else 0)
         pause = PAUSE_SECONDS
+        bounds = answers.Bounds.within(self._seconds * kind.times + len(content or b"") / LEAST_RATE, kind.most_bytes)
         for left in range(tries - 1, -1, -1):
             try:
-                answer = self._once(method, path, content, params, headers, reader)
+                answer = self._once(method, path, content, params, headers, reader, bounds)
+            except answers.TooMuch:
+                raise TooLarge(f"{self.url}: the answer is larger than {kind.most_bytes} bytes") from None
+            except answers.Packed:
+                raise Unreachable(self.url, "the server packs its answer, although it was asked not to") from None
             except httpx.TransportError as error:
                 if not left:
                     raise Unreachable(self.url, _reason(error, secure=self.url.startswith("https:"))) from None
@@ -189,6 +211,8 @@ class Connection:
                 if not left or answer.status_code not in _TRY_AGAIN:
                     raise self._refused(answer)
                 pause = max(pause, _retry_after(answer))
+            if bounds.end - time.monotonic() <= min(pause, LONGEST_PAUSE_SECONDS):
+                raise Unreachable(self.url, _LATE)
             self._sleep(min(pause, LONGEST_PAUSE_SECONDS))
             pause *= 2
         raise AssertionError("the last try returns or raises")
@@ -201,22 +225,12 @@ class Connection:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         reader: str | None,
+        bounds: answers.Bounds,
     ) -> httpx.Response:
-        lasting = {} if reader is None else {socks.LASTING: reader}
-        request = self._http.build_request(
-            method, path, content=content, params=params, headers=headers, extensions=lasting
+        told: dict[str, Any] = {answers.BOUNDS: bounds} | ({} if reader is None else {socks.LASTING: reader})
+        return self._http.send(
+            self._http.build_request(method, path, content=content, params=params, headers=headers, extensions=told)
         )
-        answer = self._http.send(request, stream=True)
-        try:
-            taken = bytearray()
-            for piece in answer.iter_bytes():
-                taken += piece
-                if len(taken) > MOST_BYTES:
-                    raise TooLarge(f"{self.url}: the answer is larger than {MOST_BYTES} bytes")
-        finally:
-            answer.close()
-        kept = {k: v for k, v in answer.headers.items() if k in ("content-type", "date", "location", "retry-after")}
-        return httpx.Response(answer.status_code, headers=kept, content=bytes(taken), request=request)
 
     def _refused(self, answer: httpx.Response) -> ThebesError:
         status = answer.status_code
@@ -224,8 +238,8 @@ class Connection:
             where = printable(answer.headers.get("location"), 200)
             return Unreachable(self.url, f"the server sends us on to {where or 'elsewhere'}; give that address instead")
         try:
-            body = read_json(answer.content)
-        except NotJSON:
+            body = self._text(answer, SHORT)
+        except (NotJSON, TooLarge):
             body = None
         if not isinstance(body, Mapping) and status not in (413, 429, 503):
             return Unreachable(
@@ -234,14 +248,20 @@ class Connection:
         error = from_problem(status, body)
         return Unreachable(self.url, error.message) if isinstance(error, Unreachable) else error
 
-    def _read(self, answer: httpx.Response) -> Any:
-        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == frames.MEDIA_TYPE:
-            return frames.decode(answer.content, most_bytes=MOST_BYTES)
+    def _read(self, answer: httpx.Response, kind: Kind = SHORT) -> Any:
+        form = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if form == frames.MEDIA_TYPE:
+            return frames.decode(answer.content, most_bytes=kind.most_bytes)
         try:
-            return read_json(answer.content)
+            return self._text(answer, kind)
         except NotJSON:
             raise self._strange() from None
+
+    def _text(self, answer: httpx.Response, kind: Kind) -> Any:
+        """What JSON says; looked at as text first, for it takes many times its length once it is read."""
+        if len(answer.content) > min(kind.most_bytes, MOST_TEXT):
+            raise TooLarge(f"{self.url}: the answer is larger than {min(kind.most_bytes, MOST_TEXT)} bytes")
+        return read_json(answer.content, most_values=kind.most_values)
 
     def _object(self, body: Any) -> dict[str, Any]:
         if not isinstance(body, dict):
@@ -270,15 +290,9 @@ def as_json(argument: str, body: Mapping[str, Any]) -> bytes:
         raise Mistake(argument, "cannot be written as JSON: use numbers, text, lists and objects") from None
 
 
-@functools.cache  # reading a hundred certificates takes longer than most requests
-def _everybody() -> ssl.SSLContext:
-    """The public authorities. Clients may share it: no session of one is resumed by another."""
-    return httpx.create_ssl_context(trust_env=False)
-
-
-def _authority(ca_file: str | Path | None, *, trust_env: bool) -> ssl.SSLContext | bool:
+def _authority(ca_file: str | Path | None) -> ssl.SSLContext | None:
     if ca_file is None:
-        return True if trust_env else _everybody()
+        return None
     try:
         return ssl.create_default_context(cafile=str(ca_file))
     except (OSError, ssl.SSLError):
@@ -298,7 +312,7 @@ def _reason(error: httpx.TransportError, *, secure: bool) -> str:
     if isinstance(error, httpx.ConnectTimeout):
         return "nothing answered in time; check the address and whether a firewall is in between"
     if isinstance(error, httpx.TimeoutException):
-        return "the server did not answer in time; try again, or give a longer timeout"
+        return _LATE
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "its certificate cannot be verified; give ca_file if the deployment has its own authority"
     if any(sign in str(error) for sign in _NOT_TLS):

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from thebes.confinement import answers
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire.address import base_url, is_loopback, segment
@@ -27,6 +28,7 @@ from thebes.wire.refusals import Unreachable
 
 TOKEN, DAEMON = "token", "daemon.json"
 _LOCK = "lock"
+_MOST_BYTES = 2**30  #: of an answer, which may be a whole store
 _LOOKS, _LOOK_SECONDS = 10, 0.02  #: whoever only looks whether a home is held has it for less than all of these
 
 
@@ -105,12 +107,14 @@ def announced(home: Path) -> dict[str, Any]:
 
 
 class Local:
-    """Talks to the `thebes person` that holds a home. Errors are the same classes as in that process."""
+    """Talks to the `thebes person` that holds a home. Errors are the same classes as in that process. `timeout` is for
+    one request and its whole answer, such as all of a store."""
 
-    def __init__(self, url: str, token: str, *, timeout: float = 60) -> None:
+    def __init__(self, url: str, token: str, *, timeout: float = 300) -> None:
         self.url = url
-        self._http = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=timeout, trust_env=False
+        headers = {"Authorization": f"Bearer {token}"}
+        self._http = answers.client(
+            base_url=url, headers=headers, timeout=timeout, seconds=timeout, most_bytes=_MOST_BYTES
         )
 
     @classmethod

@@ -10,8 +10,7 @@ import re
 import secrets
 import ssl
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
+from thebes.confinement import answers
 from thebes.privacy.faults import Mistake
 
 TOR = "socks5h://127.0.0.1:9050"  #: what the name `tor` stands for
@@ -79,13 +79,12 @@ def is_socks(proxy: object) -> bool:
 class ThroughProxy(httpx.BaseTransport):
     """Every request over a connection of its own, closed with its answer. Safe to share between threads."""
 
-    def __init__(self, proxy: Proxy, *, verify: ssl.SSLContext | bool = True) -> None:
+    def __init__(self, proxy: Proxy, *, verify: ssl.SSLContext | None = None) -> None:
         self._proxy = proxy
-        self._ssl = httpx.create_ssl_context(verify=verify, trust_env=False)
+        self._ssl = verify or answers.everybody()
         self._lasting: dict[str, Identity] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        assert isinstance(request.stream, httpx.SyncByteStream)  # noqa: S101
         lasting = request.extensions.get(LASTING)
         identity = Identity.fresh() if lasting is None else self._lasting.setdefault(lasting, Identity.fresh())
         pool = httpcore.ConnectionPool(
@@ -94,21 +93,8 @@ class ThroughProxy(httpx.BaseTransport):
             max_keepalive_connections=0,
             network_backend=_Way(self._proxy, identity),
         )
-        passed_on = httpcore.Request(
-            method=request.method,
-            url=httpcore.URL(
-                scheme=request.url.raw_scheme,
-                host=request.url.raw_host,
-                port=request.url.port,
-                target=request.url.raw_path,
-            ),
-            headers=request.headers.raw,
-            content=request.stream,
-            extensions=request.extensions,
-        )
         try:
-            with _as_httpx():
-                answer = pool.handle_request(passed_on)
+            answer = answers.passed_on(request, pool)
         except BaseException:
             pool.close()
             raise
@@ -127,18 +113,14 @@ class Identity:
         return cls(secrets.token_hex(16).encode(), secrets.token_hex(16).encode())
 
 
-class _Body(httpx.SyncByteStream):
+class _Body(answers.Body):
     def __init__(self, answer: httpcore.Response, pool: httpcore.ConnectionPool) -> None:
-        self._answer, self._pool = answer, pool
-
-    def __iter__(self) -> Iterator[bytes]:
-        with _as_httpx():
-            yield from self._answer.iter_stream()
+        super().__init__(answer)
+        self._pool = pool
 
     def close(self) -> None:
         try:
-            with _as_httpx():
-                self._answer.close()
+            super().close()
         finally:
             self._pool.close()
 
@@ -148,7 +130,7 @@ class _Way(httpcore.NetworkBackend):
 
     def __init__(self, proxy: Proxy, identity: Identity) -> None:
         self._proxy, self._identity = proxy, identity
-        self._network = httpcore.SyncBackend()
+        self._network = answers.Network()
 
     def connect_tcp(
         self,
@@ -224,18 +206,3 @@ class _Talk:
 
     def _left(self) -> float:
         return max(0.001, self._end - time.monotonic())
-
-
-@contextmanager
-def _as_httpx() -> Iterator[None]:
-    """Errors under the names by which a caller of httpx knows them."""
-    try:
-        yield
-    except (
-        httpcore.TimeoutException,
-        httpcore.NetworkError,
-        httpcore.ProtocolError,
-        httpcore.ProxyError,
-        httpcore.UnsupportedProtocol,
-    ) as error:
-        raise getattr(httpx, type(error).__name__, httpx.TransportError)(str(error)) from None

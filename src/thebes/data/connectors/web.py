@@ -22,9 +22,11 @@ import httpx
 from pydantic import Field
 
 from thebes import __version__
+from thebes.confinement import answers
 from thebes.data.connectors.connector import Source, SourceUnavailable, existing, path_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import system
+from thebes.privacy.reading import MOST_VALUES, values_in
 
 TRIES = 5
 PAUSE_SECONDS = 0.5  #: before the first repeat; doubled each time, then made shorter by chance, by up to a half
@@ -59,11 +61,12 @@ class Web:
         self.url = _address(source.url)
         self._seconds, self._most_bytes = source.timeout_seconds, source.most_mebibytes * 2**20
         agent = f"thebes/{__version__}"
-        self._http = httpx.Client(
-            headers={"User-Agent": agent, "Accept": "application/json", "Accept-Encoding": "identity"},
-            timeout=httpx.Timeout(self._seconds, connect=min(self._seconds, 10)),
+        self._http = answers.client(
+            headers={"User-Agent": agent, "Accept": "application/json"},
+            timeout=self._seconds,
+            seconds=self._seconds,
+            most_bytes=self._most_bytes,
             verify=_authority(source.ca_file, folder),
-            trust_env=False,  # nothing leaves by a way that the source does not name
             follow_redirects=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
@@ -115,25 +118,17 @@ class Web:
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
     ) -> tuple[int, float, str, bytes]:
-        last = time.monotonic() + self._seconds
         content = None if body is None else json.dumps(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         request = self._http.build_request(method, url, data=form, content=content, headers={**(headers or {}), **kind})
-        answer = self._http.send(request, stream=True)
         try:
-            if answer.headers.get("content-encoding", "identity") != "identity":
-                raise self.away("packs its answers although it was asked not to")
-            taken = bytearray()
-            for piece in answer.iter_raw():
-                taken += piece
-                if len(taken) > self._most_bytes:
-                    limit = f"{self._most_bytes // 2**20} MiB"
-                    raise self.away(f"answers with more than {limit} at once; ask for fewer records with source.page")
-                if time.monotonic() > last:
-                    raise httpx.ReadTimeout("whole answer")
-        finally:
-            answer.close()
-        return answer.status_code, _wait(answer), answer.headers.get("content-type", ""), bytes(taken)
+            answer = self._http.send(request)
+        except answers.Packed:
+            raise self.away("packs its answers although it was asked not to") from None
+        except answers.TooMuch:
+            limit = f"{self._most_bytes // 2**20} MiB"
+            raise self.away(f"answers with more than {limit} at once; ask for fewer records with source.page") from None
+        return answer.status_code, _wait(answer), answer.headers.get("content-type", ""), answer.content
 
     def _heard(self, answer: Answer, kind: str) -> Answer:
         if 300 <= answer.status < 400:
@@ -153,7 +148,7 @@ class Web:
 
 def _json(content: bytes) -> Any:
     try:
-        return json.loads(content)
+        return json.loads(content) if values_in(content) <= MOST_VALUES else None
     except (ValueError, RecursionError):
         return None
 
@@ -181,9 +176,9 @@ def _here(host: str) -> bool:
         return False
 
 
-def _authority(ca_file: str | None, folder: Path) -> ssl.SSLContext | bool:
+def _authority(ca_file: str | None, folder: Path) -> ssl.SSLContext | None:
     if ca_file is None:
-        return True
+        return None
     path = existing(path_of(ca_file, folder), "source.ca_file")
     try:
         return ssl.create_default_context(cafile=str(path))

@@ -34,6 +34,7 @@ from thebes.tasks.shape import Ask
 
 AT_ONCE = 16  #: people who talk to the coordinator at the same time
 _LOOK_SECONDS, _DONE_SECONDS, _ANSWER_SECONDS = 0.002, 300.0, 60.0
+_MOST_BYTES = 2**26  #: of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class Homes:
 def _said(connection: http.client.HTTPConnection, method: str, path: str, wanted: int, body: str | None = None) -> Any:
     connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
     answer = connection.getresponse()
-    text = answer.read()
+    text = answer.read(_MOST_BYTES)
     if answer.status != wanted:
         raise Fault(f"the coordinator of an experiment refused: {text[:300].decode(errors='replace')}")
     return json.loads(text)
