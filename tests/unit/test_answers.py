@@ -26,12 +26,14 @@ from thebes.data.connectors.connector import SourceUnavailable
 from thebes.data.connectors.web import Web, WebSource
 from thebes.experiments import fetching
 from thebes.privacy.faults import Refusal
+from thebes.privacy.reading import MOST_VALUES
 from thebes.testing.socks import SocksServer
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.connection import LIST, LONG, SHORT, Kind
+from thebes.wire.link import read_envelope
 from thebes.wire.local import Local
-from thebes.wire.refusals import TooLarge, Unreachable
+from thebes.wire.refusals import Malformed, TooLarge, Unreachable
 
 SOON = 0.4  #: a deadline
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -275,12 +277,16 @@ def test_bounds_are_those_of_the_kind_of_answer() -> None:
 def test_an_answer_of_too_many_values_is_not_read_as_json(hostile: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     server = hostile(many)
     read: list[int] = []
-    monkeypatch.setattr("thebes.privacy.reading._PLAIN.decode", lambda text: read.append(len(text)))
+    for reader in ("_PLAIN", "_FINITE"):
+        monkeypatch.setattr(f"thebes.privacy.reading.{reader}.decode", lambda text: read.append(len(text)))
     with CoordinatorClient(server.url) as client, pytest.raises(Unreachable):
         client.tasks()
     assert read == []
-    with pytest.raises(ValueError, match="too many"):
-        answers.parsed(b"[1,2]", most_values=1)
+    with pytest.raises(Malformed):
+        frames.read_object(b'{"a":[' + b"{}," * MOST_VALUES + b"{}]}")
+    with pytest.raises(Malformed):
+        read_envelope(b'{"a":[' + b"{}," * MOST_VALUES + b"{}]}")
+    assert read == []
 
 
 def test_text_is_looked_at_before_it_is_read_however_long_a_frame_might_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import os
@@ -53,6 +54,35 @@ def test_who_shows_a_token_may_send_as_much_as_the_settings_say(front: Front) ->
         for content in (LARGE, iter([LARGE[:1000], LARGE[1000:]])):
             answer = front.client.post("/api/check", content=content, headers={**JSON, **shown})
             assert answer.status_code == 200, answer.text
+
+
+def test_a_body_without_a_length_is_read_no_further_than_its_limit(front: Front) -> None:
+    asked: Any = front.client._transport
+    received: list[int] = []
+    said: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        received.append(2**16)
+        return {"type": "http.request", "body": b" " * 2**16, "more_body": True}
+
+    async def send(message: Any) -> None:
+        said.append(message.get("status", 0))
+
+    headers = [(b"host", b"testserver"), (b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
+    for path in ("/api/task", "/api/login", "/api/quote"):
+        received.clear(), said.clear()
+        scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "headers": list(headers)}
+        scope |= {"query_string": b"", "root_path": "", "scheme": "http", "server": ("testserver", 80)}
+        asyncio.run(asked.app(scope, receive, send))
+        assert said[0] == 413
+        assert sum(received) <= STRANGERS + 2**16
+
+
+def test_a_packed_body_is_not_unpacked(front: Front) -> None:
+    packed = gzip.compress(b'{"type": "' + b" " * 10**7 + b'"}')
+    for path in ("/api/task", "/api/quote", "/api/login"):
+        headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        assert front.client.post(path, content=packed, headers=headers).status_code in (400, 415)
 
 
 def test_the_documented_requests_of_a_requestor_do_what_they_say(front: Front) -> None:

@@ -8,18 +8,24 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thebes.wire.link import (
+    FLOW,
     LARGEST_PIECE,
+    METHOD,
     MOST_BYTES,
     MOST_OPEN,
     MOST_TEXT,
+    PATH,
     PIECE_BYTES,
+    SERVICE,
     Assembly,
     BlockingPipe,
     Oversized,
@@ -250,3 +256,72 @@ def test_an_empty_envelope_is_not_sent() -> None:
         BlockingPipe(ours).send_bytes(b"")
     ours.close()
     theirs.close()
+
+
+def test_of_messages_that_are_not_whole_only_so_much_is_kept_together() -> None:
+    """Each may be as long as one may be; sixteen of them would be eight gigabytes."""
+    assembly = Assembly(most_held=4 * PIECE_BYTES)
+    several = [pieces(f"m{n}", bytes(3 * PIECE_BYTES)) for n in range(3)]
+    for _ in range(2):
+        for each in several[:2]:
+            assert assembly.add(next(each)) is None
+    with pytest.raises(Malformed, match="together"):
+        assembly.add(next(several[2]))
+
+
+def test_what_is_whole_or_skipped_leaves_room_for_others() -> None:
+    assembly = Assembly(lambda name: 0 if name == "nobody" else MOST_BYTES, most_held=2 * PIECE_BYTES)
+    for n in range(5):
+        first, second = pieces(f"m{n}", bytes(2 * PIECE_BYTES))
+        assert assembly.add(first) is None
+        assert assembly.add(second) is not None
+    several = pieces("nobody", bytes(4 * PIECE_BYTES))
+    with pytest.raises(Oversized):
+        assembly.add(next(several))
+    assert [assembly.add(next(several)) for _ in range(2)] == [None, None]
+    given_up = pieces("given up", bytes(3 * PIECE_BYTES))
+    assert [assembly.add(next(given_up)) for _ in range(2)] == [None, None]
+    assembly.skip("given up")
+    assert assembly.add(next(pieces("m9", bytes(2 * PIECE_BYTES)))) is None
+
+
+@pytest.mark.parametrize("packs", ["site", "coordinator"])
+def test_neither_end_of_the_link_takes_what_is_packed(packs: str) -> None:
+    """A real channel, of which one end packs; ten megabytes of nothing would be ten kilobytes."""
+    heard: list[int] = []
+
+    async def talk(pieces_of: Any, context: Any) -> Any:
+        if packs == "coordinator":
+            yield bytes(PIECE_BYTES)
+            return
+        async for piece in pieces_of:
+            heard.append(len(piece))
+        yield b""
+
+    async def main() -> grpc.StatusCode:
+        squeezed = grpc.Compression.Gzip
+        server = grpc.aio.server(
+            options=None if packs == "coordinator" else FLOW, compression=squeezed if packs == "coordinator" else None
+        )
+        handler = grpc.stream_stream_rpc_method_handler(talk)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        options, compression = (None, squeezed) if packs == "site" else (FLOW, None)
+        address = f"127.0.0.1:{port}"
+        try:
+            async with grpc.aio.insecure_channel(address, options=options, compression=compression) as channel:
+                call = channel.stream_stream(PATH)()
+                if packs == "site":
+                    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                        await call.write(bytes(PIECE_BYTES))
+                        await call.done_writing()
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    while (piece := await call.read()) is not grpc.aio.EOF:
+                        heard.append(len(piece))
+                return await call.code()
+        finally:
+            await server.stop(0)
+
+    assert asyncio.run(main()) in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNIMPLEMENTED)
+    assert heard == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 
 from thebes.apps.pages.person import put_on
 from thebes.person.folder import Hold, HomeInUse, prepared
@@ -24,6 +26,7 @@ from thebes.person.rest import guarded
 from thebes.privacy.faults import Mistake
 from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.wire.access import Access, UnsafeFile, make_token, read_secret
+from thebes.wire.guard import Guard
 from thebes.wire.local import listening_at
 
 PORT = 8765
@@ -404,3 +407,52 @@ def test_no_problem_repeats_what_was_sent(world: World) -> None:
         assert 400 <= answer.status_code < 500
         assert secret not in answer.json()["detail"]
     assert world.ask("POST", "/app/profile/insert", said, b"{not json").status_code == 400
+
+
+def test_a_body_without_a_length_is_taken_no_further_than_one_with(tmp_path: Path) -> None:
+    """In pieces, of which none tells how many there are: read until the most of a request, whoever reads it."""
+    make_token(tmp_path)
+    access, bearer = Access(tmp_path), (tmp_path / "token").read_text().strip()
+    received: list[int] = []
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        received.append(2**20)
+        return {"type": "http.request", "body": bytes(2**20), "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(dict(message))
+
+    async def swallowing(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            while (await receive())["more_body"]:
+                continue
+        except Exception:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            continue
+
+    headers = [(b"host", f"127.0.0.1:{PORT}".encode()), (b"authorization", f"Bearer {bearer}".encode())]
+    headers += [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
+    scope = {"type": "http", "method": "POST", "path": "/api/rules", "headers": headers}
+    for app in (reading, swallowing):
+        received.clear(), sent.clear()
+        asyncio.run(Guard(app, access, port=PORT)(scope, receive, send))
+        assert sum(received) == 2**26 + 2**20
+        assert [m["status"] for m in sent if m["type"] == "http.response.start"] == [413]
+
+
+def test_a_packed_body_is_not_unpacked(tmp_path: Path) -> None:
+    with Person(tmp_path / "me") as me:
+        make_token(me.home)
+        app: Any = guarded(me, Access(me.home), port=PORT, stop=lambda: None)
+        headers = {
+            "Authorization": f"Bearer {(me.home / 'token').read_text().strip()}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+        }
+        with TestClient(app, base_url=f"http://127.0.0.1:{PORT}", headers=headers) as http:
+            answer = http.put("/api/rules", content=gzip.compress(b"[" + b"[]," * 10**6 + b"[]]"))
+            assert answer.status_code in (400, 415)

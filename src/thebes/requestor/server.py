@@ -39,9 +39,10 @@ def connect(
 ) -> Server:
     """The coordinator at `url`. Nothing is sent until something is asked.
 
-    `token` is a requestor's; reading open tasks needs none. `timeout` is for one request, in seconds (30; through
-    a SOCKS proxy 90). `ca_file` names a PEM file where the deployment has its own certificate authority; `proxy` a
-    proxy to go through, of HTTP or of SOCKS5 (`tor`, `socks5h://HOST:PORT`); `trust_env` lets the environment name one.
+    `token` is a requestor's; reading open tasks needs none. `timeout` is for one request with its repeats and its
+    whole answer, in seconds (30; through a SOCKS proxy 90; four times as long for what may hold a model). `ca_file`
+    names a PEM file where the deployment has its own certificate authority; `proxy` a proxy to go through, of HTTP or
+    of SOCKS5 (`tor`, `socks5h://HOST:PORT`); `trust_env` lets the environment name one.
     """
     return Server(CoordinatorClient(url, token, timeout=timeout, ca_file=ca_file, proxy=proxy, trust_env=trust_env))
 

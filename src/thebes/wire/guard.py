@@ -13,6 +13,7 @@ from typing import Any
 from thebes.wire.access import Access
 from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem
+from thebes.wire.refusals import TooLarge
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -22,6 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _ONCE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"sec-fetch-site", b"cookie")
 _SAFE_METHODS = ("GET", "HEAD")
 MOST_BYTES = 2**26
+_TOO_LONG = f"a request may have {MOST_BYTES} bytes"
 
 
 class Guard:
@@ -59,7 +61,33 @@ class Guard:
             else:
                 await _refuse(send, *refusal, whose=self._whose)
             return
-        await self._app(scope, receive, _with_headers(send))
+        await self._within(scope, receive, _with_headers(send), send)
+
+    async def _within(self, scope: Scope, receive: Receive, sending: Send, refusing: Send) -> None:
+        """Pass a request on, but no more of it than one may have, whatever length it tells, or none."""
+        taken, started = 0, False
+
+        async def receiving() -> MutableMapping[str, Any]:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > MOST_BYTES:
+                raise TooLarge(_TOO_LONG)
+            return message
+
+        async def telling(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            if taken > MOST_BYTES and not started:
+                raise TooLarge(_TOO_LONG)  # again: who read the body may have made something else of the refusal
+            started = True
+            await sending(message)
+
+        try:
+            await self._app(scope, receiving, telling)
+        except TooLarge:
+            if started:
+                raise
+            await _refuse(refusing, 413, _TOO_LONG, whose=self._whose)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, bytes] = {}
@@ -75,7 +103,7 @@ class Guard:
             return 403, "another web page may not ask here"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > MOST_BYTES:
-            return 413, f"a request may have {MOST_BYTES} bytes"
+            return 413, _TOO_LONG
         if scope["method"] not in _SAFE_METHODS and not _is_json(headers):
             return 415, "writes are JSON: say Content-Type: application/json"
         if scope["method"] == "GET" and (scope["path"] == "/" or scope["path"].startswith("/static/")):

@@ -32,14 +32,17 @@ PIECE_BYTES = 2**20
 MOST_BYTES = 2**29  #: of one envelope
 MOST_TEXT = 2**26 + 2**20  #: of one beside its arrays: a document as large as a coordinator takes, and what is about it
 MOST_OPEN = 16  #: messages of one reader that are not whole yet
+MOST_HELD = 2**30  #: bytes of them together
 _LONGEST_ID = 200
 _HEAD = struct.Struct(">4sHQQ32s")  # magic, length of the id, offset, total, SHA-256 of everything up to here
 _MAGIC = b"THL1"
 _LENGTH = struct.Struct(">I")
 #: a message that a reader takes is at most this long with its piece's head
 LARGEST_PIECE = PIECE_BYTES + _HEAD.size + _LONGEST_ID
-#: what both ends' channels are told, so that long messages flow: larger frames, and so much that may be on its way
+#: what both ends' channels are told: nothing is packed, and what is anyway is refused; and so that long messages flow:
+#: larger frames, and so much that may be on its way
 FLOW = (
+    ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.max_receive_message_length", LARGEST_PIECE + 1024),
     ("grpc.max_send_message_length", LARGEST_PIECE + 1024),
     ("grpc.http2.max_frame_size", PIECE_BYTES),
@@ -180,11 +183,18 @@ class _Open:
 
 class Assembly:
     """Puts messages together again, several at once, each piece after piece. `allowed` says how many bytes a message
-    of that id may have; 0 refuses it as one that nobody waits for."""
+    of that id may have; 0 refuses it as one that nobody waits for. Of all that are not whole no more than `most_held`
+    bytes are kept."""
 
-    def __init__(self, allowed: Callable[[str], int] = lambda _: MOST_BYTES, *, most_open: int = MOST_OPEN) -> None:
+    def __init__(
+        self,
+        allowed: Callable[[str], int] = lambda _: MOST_BYTES,
+        *,
+        most_open: int = MOST_OPEN,
+        most_held: int = MOST_HELD,
+    ) -> None:
         self._allowed = allowed
-        self._most_open = most_open
+        self._most_open, self._most_held = most_open, most_held
         self._open: dict[str, _Open] = {}
 
     def skip(self, message_id: str) -> None:
@@ -212,6 +222,8 @@ class Assembly:
         known.add(block, digest)
         if known.received < total:
             self._open[message_id] = known
+            if sum(each.received for each in self._open.values() if not each.skipped) > self._most_held:
+                _refuse(f"is one of several that together are longer than {self._most_held} bytes and not whole")
         else:
             self._open.pop(message_id, None)
         if known.skipped:
