@@ -78,3 +78,10 @@ def test_nothing_else_reads_json_of_others() -> None:
         if any(sign in path.read_text(encoding="utf-8") for sign in ("json.load", ".json()", "validate_json"))
     }
     assert {name for name in found if not name.startswith(("testing/", "experiments/"))} <= OURS
+
+
+def test_a_text_of_too_many_values_is_not_read() -> None:
+    assert read_json("[1,2]", most_values=3) == [1, 2]
+    for raw in ("[1,2]", b"[1,2]", '{"a":{}}', "[[],[]]"):
+        with pytest.raises(NotJSON, match="too many values"):
+            read_json(raw, most_values=2)
