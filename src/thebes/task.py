@@ -84,11 +84,11 @@ def values(*allowed: bool | int | float | str, default: bool | int | float | str
 
 
 def count(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
-    """How many people have a value; with `missing="count"`, among those who may have none.
+    """How many people have a value, among all who take part (so `missing` is "count").
 
-    Example: count("SELECT steps FROM phone.day", epsilon=0.1, missing="count")
+    Example: count("SELECT steps FROM phone.day", epsilon=0.1)
     """
-    return _basic("count", featurizer, epsilon, bounds, options)
+    return _basic("count", featurizer, epsilon, bounds, {"missing": "count", **options})
 
 
 def sum(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:

@@ -232,7 +232,7 @@ def traces(home: Path) -> list[str]:
 
 def test_no_trusted_contribution_can_be_read_from_any_file_during_or_after(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    numbers = {**AGES, "aggregator": "count", "bounds": {"age": {"type": "range", "low": 0, "high": 1e9}}}
+    numbers = {**AGES, "aggregator": "sum", "bounds": {"age": {"type": "range", "low": 0, "high": 1e9}}}
     texts = {
         **{name: value for name, value in AGES.items() if name != "bounds"},
         "delta": 1e-6,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -388,6 +389,22 @@ def test_a_rule_never_looks_at_data(tmp_path: Path, server: CoordinatorInMemory,
         monkeypatch.undo()
         nobody._work.turn()
         assert nobody.participations()[0]["state"] == "sent"
+
+
+def test_who_agreed_by_a_rule_and_has_no_row_is_not_counted_as_having_one(
+    tmp_path: Path, server: CoordinatorInMemory
+) -> None:
+    task = server.post({**MEDIAN, "aggregator": "count", "missing": "count", "epsilon": 20.0, "min_count": 2})
+    with Person(tmp_path / "empty", client=server, delay=False) as nobody, person(tmp_path, server) as me:  # type: ignore[arg-type]
+        for each in (nobody, me):
+            each.set_rules([ANY])
+            each.apply_rules()
+            each._work.turn()
+    assert [json.loads(body)["payload"]["age"] is None for body in server.bodies] == [True, False]
+    release = server.aggregators[task].release()
+    assert release is not None
+    assert release.certificate.contributors == 2
+    assert release.value == pytest.approx(1, abs=0.99)  # noise of scale 1/19 rounded: 2 is there once in 10^8
 
 
 def test_a_rule_respects_the_budget_and_what_was_declined(tmp_path: Path, server: CoordinatorInMemory) -> None:

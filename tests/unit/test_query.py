@@ -438,7 +438,7 @@ def test_a_simulation_that_cannot_be_is_refused_in_words(document, given_rows, s
 
 
 def test_people_have_no_schema() -> None:
-    people = {"type": "basic", "epsilon": 1.0, "featurizer": "SELECT a FROM p.t", "aggregator": "count"}
+    people = {"type": "basic", "epsilon": 1.0, "featurizer": "SELECT a FROM p.t", "aggregator": "mean"}
     with pytest.raises(Mistake, match="schema"):
         thebes.simulate(people, {"a": [1.0] * 20}, schema=SCHEMA)
 

@@ -22,7 +22,7 @@ def rehearsed(**changed: Any) -> dict[str, Any]:
 
 def test_the_expected_error_is_that_of_the_noise() -> None:
     """A count over n people has integer noise of a known law: 95 of 100 lie within ln(20)/epsilon or one more."""
-    told = rehearsed(aggregator="count", epsilon=0.1, min_count=500)
+    told = rehearsed(aggregator="count", missing="count", epsilon=0.1, min_count=500)
     assert (told["people"], told["repeats"], told["unanswered"]) == (500, 100, 0)
     assert [quantity["what"] for quantity in told["quantities"]] == ["the answer"]
     assert 15 <= told["quantities"][0]["within"] <= 60  # 30; one hundred repeats miss this once in a million

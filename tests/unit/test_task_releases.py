@@ -199,12 +199,68 @@ def test_a_featurizer_that_fails_after_consent_sends_the_middle_of_the_range() -
     assert set(given.fields) == {"age"}  # no signal
 
 
-@pytest.mark.parametrize("missing", ["refuse", "count"])
-def test_a_count_counts_those_who_have_a_value(missing) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        release = thebes.simulate(basic("count", missing=missing), {"age": HOLES}, seed=1)
+def test_a_count_counts_those_who_have_a_value_and_everybody_takes_part() -> None:
+    release = thebes.simulate(basic("count", missing="count"), {"age": HOLES}, seed=1)
     assert release.value == pytest.approx(300, abs=5)
+    assert release.certificate.contributors == len(HOLES), "which tells nothing of who has a value"
+    assert not any("how many did" in note for note in release.certificate.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"aggregator": "count"}, "missing"),
+        ({"aggregator": "count", "missing": "refuse"}, "missing"),
+        ({"aggregator": "count", "missing": "count", "bounds": {"age": {**RANGE, "default": 3}}}, "bounds.age.default"),
+        ({"aggregator": "sum", "featurizer": "SELECT 1 AS age FROM p.t WHERE ill = 1"}, "missing"),
+        ({"aggregator": "mean", "featurizer": "SELECT abs(-1) + 2 AS age FROM p.t"}, "missing"),
+    ],
+)
+def test_what_the_number_of_contributors_answers_already_is_refused(change, field) -> None:
+    """With `refuse` only who has a value takes part, and their number is published as it is: a count is then exact."""
+    with pytest.raises(Mistake) as refused:
+        registry.check({**basic("mean"), **change})
+    assert refused.value.argument == field
+    if field == "missing":
+        assert '"count"' in refused.value.message
+        assert "0 or 1" in refused.value.message
+        registry.check({**basic("mean"), **change, "missing": "count"})
+
+
+@pytest.mark.parametrize(
+    "featurizer",
+    [
+        "SELECT age FROM p.t",
+        "SELECT 1 + age AS age FROM p.t",
+        "SELECT count(*) AS age FROM p.t",
+        "SELECT total(1) AS age FROM p.t",
+        "SELECT EXISTS (SELECT 1 FROM p.t) AS age",
+        "SELECT (SELECT max(a) FROM p.t) AS age",
+        "SELECT row_number() OVER () AS age FROM p.t",
+        "SELECT 1 AS age FROM p.t UNION SELECT 0",
+        "SELECT 7 AS age",
+    ],
+)
+def test_what_may_differ_between_people_is_no_count(featurizer) -> None:
+    registry.check(basic("sum", featurizer=featurizer))
+
+
+def test_where_taking_part_tells_something_the_certificate_and_the_person_are_told() -> None:
+    told, silent = [], []
+    for more, into in (
+        ({}, told),
+        ({"missing": "count"}, silent),
+        ({"bounds": {"age": {**RANGE, "default": 3}}}, silent),
+    ):
+        document = basic("mean", **more)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            release = thebes.simulate(document, {"age": HOLES}, seed=1)
+        into.append(release.certificate.text)
+        into.append(registry.kind("basic").explain(registry.check(document)))
+    assert "how many did, without noise" in told[0]
+    assert "tells that you have one" in told[1]
+    assert not any("how many did" in text or "tells that you have one" in text for text in silent)
 
 
 def test_text_where_numbers_are_wanted_is_missing_never_an_error() -> None:

@@ -126,6 +126,7 @@ def serve(source: int, sink: int) -> None:
 
     registry.load_all()
     warm = {"type": "basic", "epsilon": 1.0, "featurizer": "SELECT a FROM made.up", "aggregator": "count"}
+    warm |= {"missing": "count"}
     simulate(warm, {"a": [0.0] * 20}, seed=0)
     assert thebes.learning  # noqa: S101
     cut_off()

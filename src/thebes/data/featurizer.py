@@ -66,6 +66,8 @@ class Featurizer:
     row_by_row: bool
     #: outputs that are one column as it stands, and which
     straight: dict[str, str] = field(default_factory=dict)
+    #: outputs that are the same in every row of everybody: all that they tell is that there is a row
+    constant: frozenset[str] = frozenset()
 
 
 def _refuse(message: str) -> Mistake:
@@ -117,7 +119,7 @@ def read(sql: str) -> Featurizer:
     outputs = _outputs(tree)
     if not outputs:
         raise _refuse("must give at least one column")
-    return Featurizer(sql, _tables(tree), outputs, _row_by_row(tree), _straight(tree))
+    return Featurizer(sql, _tables(tree), outputs, _row_by_row(tree), _straight(tree), _constant(tree))
 
 
 def _check_calls(sql: str, temporary: set[str]) -> None:
@@ -198,6 +200,20 @@ def _straight(tree: object) -> dict[str, str]:
         return {}
     plain = [(e.alias_or_name, e.this if isinstance(e, exp.Alias) else e) for e in tree.selects]
     return {name: column.name for name, column in plain if isinstance(column, exp.Column)}
+
+
+def _constant(tree: object) -> frozenset[str]:
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select):
+        return frozenset()
+    says = (exp.Column, exp.AggFunc, exp.Window, exp.Query, exp.Exists, exp.Anonymous)
+    plain = [(e, e.this if isinstance(e, exp.Alias) else e) for e in tree.selects]
+    return frozenset(
+        e.alias_or_name if isinstance(e, exp.Alias) else e.sql(dialect="sqlite")
+        for e, inner in plain
+        if not any(inner.find_all(*says))
+    )
 
 
 def _row_by_row(tree: object) -> bool:

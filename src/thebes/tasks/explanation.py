@@ -97,6 +97,17 @@ def what_else_is_told(document: PeopleDocument) -> str:
     return f"Released too, changed at random and inside the same price: {'; '.join(pieces)}." if pieces else ""
 
 
+def what_taking_part_tells(document: PeopleDocument) -> str:
+    """What is known of somebody already by that they take part, whatever they send."""
+    if not getattr(document, "taking_part_tells", False):
+        return ""
+    return (
+        "Only somebody who has a value for this can agree to it: that you take part tells that you have one, and the "
+        "price does not cover that. A standing rule agrees without looking; if you then have none, your machine sends "
+        "a stand-in, such as the middle of the range."
+    )
+
+
 def together(document: PeopleDocument, *, leaves: str) -> str:
     """The whole explanation. `leaves` says what leaves, to whom, and what becomes of it."""
     seen = (
@@ -115,6 +126,7 @@ def together(document: PeopleDocument, *, leaves: str) -> str:
         what_else_is_told(document),
         how_many(document),
         seen,
+        what_taking_part_tells(document),
         what_the_price_means(document),
         "Nothing leaves before you agree.",
     ]

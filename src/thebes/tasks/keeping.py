@@ -24,6 +24,16 @@ class Keeping(Gathering):
         super().__init__(document, setting)
         self._heard: list[Mapping[str, NDArray[np.generic]]] = []
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not self.document.taking_part_tells:
+            return super().notes
+        return (
+            *super().notes,
+            "Only who had a value for this could agree to it, so that the number of contributors is how many did, "
+            "without noise; who agreed in advance, by a rule, and had none counts with a stand-in.",
+        )
+
     def layout(self, part: str, partition: int = 0) -> Layout:
         return layout_of(self.document)
 

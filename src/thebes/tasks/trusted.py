@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
+from thebes.data import featurizer as sql
 from thebes.data.rows import FAILURES, Rows
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout, Slot
-from thebes.tasks.document import FAILURE, PeopleDocument, Range, Values
+from thebes.tasks.document import FAILURE, PeopleDocument, Range, Values, rule
 from thebes.tasks.shape import Ask, Claim
 
 LONGEST_TEXT = 100
@@ -23,6 +25,24 @@ class TrustedDocument(PeopleDocument):
     server: Literal["trusted"] = "trusted"
     #: "refuse": a person without the value sends nothing; "count": null is sent and counted privately
     missing: Literal["refuse", "count"] = "refuse"
+
+    @model_validator(mode="after")
+    def _asks_more_than_who_is_there(self) -> Self:
+        """Where only who has a row takes part, the published number of contributors is how many have one: what is the
+        same in every row asks nothing else, and would get it exactly."""
+        if self.taking_part_tells and set(self.columns) <= sql.read(self.featurizer).constant:
+            raise rule(
+                "missing",
+                'must be "count" here: the SQL gives the same value to everybody who has a row, so the number of those '
+                "who take part would be the exact answer; or let the SQL give 0 or 1 to everybody",
+            )
+        return self
+
+    @property
+    def taking_part_tells(self) -> bool:
+        """Whether only who has a value can agree, so that to take part tells that one has it."""
+        declared = {name for name, bound in (self.bounds or {}).items() if bound.default is not None}
+        return self.missing == "refuse" and bool(self.reads) and not set(self.columns) <= declared
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class BasicDocument(TrustedDocument):
             raise rule(
                 f"bounds.{self.column}", "is too narrow for a sum of such large numbers: let the SQL subtract low"
             )
+        if self.aggregator == "count":
+            self._count(bound)
         if self.aggregator == "histogram":
             self._histogram(bound)
         elif self.bins is not None:
@@ -57,6 +59,20 @@ class BasicDocument(TrustedDocument):
         elif self.aggregator != "count" and any(isinstance(b, Values) for b in (self.bounds or {}).values()):
             raise rule("bounds", f"must be a range of numbers for {self.aggregator}")
         return self
+
+    def _count(self, bound: Range | Values | None) -> None:
+        """How many have a value must not be how many take part: their number is published as it is."""
+        if self.missing != "count":
+            raise rule(
+                "missing",
+                'must be "count" for a count: otherwise only who has a value takes part, and their number is published '
+                "exactly; or let the SQL give 0 or 1 to everybody and ask for the sum",
+            )
+        if bound is not None and bound.default is not None:
+            raise rule(
+                f"bounds.{self.column}.default",
+                "gives everybody a value, so that everybody would be counted; leave it out",
+            )
 
     def _histogram(self, bound: Range | Values | None) -> None:
         if bound is None and self.delta == 0:
@@ -92,7 +108,7 @@ class BasicKind:
         what = {
             "quantile": f"the {document.quantile:g} quantile" if document.quantile else "a quantile",
             "histogram": "how many people have which value",
-            "count": "the number of people who have a value",
+            "count": "how many of those who take part have a value",
         }.get(document.aggregator, f"the {document.aggregator}")
         return explanation.together(
             document,

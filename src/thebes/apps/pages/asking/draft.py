@@ -191,7 +191,9 @@ class Draft:
             return document_in(self.raw)
         problems: list[tuple[str, str]] = []
         made: dict[str, Any] = {"type": self.kind, **self._typed(problems)}
-        if made.get("missing") == "refuse":
+        if made.get("aggregator") == "count":
+            made["missing"] = "count"  # the one way in which a count can be asked for, and what the form shows
+        elif made.get("missing") == "refuse":
             del made["missing"]
         if self.sql.strip():
             made["featurizer"] = self.sql.strip()
