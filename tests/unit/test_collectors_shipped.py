@@ -93,7 +93,8 @@ def test_visits_of_chromium_are_read_while_the_browser_holds_its_database(
     held.visit("file:///home/ana/secret.txt", MARCH)
     held.database.execute("BEGIN IMMEDIATE")  # what is not committed must not show
     held.visit("https://unfinished.example/", MARCH)
-    assert home.collect(Browser(), "--file", str(held.path)) == Outcome(1, 0)
+    own_pages = {"no page of the web": 2}
+    assert home.collect(Browser(), "--file", str(held.path)) == Outcome(1, 0, own_pages)
     assert home.rows("browser", "visits") == [
         {"at": "2026-03-01 08:00:00", "domain": "news.example", "seconds": 12.5, "browser": "chromium", "url": None}
     ]
@@ -161,7 +162,7 @@ def test_strange_cells_of_a_history_are_left_out(home: HomeOnDisk, tmp_path: Pat
         held.database.execute("INSERT INTO urls (url, last_visit_time) VALUES (?, 0)", (url,))
         held.database.execute("INSERT INTO visits (url, visit_time) SELECT max(id), ? FROM urls", (at,))
     held.visit("https://fine.example/", MARCH)
-    assert home.collect(Browser(), "--file", str(held.path)).inserted == 1
+    assert home.collect(Browser(), "--file", str(held.path)) == Outcome(1, 0, {"no page of the web": 5})
 
 
 def test_a_view_that_never_ends_is_not_read(home: HomeOnDisk, tmp_path: Path) -> None:
@@ -492,6 +493,12 @@ def test_appointments_in_all_their_forms(home: HomeOnDisk, tmp_path: Path) -> No
     assert "Dentist" not in json.dumps(home.store.export())
 
 
+def test_an_appointment_without_a_time_is_left_out_and_counted(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "mine.ics"
+    file.write_text(ICS.replace("DTSTART:20260303T090000Z\r\n", ""), newline="")
+    assert home.collect(Calendar(), "--file", str(file)) == Outcome(2, 0, {"without a time": 1})
+
+
 def test_titles_when_asked_for_and_calendars_in_a_zip(home: HomeOnDisk, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("Takeout/Calendar/mine.ics", ICS)
@@ -610,7 +617,22 @@ def test_location_in_the_forms_of_all_years(home: HomeOnDisk, tmp_path: Path) ->
         (30.0, 5000.5, "in_bus"),
     ]
     assert "Ana" not in json.dumps(home.store.export())
-    assert home.collect(Location(), *arguments, "--decimals", "4") == Outcome(0, first.inserted + first.known)
+    lacking = {"without a time or a place": 2}  # one in Records.json, one in walk.gpx
+    assert first.left_out == lacking
+    assert home.collect(Location(), *arguments, "--decimals", "4") == Outcome(0, first.inserted + first.known, lacking)
+
+
+def test_everything_in_a_timeline_that_is_no_row_is_counted(home: HomeOnDisk, tmp_path: Path) -> None:
+    segments = [{"timelineMemory": {}}, 7, {"activity": {"topCandidate": {}}}, {"timelinePath": [3, {"point": "x"}]}]
+    (tmp_path / "Timeline.json").write_text(json.dumps({"semanticSegments": segments, "other": [1, 2]}))
+    assert home.collect(Location(), "--file", str(tmp_path / "Timeline.json")) == Outcome(
+        left_out={
+            "neither a visit nor a trip": 1,
+            "no object": 2,
+            "without a time": 1,
+            "without a time or a place": 1,
+        }
+    )
 
 
 def test_a_file_far_larger_than_what_is_read_at_once_has_all_its_points(home: HomeOnDisk, tmp_path: Path) -> None:

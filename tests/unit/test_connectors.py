@@ -6,6 +6,7 @@ import csv
 import logging
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -14,7 +15,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from thebes.data.connectors.connector import SourceUnavailable, open_connector, secret_of
+from thebes.data.connectors.connector import LeftOut, SourceUnavailable, Written, open_connector, secret_of
 from thebes.data.engines.opening import frame_table, table_of
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import read_filter
@@ -130,6 +131,53 @@ def test_what_is_wrong_with_one_line_costs_that_line_only(tmp_path: Path) -> Non
     assert count(table_of(SCHEMA, source, folder=tmp_path)) == [[5], [1]]
     ages = Sums((Term(),), axes=(Axis("sex", ("f", "m")), Axis("age", edges=(0, 120))))
     assert count(table_of(SCHEMA, source, folder=tmp_path), ages) == [[2], [1]]
+
+
+def records(source: dict[str, Any], folder: Path, *more: str) -> tuple[int, Sequence[LeftOut]]:
+    found = open_connector(source, folder=folder)
+    assert isinstance(found, Written)
+    return found.records(["age", "sex", *more])
+
+
+def test_every_line_of_a_file_is_accounted_for(tmp_path: Path) -> None:
+    """Each is a row that can be read, or is counted by the reason why it is none."""
+    lines = [b"age,sex,note", *[b"%d,f,x" % n for n in range(100)]]
+    lines += [b"1,M\xfcller,x", b"1,f", b"1,f,x,y", b"1,f,\xff", b'1,"f"g,x', b"\xff\xfe,\xff,x", b"2", b"3,m,z"]
+    rows, lost = records(written(tmp_path, b"\n".join(lines)), tmp_path)
+    assert rows == 102
+    assert {each.reason: (each.records, each.first) for each in lost} == {
+        "a value that is not text in UTF-8": (2, 102),
+        "too few fields": (2, 103),
+        "too many fields": (1, 104),
+        "something after a closing quote": (1, 106),
+    }
+    assert rows + sum(each.records for each in lost) == len(lines) - 1
+    rows, lost = records(written(tmp_path, b"\n".join(lines)), tmp_path, "note")
+    assert (rows, sum(each.records for each in lost)) == (101, 7)
+    assert records(written(tmp_path, 'age,sex\n1,"f\nm"\n2,m\n'), tmp_path) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('1,f\n2,"open\n3,m\n', 3),
+        ('1,f\n2,"open\n3,m\n4,"f"\n5,m\n', 3),
+        ('1,f\n2,"open\n3,m"n\n4,f\n', 3),
+        ('1,f\n2,"open', 3),
+        ("1,f\n" * 50_000 + '2,"open\n' + "3,m\n" * 50_000, 50_002),
+    ],
+)
+def test_a_line_that_would_take_others_along_is_not_read_around(text: str, line: int, tmp_path: Path) -> None:
+    """A quote that somebody left open once made a hundred thousand rows into one."""
+    source = written(tmp_path, f"age,sex\n{text}")
+    with pytest.raises(Mistake, match=rf"a quote in line {line} that does not close"):
+        records(source, tmp_path)
+    with pytest.raises(SourceUnavailable, match="does not close its field") as refused:
+        table_of(SCHEMA, source, folder=tmp_path)
+    assert str(line) not in str(refused.value), "which line it is is not for whoever asks"
+    assert list((tmp_path / "scratch").iterdir()) == []
+    written(tmp_path, "age,sex\n1,f\n2,m\n")
+    assert count(table_of(SCHEMA, source, folder=tmp_path)) == [[1], [1]], "mended, it is read"
 
 
 def test_a_csv_file_may_be_compressed_and_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:

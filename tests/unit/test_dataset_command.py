@@ -148,6 +148,28 @@ def test_figures_of_the_rows_are_told_to_the_steward_who_asks_for_them(run: Run)
     assert "sex: 1 undeclared" in out
 
 
+def test_lines_that_are_no_rows_are_told_by_reason_and_are_never_many_by_accident(run: Run, tmp_path: Path) -> None:
+    """A file in another encoding once lost half of its rows without a word."""
+    rows = [f"p,{20 + n % 60},{('female', 'Müller')[n % 2]}" for n in range(5000)]
+    (tmp_path / "rows.csv").write_bytes("\n".join(["who,age,sex", *rows]).encode("latin-1"))
+    for more in ((), ("--check",)):
+        status, out, err = created(run, *more)
+        assert (status, out) == (2, "")
+        assert "--skip-bad-lines" in err
+        assert "2,500 with a value that is not text in UTF-8 (the first is line 3)" in err
+    status, out, _ = created(run, "--check", "--skip-bad-lines")
+    assert (status, "2500 rows" in out, "2,500 lines are no rows" in out) == (0, True, True)
+
+
+def test_a_line_or_two_that_are_no_rows_are_told_and_need_no_word(run: Run, tmp_path: Path) -> None:
+    lines = ["who,age,sex", *["p,30,female"] * 500, "q,31", "q,32,male,more", "q,33,male"]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    status, out, _ = created(run)
+    assert status == 0
+    assert "2 lines are no rows and stay out of every answer: 1 with too few fields (the first is line 502)" in out
+    assert "501" not in out, "how many are rows is not told unless it is asked for"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -85,8 +85,10 @@ def ran(
         typer.echo("", err=True)
     if said is None and not quiet:
         known = f", {done.known} known already" if done.known else ""
-        typer.echo(f"{record.app}: {done.inserted} new rows{known}")
-    return {"name": record.app, "inserted": done.inserted, "known": done.known, "error": said}, error
+        left = "".join(f", {times} left out: {reason}" for reason, times in done.left_out.items())
+        typer.echo(f"{record.app}: {done.inserted} new rows{known}{left}")
+    counts = {"inserted": done.inserted, "known": done.known, "left_out": dict(done.left_out)}
+    return {"name": record.app, **counts, "error": said}, error
 
 
 def options_of(made: Collector, record: Record) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from thebes.apps import output
 from thebes.apps.dataset_growing import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
 from thebes.apps.dataset_query import query
 from thebes.apps.dataset_savings import forecasts_of, tell_savings
-from thebes.apps.dataset_sources import reached, source_of
+from thebes.apps.dataset_sources import lines_left_out, reached, source_of
 from thebes.apps.helping import Commands
 from thebes.apps.names import names
 from thebes.apps.savings_said import foreseen
@@ -52,6 +52,9 @@ def create(
     public: Annotated[bool, typer.Option("--public", help="It may be answered without any noise.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
+    ] = False,
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Go on where more than 1 % of a file's lines are no rows.")
     ] = False,
     block_by: Annotated[
         str | None,
@@ -144,13 +147,15 @@ def create(
         raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
     used = cache_of({"kind": cache}, declared, budget)
     made = DataSet(name, declared, source_of(source), budget, cache=used)
-    figures = reached(made, place, check=check)
+    lost, figures = reached(made, place, check=check, skip_bad_lines=skip_bad_lines)
     with ledger_of(place) as ledger:
         ledger.open_block(name, **made.terms)
     DataSets(place).keep(made)
     typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
     if figures is not None:
         _tell(figures)
+    if lost:
+        typer.echo(f"For your eyes only: {lines_left_out(lost)}.")
     typer.echo(_asking(name, place))
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
+    from thebes.data.connectors.connector import LeftOut
     from thebes.site.dataset import DataSet
+
+MOST_BROKEN = 0.01  #: of a source's records that may be no rows before somebody has to say that this is meant
 
 _SUFFIXES = {".csv": "csv", ".gz": "csv", ".parquet": "parquet"}
 _FILES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
@@ -58,13 +62,29 @@ def _described(path: Path) -> dict[str, Any]:
     return source
 
 
-def reached(dataset: DataSet, place: Any, *, check: bool) -> dict[str, Any] | None:
-    """Open the source once: that it is there, and has the columns. Its figures only where they are asked for."""
+def reached(
+    dataset: DataSet, place: Any, *, check: bool, skip_bad_lines: bool = False
+) -> tuple[Sequence[LeftOut], dict[str, Any] | None]:
+    """Open the source once: that it is there, has the columns, and what of it is no row. Its figures only where they
+    are asked for."""
     from thebes.data.engines.opening import table_of
-    from thebes.site.checking import looked_at
+    from thebes.site.checking import left_out, looked_at
 
+    rows, lost = left_out(dataset.schema, dataset.source, folder=place.datasets)
+    broken = sum(each.records for each in lost)
+    if broken > MOST_BROKEN * (rows + broken) and not skip_bad_lines:
+        raise Mistake(
+            "--skip-bad-lines",
+            f"is needed to go on without more than {MOST_BROKEN:.0%} of them: {lines_left_out(lost)}",
+        )
     table = table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=place.folder / "scratch")
     try:
-        return looked_at(table) if check else None
+        return lost, looked_at(table) if check else None
     finally:
         table.close()
+
+
+def lines_left_out(lost: Sequence[LeftOut]) -> str:
+    """Lines that are no rows, by reason: for whoever keeps them."""
+    pieces = [f"{each.records:,} with {each.reason} (the first is line {each.first})" for each in lost]
+    return f"{sum(each.records for each in lost):,} lines are no rows and stay out of every answer: {', '.join(pieces)}"

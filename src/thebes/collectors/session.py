@@ -11,8 +11,9 @@ import json
 import math
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from datetime import time as daytime
 from decimal import Decimal
@@ -36,10 +37,12 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did: rows that were new, and rows whose key was known already."""
+    """What a run did: rows that were new, rows whose key was known already, and what was read and is no row, by
+    reason."""
 
     inserted: int = 0
     known: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class Session:
@@ -62,6 +65,7 @@ class Session:
         self.state = state
         self.outcome = Outcome()
         self._home, self._release, self._number = home, release, number
+        self._left_out: Counter[str] = Counter()
         self._begin()
 
     @property
@@ -82,12 +86,19 @@ class Session:
         if self._count >= ROWS_IN_PART or self._characters >= CHARACTERS_IN_PART:
             self._send(last=False)
 
+    def leave_out(self, reason: str) -> None:
+        """Something was read and is not inserted. How often, and for which `reason`, is told at the end: nothing that
+        was there vanishes without a word. The reason never says what stood there."""
+        self._left_out[reason] += 1
+
     def save(self) -> Outcome:
         """Everything inserted so far, and the state as it is now, are stored as one. Comes by itself at the end."""
         receipt = self._send(last=True)
         self._number = receipt["number"]
-        new = Outcome(receipt["inserted"], receipt["known"])
-        self.outcome = Outcome(self.outcome.inserted + new.inserted, self.outcome.known + new.known)
+        new = Outcome(receipt["inserted"], receipt["known"], dict(self._left_out))
+        together = Counter(self.outcome.left_out) + self._left_out
+        self.outcome = Outcome(self.outcome.inserted + new.inserted, self.outcome.known + new.known, dict(together))
+        self._left_out.clear()
         self._begin()
         return new
 

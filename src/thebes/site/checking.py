@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thebes.data.connectors.connector import LeftOut, Written, open_connector
 from thebes.data.schema import Column, Schema
 
 if TYPE_CHECKING:
     from thebes.data.engines.table import EngineTable
+
+
+def left_out(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> tuple[int, Sequence[LeftOut]]:
+    """How many records a source has that can be read in every declared column, and all others by reason; (0, nothing)
+    where every record is a row by itself. Not private: never to be sent anywhere."""
+    if source.get("kind") == "spark":
+        return 0, ()
+    connector = open_connector(source, folder=folder)
+    try:
+        known = connector.columns()
+        columns = [name for name in schema.columns if name in known]
+        return connector.records(columns) if isinstance(connector, Written) else (0, ())
+    finally:
+        connector.close()
 
 
 def looked_at(table: EngineTable) -> dict[str, Any]:

@@ -99,6 +99,7 @@ def _insert(session: Session, kind: str, epoch: datetime, row: tuple[Any, ...]) 
     domain = _domain(url)
     at = _time(epoch, micros)
     if domain is None or at is None:
+        session.leave_out("no page of the web")
         return  # the browser's own pages, files of this machine, and what no browser would write
     seconds = duration / 1e6 if isinstance(duration, int) and duration > 0 else None
     visit: Mapping[str, Any] = {

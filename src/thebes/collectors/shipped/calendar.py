@@ -53,6 +53,7 @@ class Calendar(Collector):
     def _insert(self, session: Session, event: _Event, name: str) -> None:
         began = event.moment("DTSTART", name)
         if began is None:
+            session.leave_out("without a time")
             return  # the standard allows appointments without a time where the file is a message
         at, all_day = began
         rule = re.search(r"FREQ=([A-Za-z]+)", event.value("RRULE"))

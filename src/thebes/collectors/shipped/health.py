@@ -75,6 +75,8 @@ def _apple(session: Session, member: Member) -> None:
 
 def _measurement(session: Session, member: Member, said: Mapping[str, str], line: int) -> None:
     kind = _PREFIX.sub("", words(said.get("type"), 200) or "")
+    if not kind:
+        session.leave_out("without a kind")
     if not kind or (session.options["kind"] and kind not in session.options["kind"]):
         return
     at, minutes = _span(said, member, line)
@@ -141,6 +143,8 @@ def _daily(session: Session, member: Member, row: Mapping[str, str], line: int) 
         amount = number(value)
         named = re.fullmatch(r"([^()]{1,100}?)(?: \(([^()]{1,20})\)| (count))?", title)
         if title == "Date" or amount is None or named is None:
+            if title != "Date" and value.strip():
+                session.leave_out("no number in a column of amounts")
             continue
         kind = "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", named[1]))
         if session.options["kind"] and kind not in session.options["kind"]:

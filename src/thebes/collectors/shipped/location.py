@@ -72,7 +72,7 @@ class Location(Collector):
 
 
 class _Reader:
-    """Puts what one file says into the session; what lacks a time or a place is left out."""
+    """Puts what one file says into the session; what lacks a time or a place is left out, and counted."""
 
     def __init__(self, session: Session, decimals: int) -> None:
         self._session, self._decimals = session, decimals
@@ -89,6 +89,8 @@ class _Reader:
     def json(self, member: Member) -> None:
         for key, item, _ in items(member.stream, member.name):
             if not isinstance(item, dict):
+                if key in (*_KEYS, ""):
+                    self._session.leave_out("no object")
                 continue
             if key == "locations":
                 at = moment(item.get("timestamp")) or since_1970(item.get("timestampMs"), per_second=1000)
@@ -110,6 +112,8 @@ class _Reader:
                 self._visit(begin, end, _e7(place), kind)
             elif found is trip and trip:
                 self._trip(begin, end, number(trip.get("distance")), trip.get("activityType"))
+        if not visit and not trip:
+            self._session.leave_out(_OTHER)
 
     def _segment(self, item: Mapping[str, Any]) -> None:
         """The timeline that telephones keep themselves since 2024."""
@@ -126,24 +130,34 @@ class _Reader:
         for step in path if isinstance(path, list) else []:
             if isinstance(step, dict):
                 self._point(moment(step.get("time")) or begin, _pair(step.get("point")), None)
+            else:
+                self._session.leave_out("no object")
+        if not visit and not trip and not isinstance(path, list):
+            self._session.leave_out(_OTHER)
 
     def _point(self, at: datetime | None, where: _Where, accuracy: float | None) -> None:
         place = self._rounded(where)
         if at is not None and place is not None:
             row = {"at": at, "latitude": place[0], "longitude": place[1], "accuracy": accuracy}
             self._session.insert("points", row, key=[at, *place])
+        else:
+            self._session.leave_out(_LACKING)
 
     def _visit(self, at: datetime | None, end: datetime | None, where: _Where, kind: str | None) -> None:
         place = self._rounded(where)
         if at is not None and place is not None:
             row = {"at": at, "minutes": _minutes(at, end), "latitude": place[0], "longitude": place[1]}
             self._session.insert("visits", {**row, "kind": kind.lower() if kind else None}, key=[at, *place])
+        else:
+            self._session.leave_out(_LACKING)
 
     def _trip(self, at: datetime | None, end: datetime | None, metres: float | None, kind: object) -> None:
         if at is not None:
             activity = (words(kind, 100) or "").lower().replace(" ", "_") or None
             row = {"at": at, "minutes": _minutes(at, end), "metres": metres, "activity": activity}
             self._session.insert("trips", row, key=[at, _minutes(at, end)])
+        else:
+            self._session.leave_out("without a time")
 
     def _rounded(self, where: _Where) -> tuple[float, float] | None:
         latitude, longitude = where
@@ -153,6 +167,8 @@ class _Reader:
 
 
 _Where = tuple[float | None, float | None]
+_KEYS = ("locations", "timelineObjects", "semanticSegments")
+_LACKING, _OTHER = "without a time or a place", "neither a visit nor a trip"
 
 
 def _e7(item: Mapping[str, Any]) -> _Where:

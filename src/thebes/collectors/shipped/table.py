@@ -77,6 +77,7 @@ class TableFile(Collector):
         for line, row in _rows(session.options):
             read = {types.names[title]: types.value(title, row.get(title)) for title in types.columns}
             if all(value is None for value in read.values()):
+                session.leave_out("empty rows")
                 continue
             if any(isinstance(value, Exception) for value in read.values()):
                 raise broken(session.options["file"], line, "changed while it was read")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -57,6 +58,25 @@ class Connector(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Records of a source that are no rows: how many for the same `reason`, and the `first` one's line."""
+
+    reason: str
+    records: int
+    first: int
+
+
+@runtime_checkable
+class Written(Protocol):
+    """A connector of something that people or programs wrote by hand, where a record may be broken."""
+
+    def records(self, columns: Sequence[str]) -> tuple[int, Sequence[LeftOut]]:
+        """How many rows there are that can be read in all of these columns, and every other record. For whoever keeps
+        the rows and for nobody else."""
+        ...
 
 
 @runtime_checkable

@@ -127,6 +127,9 @@ class DuckEngine:
         except duckdb.Error as error:
             self._scratch.close()
             raise self._unavailable(error) from None
+        except SourceUnavailable:
+            self._scratch.close()
+            raise
         self._sortable = max(100_000, _bytes(limit) // _ROW_BYTES)
 
     def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
