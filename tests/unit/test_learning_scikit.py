@@ -218,3 +218,40 @@ def test_clusters_are_found_when_noise_is_small():
     X = np.vstack([centre + 0.05 * generator.normal(size=(500, 2)) for centre in centres])
     model = make("KMeans", epsilon=5.0, bounds={"*": (-1, 1)}, n_clusters=2).fit(X)
     assert np.allclose(model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])], centres, atol=0.1)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("loaded", [False, True])
+def test_columns_are_found_by_their_names_and_arrays_go_by_position(name, loaded):
+    X, y = table()
+    X = np.column_stack([X[:, 0], 3 - X[:, 1] / 2, X[:, 1] * 4])
+    frame = pd.DataFrame(X, columns=["height", "age", "size"])
+    model = make(name).fit(frame, y)
+    model = learning.from_json(json.loads(json.dumps(model.to_json()))) if loaded else model
+    assert model.feature_names_in_.tolist() == ["height", "age", "size"]
+    assert model.n_features_in_ == 3
+    said = model.predict(frame)
+    turned = frame[["size", "height", "age"]].assign(another="x")
+    by_column = {column: turned[column].tolist() for column in turned.columns}
+    for rows in (turned, by_column, X, X.tolist()):
+        assert np.array_equal(model.predict(rows), said)
+    assert make(name).fit(by_column, y).feature_names_in_.tolist() == ["size", "height", "age", "another"]
+    for lacking in (frame[["size", "height"]], {"size": [1.0], "height": [2.0]}):
+        with pytest.raises(Mistake, match="have no column 'age'") as refused:
+            model.predict(lacking)
+        assert refused.value.argument == "X"
+    with pytest.raises(Mistake, match="more than one column 'age'"):
+        model.predict(frame[["size", "height", "age", "age"]])
+    with pytest.raises(Mistake, match="as many values"):
+        model.predict({"size": [1.0], "height": [2.0, 3.0], "age": [1.0]})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_columns_without_names_takes_none_by_name_but_their_numbers(name):
+    X, y = table()
+    model = make(name).fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+    assert np.array_equal(model.predict(pd.DataFrame(X)[[1, 0]]), model.predict(X))
+    with pytest.raises(Mistake, match="without names"):
+        model.predict({"a": X[:, 0], "b": X[:, 1]})

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from thebes.learning.arguments import one_of, randomness_of
 from thebes.learning.budget import Budget, Floats
 from thebes.learning.cells import column_of, numbers_of
+from thebes.learning.inputs import framed
 from thebes.learning.labels import bought_classes, declared_classes, places_of
 from thebes.learning.ranges import TARGET, estimated_box, given_box
 from thebes.learning.rows import Box
@@ -68,13 +70,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Refuse bad hyperparameters; overridden where there are any."""
 
     def _rows(self, X: Any, *, reset: bool, budget: Budget | None = None) -> Floats:
-        """Rows as numbers, NaN for whatever is none. Only what the table as a whole is like is refused."""
+        """Rows as numbers, NaN for whatever is none: of a table the columns by name, in the order of the fit, of an
+        array by position. Only what the table as a whole is like is refused."""
         # Where rows come and go, refusing to learn from none would say for certain that there was none.
         least = 0 if budget is not None and not budget.counts_are_public else 1
+        names = None if reset else getattr(self, "feature_names_in_", None)
+        table = numbers_of(framed(X, names, fitted=not reset))
+        if names is not None and isinstance(table, np.ndarray) and table.shape[1:] == (len(names),):
+            table = pd.DataFrame(table, columns=names)  # an array goes by position, and needs no warning
         try:
             rows = validate_data(
                 self,
-                numbers_of(X),
+                table,
                 reset=reset,
                 dtype=np.float64,
                 order="C",

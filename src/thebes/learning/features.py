@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.learning.inputs import columns_of, is_named
 from thebes.privacy.faults import Mistake
 
 Floats = NDArray[np.float64]
@@ -234,14 +235,19 @@ class Features:
 
     def of_columns(self, columns: Mapping[str, Any]) -> Floats:
         """One line for each row of columns as somebody writes them."""
-        missing = [name for name in self.columns if name not in columns]
-        if missing:
-            raise Mistake("rows", f"have no column {missing[0]!r}")
+        return self.of(self.batch(columns))
+
+    def batch(self, rows: Any) -> Floats:
+        """A table as somebody writes it (a data frame or a mapping of columns), as a batch would have it; an array is
+        one already, with `columns` in order."""
+        if not is_named(rows):
+            return np.asarray(rows)
         pieces = {piece.column: piece for piece in self.pieces}
-        found = [pieces[name].number(np.asarray(columns[name], dtype=object).reshape(-1)) for name in self.columns]
+        given = columns_of(rows, self.columns)
+        found = [pieces[name].number(np.asarray(given[name], dtype=object).reshape(-1)) for name in self.columns]
         if len({len(column) for column in found}) != 1:
             raise Mistake("rows", "must have as many values in every column")
-        return self.of(np.column_stack(found))
+        return np.column_stack(found)
 
     def as_json(self) -> list[dict[str, Any]]:
         return [piece.as_json() for piece in self.pieces]

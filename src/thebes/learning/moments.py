@@ -51,9 +51,9 @@ class LinearModel:
         """The expected target of rows of features."""
         return np.asarray(np.clip(features @ self.weights + self.intercept, self.low, self.high))
 
-    def predict(self, rows: Floats) -> Floats:
-        """The expected target of rows as a batch has them, with the features' `columns` in order."""
-        return self.predicted(self.features.of(rows))
+    def predict(self, rows: Any) -> Floats:
+        """The expected target of the rows of a table, or as a batch has them (the features' `columns` in order)."""
+        return self.predicted(self.features.of(self.features.batch(rows)))
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -124,15 +124,17 @@ class NetworkModel:
     high: float = 1.0
     _read: list[Model] = field(default_factory=list, repr=False, compare=False)
 
-    def predict(self, rows: Floats) -> Floats:
-        """For rows as a batch has them, with the features' `columns` in order."""
+    def predict(self, rows: Any) -> Floats:
+        """For the rows of a table, or as a batch has them (the features' `columns` in order)."""
         from thebes.learning.graph.document import read_model
         from thebes.learning.graph.interpret import outputs_of
 
         if not self._read:
             self._read.append(read_model(self.graph))
         model = self._read[0]
-        said = outputs_of(model, model.initial, self.features.of(rows)).reshape(-1).astype(np.float64)
+        said = (
+            outputs_of(model, model.initial, self.features.of(self.features.batch(rows))).reshape(-1).astype(np.float64)
+        )
         if self.classes:
             return np.asarray(1 / (1 + np.exp(-np.clip(said, -700, 700))))
         return np.asarray(self.low + (np.clip(said, -1, 1) + 1) / 2 * (self.high - self.low))

@@ -52,9 +52,10 @@ class OddsModel:
     intercept: float
     length: float
 
-    def predict(self, rows: Floats) -> Floats:
-        """How likely the second class is for rows as a batch has them, with the features' `columns` in order."""
-        said = _numbers(self.features.cells(rows), self.tables, self.length)
+    def predict(self, rows: Any) -> Floats:
+        """How likely the second class is for the rows of a table, or as a batch has them (the features' `columns` in
+        order)."""
+        said = _numbers(self.features.cells(self.features.batch(rows)), self.tables, self.length)
         logit = np.clip(said[:, :-1] @ self.weights + self.intercept, -700, 700)
         return np.asarray(1 / (1 + np.exp(-logit)))
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thebes.curator.pipelines.blocks import feature_of
 from thebes.curator.pipelines.ready.statistics import StatisticsModel
+from thebes.learning.inputs import NamedInputs
 from thebes.learning.moments import LinearModel
 from thebes.learning.network import NetworkModel
 from thebes.learning.odds import OddsModel
@@ -44,7 +45,7 @@ def model_of(told: Any) -> Model:
     return KINDS[kind].of_json(told)
 
 
-class Served:
+class Served(NamedInputs):
     """The model of a bundle with its features. `inputs` are the stream's own columns that it needs."""
 
     def __init__(self, bundle: Mapping[str, Any]) -> None:

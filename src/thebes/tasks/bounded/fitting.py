@@ -6,13 +6,14 @@ moments and an ordinary estimator is trained on them. Post-processing throughout
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.data.rows import Rows
+from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
 from thebes.tasks.bounded.encoding import categories, simplex, vector
 from thebes.tasks.bounded.kind import MISSING, BoundedDocument
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class FittedRows:
+class FittedRows(NamedInputs):
     """A fitted model over the task's own columns: takes a DataFrame, a dict, or an array with `inputs` in order."""
 
     model: Any
@@ -58,28 +59,19 @@ class FittedRows:
         return np.array([bound.values[i] for i in self.model.classes_])
 
     def _vectors(self, rows: Any) -> Floats:
-        raw = _columns(rows, self.inputs)
+        table = Rows.one_each(columns_of(rows, self.inputs))
         read: dict[str, NDArray[Any]] = {}
         for column in self.inputs:
             bound = self.document.bounds[column]
             if isinstance(bound, Values):
-                place = {value: i for i, value in enumerate(bound.values)}
-                other = len(categories(bound)) - 1 if bound.default is None else place[bound.default]
-                read[column] = np.array([place.get(v, other) for v in raw[column].tolist()], dtype=np.int64)
+                index, missing = table.categories(column, bound.values)
+                other = len(categories(bound)) - 1 if bound.default is None else bound.values.index(bound.default)
+                read[column] = np.where(missing, other, index)
             else:
-                numbers = raw[column].astype(np.float64)
+                numbers, missing = table.numbers(column)
                 stand_in = bound.middle if bound.default is None else bound.default
-                read[column] = np.where(np.isnan(numbers), stand_in, numbers)
+                read[column] = np.where(missing, stand_in, numbers)
         return vector(self.document, read, self.inputs)
-
-
-def _columns(rows: Any, inputs: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    if isinstance(rows, Mapping) or hasattr(rows, "columns"):
-        return {column: np.asarray(rows[column]) for column in inputs}
-    table = np.asarray(rows)
-    if table.ndim != 2 or table.shape[1] != len(inputs):
-        raise Mistake("rows", f"must have the {len(inputs)} columns {', '.join(inputs)}")
-    return {column: table[:, i] for i, column in enumerate(inputs)}
 
 
 def fit(moments: Moments, document: BoundedDocument, model: str, output: str) -> FittedRows:

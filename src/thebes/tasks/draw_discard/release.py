@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES, Rows
 from thebes.learning.graph.weights import pack_flat
+from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
 from thebes.tasks.accompanying import WORKED
 from thebes.tasks.document import Values
@@ -212,12 +213,12 @@ class ModelRelease(_OfLanes):
         return [*lines, f"a {self.value['family']} model of {len(self.model.coefficients)} weights"]
 
 
-class GeneralisedModel:
+class GeneralisedModel(NamedInputs):
     """Predicts from a table with the document's inputs as columns. Of several models (the instances) the predictions
     are averaged."""
 
     def __init__(self, document: DrawDiscardDocument, models: Floats) -> None:
-        self._document, self._models = document, models
+        self._document, self._models, self.inputs = document, models, document.inputs
         self._features = Features(document)
 
     @property
@@ -232,7 +233,7 @@ class GeneralisedModel:
 
     def expected(self, rows: Any) -> Floats:
         """What is expected of each row as the family counts it: one column, or one for each class of a multinomial."""
-        family, table = str(self._document.family), _rows(self._document.inputs, rows)
+        family, table = str(self._document.family), Rows.one_each(columns_of(rows, self.inputs))
         columns = [encoded(self._document, table, column) for column in self._document.inputs]
         step = max(1, _AT_ONCE // self._features.count)
         pieces = []
@@ -263,7 +264,7 @@ class GeneralisedModel:
     def loss(self, rows: Any) -> float:
         """The mean negative log-likelihood of rows that have the output too (up to what no weight changes)."""
         output = self._document.output
-        seen, usable = output_of(self._document, _rows((output,), rows))
+        seen, usable = output_of(self._document, Rows.one_each(columns_of(rows, (output,))))
         expected, seen = self.expected(rows)[usable], seen[usable]
         if not len(seen):
             raise Mistake("rows", "have no row with an output")
@@ -273,16 +274,3 @@ class GeneralisedModel:
             return float(np.mean(expected[:, 0] - seen * np.log(np.maximum(expected[:, 0], 1e-300))))
         likely = self.predict_proba(rows)[usable]
         return float(-np.mean(np.log(np.maximum(likely[np.arange(len(seen)), seen.astype(int)], 1e-300))))
-
-
-def _rows(columns: Sequence[str], rows: Any) -> Rows:
-    """A table (DataFrame, dict of columns, or lines in the order of `columns`) as rows."""
-    if hasattr(rows, "columns") or isinstance(rows, Mapping):
-        missing = [column for column in columns if column not in rows]
-        if missing:
-            raise Mistake("rows", f"have no column {missing[0]!r}")
-        return Rows.one_each({column: np.asarray(rows[column]) for column in columns})
-    lines = np.asarray(rows, dtype=object)
-    if lines.ndim != 2 or lines.shape[1] != len(columns):
-        raise Mistake("rows", f"must be a table with the columns {', '.join(columns)}")
-    return Rows.one_each({column: lines[:, place] for place, column in enumerate(columns)})

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
+from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of
 from thebes.tasks.ensemble.kind import EnsembleDocument, EnsembleKind
@@ -45,7 +46,7 @@ class Member:
         return cls(cells, float(told["weight"]), table)
 
 
-class EnsembleModel:
+class EnsembleModel(NamedInputs):
     """Predicts from a table (DataFrame or dict of columns) or an array with the features in order.
 
     With "odds", log-odds are added to the base rate's. With votes by probability, the members' probabilities are
@@ -58,13 +59,9 @@ class EnsembleModel:
         document = EnsembleKind().check(value["document"])
         self._document = document
         self.classes_ = np.array(value["classes"])
-        self.feature_names_in_ = np.array(document.features, dtype=object)
+        self.inputs = tuple(document.features)
         self.base_rate = np.array(value["base"], dtype=np.float64)
         self.members = tuple(Member.read(document, told) for told in value["members"])
-
-    @property
-    def n_features_in_(self) -> int:
-        return len(self.feature_names_in_)
 
     def predict_proba(self, X: Any) -> Floats:
         """The members' common opinion, one column for each of `classes_`."""
@@ -90,16 +87,7 @@ class EnsembleModel:
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
     def _rows(self, X: Any) -> Rows:
-        names = self._document.features
-        if isinstance(X, Mapping) or hasattr(X, "columns"):
-            absent = [name for name in names if name not in X]
-            if absent:
-                raise Mistake("X", f"has no column {absent[0]!r}")
-            return Rows.one_each({name: np.asarray(X[name]) for name in names})
-        array = np.asarray(X)
-        if array.ndim != 2 or array.shape[1] != len(names):
-            raise Mistake("X", f"must have the {len(names)} features as columns")
-        return Rows.one_each({name: array[:, place] for place, name in enumerate(names)})
+        return Rows.one_each(columns_of(X, self.inputs, "X"))
 
 
 def described(document: EnsembleDocument, base: Floats, members: Sequence[Member]) -> dict[str, Any]:

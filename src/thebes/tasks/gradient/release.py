@@ -16,6 +16,7 @@ from thebes.learning.graph import Model, read_loss, read_model
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.learning.graph.weights import unpack_flat
+from thebes.learning.inputs import NamedInputs, columns_of, is_named
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Bounds
 from thebes.tasks.gradient.network import catalogue_folder, taken
@@ -44,7 +45,7 @@ class NetworkRelease(Release):
         return [f"a network of {len(self.extra['gradient'])} weights over {', '.join(self.extra['inputs'])}"]
 
 
-class TrainedNetwork:
+class TrainedNetwork(NamedInputs):
     """Predicts from tables with the document's `inputs` as columns, whose sets it spreads and whose ranges it keeps to
     as was done for training; or from arrays of the numbers that the network takes."""
 
@@ -52,7 +53,7 @@ class TrainedNetwork:
         self._model = read_model(value["model"])
         self._loss = read_loss(value["loss"], self._model)
         self.weights = unpack_flat(self._model.graph, base64.b64decode(value["weights"]))
-        self._inputs, self._bounds = tuple(inputs), bounds
+        self.inputs, self._bounds = tuple(inputs), bounds
         self._backbone: Model | None = None
         if value.get("backbone") is not None:
             text = Catalogue(catalogue_folder()).text(value["backbone"])
@@ -70,12 +71,9 @@ class TrainedNetwork:
         return np.asarray(said, dtype=np.float64).reshape(len(table), -1)
 
     def _taken(self, rows: Any) -> Floats:
-        if not (hasattr(rows, "columns") or isinstance(rows, Mapping)):
+        if not is_named(rows):
             return np.asarray(rows, dtype=np.float64)
-        for column in self._inputs:
-            if column not in rows:
-                raise Mistake("rows", f"have no column {column!r}")
-        return taken(self._inputs, self._bounds, Rows.one_each({c: np.asarray(rows[c]) for c in self._inputs}))
+        return taken(self.inputs, self._bounds, Rows.one_each(columns_of(rows, self.inputs)))
 
     @property
     def classifies(self) -> bool:

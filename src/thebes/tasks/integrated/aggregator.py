@@ -53,11 +53,11 @@ class IntegratedAggregator(Keeping):
         certificate = self._certificate(model.certificate_, estimated)
         return ModelRelease({**model.to_json(), "certificate": certificate.as_json()}, certificate, {}, extra)
 
-    def _trained(self, table: NDArray[np.float64], epsilon: Decimal) -> tuple[Any, tuple[str, ...]]:
+    def _trained(self, rows: NDArray[np.float64], epsilon: Decimal) -> tuple[Any, tuple[str, ...]]:
         from thebes import learning
 
         document, estimated = self.document, []
-        inputs, target = table[:, :-1], table[:, -1]
+        inputs, target = rows[:, :-1], rows[:, -1]
         ranges, labels = document.ranges(), document.labels
         regression = document.model in REGRESSIONS
         unknown = [c for c in (document.columns if regression else document.inputs) if c not in ranges]
@@ -67,7 +67,7 @@ class IntegratedAggregator(Keeping):
             looking = part(epsilon, BOUNDS_SHARE)
             left -= looking
             for column in unknown:
-                values = table[:, document.columns.index(column)]
+                values = rows[:, document.columns.index(column)]
                 ranges[column] = self._range_of(column, values, part(looking, Decimal(1) / len(unknown)))
         if not regression and labels is None:
             estimated.append("labels")
@@ -88,7 +88,8 @@ class IntegratedAggregator(Keeping):
         if not len(inputs):  # that nobody is there is hidden like everything else: one made-up person stands in
             inputs = np.array([[middle_of(ranges[column]) for column in document.inputs]])
             target = np.array([middle_of(ranges[document.output])]) if regression else np.asarray(labels)[:1]
-        return estimator.fit(inputs, target), tuple(estimated)
+        table = dict(zip(document.inputs, inputs.T, strict=True))  # by name, so that the model knows what it takes
+        return estimator.fit(table, target), tuple(estimated)
 
     def _budget(self, epsilon: Decimal, *, fixed_size: bool) -> dict[str, Any]:
         """What the estimator may spend. Where one person may also be absent from the rows it sees, replacing that

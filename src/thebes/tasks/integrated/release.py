@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from thebes.privacy.faults import Mistake
 from thebes.tasks.release import Release
 
@@ -16,12 +18,16 @@ class ModelRelease(Release):
 
     @cached_property
     def model(self) -> Any:
-        """A fitted scikit-learn-compatible estimator over the document's inputs, in their order."""
+        """A fitted scikit-learn-compatible estimator: of a table it takes the document's inputs by name, of an array in
+        their order."""
         if self.value is None:
             raise Mistake("model", str(self.extra.get("explanation", "none was released")))
         from thebes.learning import from_json
 
-        return from_json(self.value)
+        model = from_json(self.value)
+        if not hasattr(model, "feature_names_in_"):  # released before models knew them
+            model.feature_names_in_ = np.array(self.extra["inputs"], dtype=object)
+        return model
 
     def _lines(self) -> list[str]:
         if self.value is None:

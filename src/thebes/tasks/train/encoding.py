@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.data.schema import Column
+from thebes.learning.inputs import columns_of
 from thebes.privacy.faults import Mistake
 
 Floats = NDArray[np.float64]
@@ -74,18 +75,8 @@ class Encoding:
     def of_table(self, rows: Any) -> Floats:
         """The design of a table with the inputs as columns (DataFrame, mapping of columns, or lines in their order).
         What is missing or not declared counts as the middle of a range or the last value."""
-        names = list(self.inputs)
-        if hasattr(rows, "columns") or isinstance(rows, Mapping):
-            missing = [name for name in names if name not in rows]
-            if missing:
-                raise Mistake("rows", f"have no column {missing[0]!r}")
-            given = {name: np.asarray(rows[name]) for name in names}
-        else:
-            lines = np.asarray(rows, dtype=object)
-            if lines.ndim != 2 or lines.shape[1] != len(names):
-                raise Mistake("rows", f"must be a table with the columns {', '.join(names)}")
-            given = {name: lines[:, place] for place, name in enumerate(names)}
-        table = Rows.one_each(given)
+        names = tuple(self.inputs)
+        table = Rows.one_each(columns_of(rows, names))
         numbers = np.empty((table.people, len(names)))
         for place, (name, column) in enumerate(self.inputs.items()):
             if column.values is not None:

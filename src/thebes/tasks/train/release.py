@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thebes.data.schema import Column
 from thebes.learning.graph.weights import pack_flat, unpack_flat
+from thebes.learning.inputs import NamedInputs
 from thebes.privacy.faults import Mistake
 from thebes.tasks.release import Release
 from thebes.tasks.train.encoding import Encoding, Floats
@@ -91,12 +92,13 @@ def _names(encoding: Encoding) -> list[str]:
     return [f"{name}, {encoding.name}={value}" for name in own for value in classes]
 
 
-class TrainedModel:
+class TrainedModel(NamedInputs):
     """Predicts from a table with the task's inputs as columns, in the data set's own units."""
 
     def __init__(self, value: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
         inputs = {name: Column.model_validate(column) for name, column in extra["inputs"].items()}
         ((name, output),) = extra["output"].items()
+        self.inputs = tuple(inputs)
         self.encoding = Encoding(inputs, name, Column.model_validate(output))
         self._network = network(value["model"], value["loss"]) if "loss" in value else None
         given = value["weights"]

@@ -20,6 +20,7 @@ from thebes.curator.questions import Question
 from thebes.curator.validators import Validation, absolute
 from thebes.data.schema import Schema
 from thebes.learning.features import places_among, written_numbers
+from thebes.learning.inputs import columns_of, is_named
 from thebes.privacy import exact
 from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.faults import Fault, Mistake
@@ -38,8 +39,10 @@ class StatisticsModel:
     answer: Answer | None = field(default=None, repr=False, compare=False)
     edges: tuple[float, ...] | None = None  #: of the groups, where they are bins of a range
 
-    def predict(self, rows: Floats) -> Floats:
-        """The number of each row's group; NaN for a row of none."""
+    def predict(self, rows: Any) -> Floats:
+        """The number of each row's group; NaN for a row of none. Of a table the column is found by its name."""
+        if is_named(rows):
+            rows = self.number(columns_of(rows, (self.column,))[self.column].astype(object))[:, None]
         numbers = np.array([*self.numbers.values(), math.nan])
         own = rows[:, 0]
         if self.edges is not None:
