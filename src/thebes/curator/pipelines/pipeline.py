@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,13 @@ from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.validators import METRICS, Validation, validate
+from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
 
 PREVIOUS = "previous"
+_LEAST_EPSILON = Decimal("1e-6")  #: of an attempt: noise for less is wider than 64 bits hold
 _STEPS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -99,7 +102,7 @@ class Pipeline(ABC):
                     epsilon=budget.take(1 / len(budget.targets)).spend().epsilon,
                     eta=budget.eta,  # whole for each: a model that misses a target is accepted only if its test errs
                     change=data.schema.change,
-                    largest=1.0 if METRICS[metric].higher else self._largest(metric, data),
+                    largest=self._most(metric, data.schema),
                     randomness=data.randomness,
                 )
             )
@@ -107,10 +110,7 @@ class Pipeline(ABC):
 
     def values(self, metric: str, model: Any, data: Data) -> Iterator[Floats]:
         """What each row's prediction is worth by a metric, some rows at a time."""
-        if metric not in METRICS:
-            raise Mistake("targets", f"names {metric[:40]!r}; known are {', '.join(METRICS)}, or write `values` for it")
-        if not self.inputs or not self.output:
-            raise Mistake("inputs", "and output must name columns, or `validate` must be written")
+        self._measurable(metric)
         for rows in data.arrays((*self.inputs, self.output)):
             predicted = np.asarray(model.predict(rows[:, :-1]), dtype=np.float64).reshape(-1)
             if len(predicted) != len(rows):
@@ -129,7 +129,10 @@ class Pipeline(ABC):
         """What one run may take."""
         epsilon = exact.epsilon(self.epsilon)
         start = epsilon / 8 if self.start_epsilon is None else exact.epsilon(self.start_epsilon, "start_epsilon")
-        start = max(exact.EPSILON_STEP, start.quantize(exact.EPSILON_STEP)).normalize()
+        least = min(_LEAST_EPSILON, epsilon)
+        if self.start_epsilon is not None and start < least:
+            raise Mistake("start_epsilon", f"must be at least {least:f}: below, every answer is noise alone")
+        start = max(least, start.quantize(exact.EPSILON_STEP)).normalize()
         return Limits(epsilon, exact.delta(self.delta), start, self.least_blocks, _strategy(self.strategy))
 
     @property
@@ -170,6 +173,17 @@ class Pipeline(ABC):
                 if isinstance(target, bool) or not isinstance(target, (int, float)) or not math.isfinite(target):
                     raise Mistake(field, f'must say a number for {str(metric)[:40]!r}, or "{PREVIOUS}" in targets')
 
+    def fits(self, schema: Schema) -> None:
+        """Refuse, before anything is paid for, a stream on which it cannot run, naming the field and the column. What a
+        developer writes anew is theirs to refuse here."""
+        own = type(self)
+        if own.validate is not Pipeline.validate:
+            return
+        for metric in self.targets:
+            if own.values is Pipeline.values:
+                self._measurable(metric)
+            self._most(metric, schema)
+
     def aims(self, before: Mapping[str, Any] | None) -> dict[str, float]:
         """The targets as numbers: `before` is what the newest version was shown to reach, by metric."""
         found = {}
@@ -204,14 +218,23 @@ class Pipeline(ABC):
             "preprocess_share": self.preprocess_share,
         }
 
-    def _largest(self, metric: str, data: Data) -> float:
-        """The largest loss of a row: as declared, as the metric has it, or as the output's range allows."""
+    def _measurable(self, metric: str) -> None:
+        if metric not in METRICS:
+            raise Mistake("targets", f"names {metric[:40]!r}; known are {', '.join(METRICS)}, or write `values` for it")
+        if not self.inputs or not self.output:
+            raise Mistake("inputs", "and output must name columns, or `validate` must be written")
+
+    def _most(self, metric: str, schema: Schema) -> float:
+        """The largest value of a row by a metric: as declared, as the metric has it, or as the output's range has it.
+        A metric that is not known here is a loss of the developer's own."""
+        if metric in METRICS and METRICS[metric].higher:
+            return 1.0
         if metric in self.largest:
             return float(self.largest[metric])
-        known = METRICS[metric].largest
+        known = METRICS[metric].largest if metric in METRICS else None
         if known is not None:
             return known
-        column = data.schema.columns.get(self.output)
+        column = schema.columns.get(self.output)
         if column is None or column.low is None or column.high is None:
             raise Mistake("largest", f"must say the largest {metric} that one row counts for")
         width = column.high - column.low

@@ -128,6 +128,7 @@ class Runner:
             raise Mistake("stream", f"of {pipeline.name!r} is {pipeline.stream!r}, this is {self.stream.name!r}")
         if self.stream.terms.separate == DEVELOPER and pipeline.context not in (None, self.developer):
             raise Mistake("context", f"is not {self.developer}: everybody has a budget of their own here; leave it out")
+        pipeline.fits(self.stream.schema)
         self._possible(pipeline)
         with self.workshop.alone(pipeline.name):
             run = self._begun(pipeline, source)

@@ -15,6 +15,7 @@ from thebes.learning import network
 from thebes.learning.arguments import positive, whole
 from thebes.learning.network import NetworkModel, Sampling
 from thebes.privacy import exact
+from thebes.privacy.accounting.calibration import sampled_ratio
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
 
@@ -60,6 +61,10 @@ class NeuralNetwork(Ready):
 
     def fits(self, schema: Schema) -> None:
         super().fits(schema)
+        first, limits = self._sampling(self.epsilon, self.delta), self.limits
+        sampled_ratio(
+            rate=first.rate, rounds=first.steps, epsilon=limits.start, delta=limits.delta_for(limits.start)
+        )  # which refuses what no noise hides
         if not schema.column(self.output, "output").ranged:
             self.of_two(schema)
 

@@ -79,14 +79,13 @@ class Ready(Pipeline):
         return Features([self._piece(name, schema.column(name, "inputs")) for name in self.inputs])
 
     def fits(self, schema: Schema) -> None:
-        """Refuse a schema on which it cannot run, naming the field and the column."""
+        super().fits(schema)
         self.features(schema)
 
     def _piece(self, name: str, column: Column) -> Piece:
         if column.values is not None:
             return Categories(name, column.values)
-        if column.type == "boolean":
-            return Categories(name, (False, True))
+        _no_bare_flag("inputs", name, column)
         if column.low is None or column.high is None:
             raise Mistake("inputs", f"name {name!r}, which has neither bounds nor declared values")
         if name not in self.bins:
@@ -116,7 +115,8 @@ class Ready(Pipeline):
     def of_two(self, schema: Schema) -> None:
         """Refuse an output that has not two values."""
         column = schema.column(self.output, "output")
-        if column.type != "boolean" and (column.values is None or len(column.values) != 2):
+        _no_bare_flag("output", self.output, column)
+        if column.values is None or len(column.values) != 2:
             raise Mistake("output", f"names {self.output!r}, which has not two declared values")
 
     def scaled(self, data: Data, features: Features) -> Callable[[], Batches]:
@@ -139,6 +139,12 @@ class Ready(Pipeline):
         """An output that is a number, from -1 to 1."""
         low, high = self.ends(schema)
         return lambda output: np.asarray(np.clip((output - low) / (high - low) * 2 - 1, -1, 1))
+
+
+def _no_bare_flag(field: str, name: str, column: Column) -> None:
+    """A boolean is read in rows by its declared values, as every column is."""
+    if column.type == "boolean" and column.values is None:
+        raise Mistake(field, f"names {name!r}, a boolean without declared values: declare values = [false, true]")
 
 
 class OfGaussians(Ready):

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.curator.noise import noise_for
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.blocks import Answer, ask
 from thebes.curator.pipelines.data import Data, Floats
@@ -108,6 +109,20 @@ class _Statistics(Ready):
             raise Fault("a statistic is validated in the process that drew its noise")
         return self._judged(model.answer, self._aim(budget), budget.eta, data.schema.change.rows)
 
+    def fits(self, schema: Schema) -> None:
+        """Also where no noise can be drawn that its first attempt, the quietest, could pay for."""
+        problem = self._question.problem()
+        if problem is not None:
+            raise Mistake(*problem)
+        limits = self.limits
+        epsilon, delta = limits.start, limits.delta_for(limits.start)
+        noise_for(self._question.plan(schema, epsilon=epsilon, delta=delta), schema, epsilon=epsilon, delta=delta)
+
+    @property
+    def _question(self) -> Question:
+        """What is asked of the rows."""
+        raise NotImplementedError
+
     def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
         """Rows of one unit may depend on each other: n of them, up to `of_a_unit` of each, are as good as n / of_a_unit
         that are drawn apart (Hoeffding's bound on the units' sums)."""
@@ -128,9 +143,6 @@ class GroupMeans(_Statistics):
     def train(self, data: Data, budget: Allowance) -> StatisticsModel:
         answer = ask(data, budget, self._question)
         return StatisticsModel(self.inputs[0], answer.value, answer)
-
-    def fits(self, schema: Schema) -> None:
-        self._question.plan(schema)
 
     @property
     def _question(self) -> Question:
@@ -173,9 +185,6 @@ class Histogram(_Statistics):
         groups = answer.plan.groups
         numbers = dict(zip(groups.names, shares.tolist(), strict=True))
         return StatisticsModel(name, numbers, answer, groups.axes[0].edges)
-
-    def fits(self, schema: Schema) -> None:
-        self._question.plan(schema)
 
     @property
     def _question(self) -> Question:
