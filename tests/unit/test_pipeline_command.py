@@ -191,27 +191,66 @@ def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stock
         stream.close()
 
 
-def test_a_rule_holds_in_each_context_of_separate_budgets(run: Run, tmp_path: Path) -> None:
+def test_a_rule_counts_over_all_contexts_and_lets_nobody_into_another(run: Run, tmp_path: Path) -> None:
     (tmp_path / "zones.toml").write_text(f'{SCHEMA}[columns.zone]\ntype = "string"\nvalues = ["eu", "us"]\n')
-    apart = ("--separate-by", "zone", "--accept-separate-ledgers")
+    apart = ("--separate-by", "zone")
     by_day = ("--schema", "zones.toml", "--block-by", "time:1d", "--epsilon", 5)
     assert run("dataset", "create", "rides", "--home", "site", *by_day, *apart)[0] == 0
-    pd.DataFrame({"at": pd.to_datetime(["2026-10-01"]), "x": 0.5, "y": 0.5, "zone": "eu"}).to_parquet("one.parquet")
+    days = pd.to_datetime(["2026-10-01"] * 2)
+    pd.DataFrame({"at": days, "x": 0.5, "y": 0.5, "zone": ["eu", "us"]}).to_parquet("one.parquet")
     assert run("dataset", "ingest", "rides", "one.parquet", "--home", "site")[0] == 0
     grant = ("--to", "ana", "--kinds", "pipeline", "--epsilon", 2)
-    assert run("dataset", "grant", "rides", "--home", "site", *grant)[0] == 0
+    for wrong in ((), ("--contexts", "asia")):
+        status, _, error = run("dataset", "grant", "rides", "--home", "site", *grant, *wrong)
+        assert (status, "--contexts" in error) == (2, True)
+    assert run("dataset", "grant", "rides", "--home", "site", *grant, "--contexts", "eu,us")[0] == 0
+    also = ("--to", "bob", "--kinds", "pipeline", "--epsilon", 2, "--contexts", "us")
+    assert run("dataset", "grant", "rides", "--home", "site", *also)[0] == 0
     place = Home("site")
     dataset = DataSets(place).get("rides")
     assert dataset is not None
     with Ledger(place.ledger) as ledger, closing(stream_of(place, dataset, ledger)) as stream:
         attempts = Attempts(tmp_path / "pipelines.db")
-        names = ["rides/2026-10-01"]
-        eu, us = (Rights(place, stream, "ana", attempts, context=zone) for zone in ("eu", "us"))
-        stream.reserve(names, epsilon="1.5", purpose="p", spender="ana", key="pipeline p x/1", context="eu").consume()
-        us(names, Decimal(2), Decimal(0))
-        with pytest.raises(BudgetExceeded):
-            eu(names, Decimal("0.6"), Decimal(0))
+        eu, us = ["rides/2026-10-01@eu"], ["rides/2026-10-01@us"]
+        ana, bob = (Rights(place, stream, who, attempts) for who in ("ana", "bob"))
+        assert (ana.context(None), ana.context("eu"), bob.context(None)) == (("eu", "us"), ("eu",), ("us",))
+        with pytest.raises(Refusal, match=r"rule 2 of policy\.toml does not let bob ask in the context 'eu'"):
+            bob.context("eu")
+        ana(us, Decimal(2), Decimal(0))
+        stream.reserve(eu, epsilon="1.5", purpose="p", spender="ana", key="pipeline p x/1", context="eu").consume()
+        for blocks in (eu, us):
+            ana(blocks, Decimal("0.5"), Decimal(0))
+            with pytest.raises(BudgetExceeded):
+                ana(blocks, Decimal("0.6"), Decimal(0))
+        bob(us, Decimal(2), Decimal(0))
         attempts.close()
+
+
+def test_a_pipeline_reads_the_rows_of_its_contexts_alone(tmp_path: Path, run: Run) -> None:
+    """Whoever is bound to one context gets no other's rows, whatever they name, and all who share rows one budget."""
+    (tmp_path / "zones.toml").write_text(f'{SCHEMA}[columns.zone]\ntype = "string"\nvalues = ["eu", "us"]\n')
+    by_day = ("--schema", "zones.toml", "--block-by", "time:1d", "--epsilon", 5, "--separate-by", "zone")
+    assert run("dataset", "create", "rides", "--home", "site", *by_day)[0] == 0
+    days = pd.to_datetime(["2026-10-01"] * 200)
+    frame = pd.DataFrame({"at": days, "x": 0.5, "y": 0.5, "zone": ["eu"] * 150 + ["us"] * 50})
+    frame.to_parquet("some.parquet")
+    assert run("dataset", "ingest", "rides", "some.parquet", "--home", "site")[0] == 0
+    (tmp_path / "slopes.py").write_text(EASY)
+    policy = tmp_path / "site" / "policy.toml"
+    rule = '[[allow]]\nrequestors = ["ana"]\ndatasets = ["*"]\nkinds = ["*"]\nepsilon = 9\n'
+    policy.write_text(rule)
+    status, _, error = run(*PIPELINE, "ana", "--json")
+    assert status != 0
+    assert "does not say in which contexts" in error
+    policy.write_text(rule + 'contexts = ["us", "mars"]\n')
+    status, out, error = run(*PIPELINE, "ana", "--json")
+    assert status == 0, error
+    attempts = json.loads(out)["attempts"]
+    assert attempts
+    assert {block for one in attempts for block in one["blocks"]} == {"rides/2026-10-01@us"}
+    assert all(one["rows"] < 150 for one in attempts)
+    policy.write_text(rule + 'contexts = ["mars"]\n')
+    assert "names no context that this data set has" in run(*PIPELINE, "ana", "--json")[2]
 
 
 def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run) -> None:

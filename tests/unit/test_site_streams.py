@@ -268,6 +268,53 @@ def test_separate_ledgers_let_each_requestor_spend_apart(home: Home) -> None:
     assert office.answer(ask(dear, task="t3", requestor="bob"))["kind"] == "contribution"
 
 
+def test_a_rule_counts_over_everybody_who_has_a_budget_of_their_own(home: Home) -> None:
+    grown(home, epsilon="4", separate_by="developer", accept_separate_ledgers=True)
+    office = Office(home, "north")
+    dear = {**QUERY, "epsilon": 1.6}
+    assert office.answer(ask(dear))["kind"] == "contribution"
+    refused = office.answer(ask(dear, task="t2", requestor="bob"))
+    assert refused["kind"] == "refusal", "3 for both of them"
+    assert office.answer(ask({**QUERY, "epsilon": 1.4}, task="t3", requestor="bob"))["kind"] == "contribution"
+    again = Office(home, "north")
+    assert again.answer(ask({**QUERY, "epsilon": 0.1}, task="t4", requestor="bob"))["kind"] == "refusal"
+
+
+APART = schema_of({**RIDES, "columns": {**RIDES["columns"], "zone": {"type": "string", "values": ["eu", "us"]}}})
+
+
+def test_a_query_is_about_the_contexts_of_its_rule_alone(home: Home) -> None:
+    """The rule's epsilon counts over all contexts; without contexts it allows nothing here."""
+    blocks = Blocks(block_by("time:1d", APART), {"separate_by": "zone"})
+    dataset = DataSet("taxi", APART, {"kind": "growing"}, Budget.of("10"), blocks, Cache("exact"))
+    DataSets(home).keep(dataset)
+    with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
+        stream = stream_of(home, dataset, ledger)
+        came = rides(DAYS)
+        stream.ingest(came.assign(zone=["eu", "us"] * (len(came) // 2) + ["eu"] * (len(came) % 2)))
+        stream.close()
+    written(home.policy, RULE)
+    office = Office(home, "north")
+    refused = office.answer(ask(QUERY, schema=APART))
+    assert (refused["kind"], refused["code"]) == ("refusal", "policy")
+    assert "does not say in which contexts" in refused["reason"]
+    written(home.policy, RULE + 'contexts = ["us"]\n')
+    answer = office.answer(ask(QUERY, task="t2", schema=APART))
+    assert answer["kind"] == "contribution", answer
+    paid = {block.name for block in office.ledger.blocks() if block.meters["epsilon"].spent}
+    assert paid == {name for name in paid if name.endswith("@us")} != set()
+    assert answer["covers"]["blocks"] == len(paid)
+    written(home.policy, RULE + 'contexts = ["eu"]\n')
+    most = {**QUERY, "epsilon": 2.9, "statistic": "count"}
+    assert office.answer(ask(most, task="t3", schema=APART))["kind"] == "refusal", "3 over all contexts"
+
+
+def test_a_rule_for_contexts_is_for_no_data_set_without_them(home: Home) -> None:
+    grown(home, policy=RULE + 'contexts = ["eu"]\n')
+    refused = Office(home, "north").answer(ask(QUERY))
+    assert (refused["kind"], refused["code"]) == ("refusal", "policy")
+
+
 def test_a_task_of_several_phases_reads_the_same_blocks_in_each(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._folders(), "relay", "relay")
     grown(home, policy=RULE.replace('"train"', '"relay"'))

@@ -544,12 +544,76 @@ def test_separate_ledgers_are_spent_apart_and_say_so(tmp_path: Path) -> None:
 def test_a_context_by_column_is_one_of_its_values(tmp_path: Path) -> None:
     made = stream(tmp_path, separate="zone")
     made.ingest(rides("2026-01-01"))
-    claim = made.reserve(["s/2026-01-01"], epsilon=0.9, purpose="p", spender="ana", context="eu")
-    assert made.named(claim) == ["s/2026-01-01"]
-    with pytest.raises(Mistake, match="declared values of zone"):
-        made.reserve(["s/2026-01-01"], epsilon=0.9, purpose="p", spender="ana")
-    with pytest.raises(Mistake, match="separate_by"):
-        stream(tmp_path / "x", separate="km")
+    claim = made.reserve(["s/2026-01-01@eu"], epsilon=0.9, purpose="p", spender="ana", context="eu")
+    assert made.named(claim) == list(claim.blocks) == ["s/2026-01-01@eu"]
+    for context in (None, "us", "eu-west", ()):
+        with pytest.raises(Mistake, match="declared values of zone"):
+            made.reserve(["s/2026-01-01@eu"], epsilon=0.01, purpose="p", spender="ana", context=context)
+    assert made.assumption == ""
+    for wrong in ("km", "at", "nothing"):
+        with pytest.raises(Mistake, match="separate_by"):
+            stream(tmp_path / "x", separate=wrong)
+    with pytest.raises(Mistake, match="cut by already"):
+        stream(tmp_path / "x", "attribute:zone", separate="zone")
+    with pytest.raises(Mistake, match="does not go with blocks of users"):
+        stream(tmp_path / "x", "user:10", VISITS, separate="zone")
+
+
+def test_rows_of_a_context_are_in_its_blocks_alone_and_each_pays_once(tmp_path: Path) -> None:
+    """No row is in two blocks, each block has a size of its own rows, and all it ever pays is one budget."""
+    made = stream(tmp_path, separate="zone", size_share=Decimal("0.5"), epsilon=Decimal(40))
+    day = "2026-01-01"
+    made.ingest(pd.concat([rides(*[day] * 300), rides(*[day] * 20, zone="us"), rides("2026-01-03")]))
+    assert names(made) == [f"s/2026-01-0{d}@{zone}" for d in (1, 2, 3) for zone in ("eu", "us")]
+    assert [count(made, name) for name in names(made)] == [300, 20, 0, 0, 1, 0]
+    assert [b.name for b in made.offered(context="us")] == [f"s/2026-01-0{d}@us" for d in (1, 2, 3)]
+    assert [b.name for b in made.blocks(context=("eu", "us"))] == names(made)
+    both = [f"s/{day}@eu", f"s/{day}@us"]
+    made.reserve(both, epsilon=20, purpose="p", spender="ana", context=("eu", "us")).consume()
+    assert [abs(size - true) < 5 for size, true in zip(made.sizes(both).values(), (300, 20), strict=True)] == [True] * 2
+    with pytest.raises(BudgetExceeded):
+        made.reserve(both[:1], epsilon="0.001", purpose="p", spender="bob", context="eu")
+    assert {block.name for block in made.ledger.blocks()} == set(names(made))
+    assert all(block.budget.epsilon == 40 for block in made.ledger.blocks())
+    assert sum(b.meters["epsilon"].capacity or 0 for b in made.ledger.blocks(f"s/{day}")) == 2 * 40 * 10**12
+
+
+def test_late_rows_stay_in_their_context_and_open_blocks_for_all_alike(tmp_path: Path) -> None:
+    made = stream(tmp_path, separate="zone")
+    made.ingest(rides("2026-01-01", "2026-01-02"))
+    made.seal(["s/2026-01-01@eu", "s/2026-01-02@eu"])
+    made.ingest(rides("2026-01-01", zone="us"))
+    assert "s/2026-01-02+2@eu" in names(made), "whether or not rows of it came"
+    made.ingest(rides("2026-01-01"))
+    assert count(made, "s/2026-01-01@us") == 1
+    assert count(made, "s/2026-01-02+2@eu") == 1
+    assert count(made, "s/2026-01-01@eu") == 1
+    with pytest.raises(Mistake, match=r"columns\.zone.*row 2 has none of the declared values"):
+        made.ingest(pd.concat([rides("2026-01-03"), rides("2026-01-03", zone="xx")]))
+    with pytest.raises(Mistake, match="lies in the future"):
+        made.ingest(rides("2026-02-03", zone="us"))
+
+
+def test_rows_are_never_charged_to_other_blocks_by_another_declaration(tmp_path: Path) -> None:
+    """In another order of values, or with contexts where there were none, a place would be another block's."""
+    turned = schema_of({**RIDES.as_json(), "columns": {**RIDES.as_json()["columns"], "zone": {
+        "type": "string", "values": ["us", "eu"]}}})  # fmt: skip
+    more = schema_of({**RIDES.as_json(), "columns": {**RIDES.as_json()["columns"], "zone": {
+        "type": "string", "values": ["eu", "us", "asia"]}}})  # fmt: skip
+    for by, terms in (("attribute:zone", {}), ("time:1d", {"separate": "zone"})):
+        folder = tmp_path / by.partition(":")[0]
+        stream(folder, by, **terms).close()
+        with pytest.raises(Refusal, match="cannot be changed"):
+            stream(folder, by, turned, **terms)
+        stream(folder, by, **terms).close()
+    with pytest.raises(Refusal, match="cannot be changed"):
+        stream(tmp_path / "time", "time:1d")
+    with pytest.raises(Refusal, match="cannot be changed"):
+        stream(tmp_path / "time", "time:1d", more, separate="zone")
+    stream(tmp_path / "plain", "time:1d").close()
+    with pytest.raises(Refusal, match="cannot be changed"):
+        stream(tmp_path / "plain", "time:1d", separate="zone")
+    assert names(stream(tmp_path / "attribute", "attribute:zone", more)) == ["s/eu", "s/us", "s/asia"]
 
 
 # --- what stays after a crash -------------------------------------------------------------------------------------

@@ -70,10 +70,14 @@ def create(
     ] = None,
     retire_below: Annotated[str, typer.Option(help="A block with a smaller share left retires.")] = "0.01",
     separate_by: Annotated[
-        str | None, typer.Option(help="A budget for each: developer, or the values of a column.")
+        str | None,
+        typer.Option(
+            help="A budget for each developer, over the same rows: developer. Or blocks for each value: a column."
+        ),
     ] = None,
     accept_separate_ledgers: Annotated[
-        bool, typer.Option("--accept-separate-ledgers", help="You accept that they do not join what they were told.")
+        bool,
+        typer.Option("--accept-separate-ledgers", help="You accept that developers do not join what they were told."),
     ] = False,
     schedule: Annotated[
         str | None,
@@ -133,7 +137,9 @@ def create(
             )
         if assumption := (grown.stream_terms.assumption if grown.stream_terms else ""):
             typer.echo(assumption)
-        typer.echo(f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place))
+        typer.echo(
+            f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place, _contexts(grown))
+        )
         return
     if since is not None:
         raise Mistake("--since", "goes with --block-by time:...")
@@ -238,6 +244,9 @@ def grant(
     noise: Annotated[
         list[str] | None, typer.Option(help="site (default); coordinator too: then exact totals leave this site.")
     ] = None,
+    contexts: Annotated[
+        list[str] | None, typer.Option(help="Of a data set that is separate by a column: whose rows; * is all.")
+    ] = None,
 ) -> None:
     """Add a rule to HOME/policy.toml. The first rule that covers an ask decides, so earlier rules come first.
 
@@ -258,6 +267,16 @@ def grant(
     unknown = [kind for kind in asked if kind != "*" and kind not in known]
     if unknown:
         raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(known)}")
+    grown = DataSets(place).get(name) if name != "*" else None
+    apart, within = _contexts(grown), names("--contexts", contexts) if contexts else []
+    if grown is not None and bool(apart) is not bool(within):
+        said = (
+            f"must say whose rows: of {', '.join(apart)}, or * for all" if apart else "goes with --separate-by COLUMN"
+        )
+        raise Mistake("--contexts", said)
+    stray = [value for value in within if apart and value != "*" and value not in apart]
+    if stray:
+        raise Mistake("--contexts", f"{stray[0]!r} is none of {', '.join(apart)}")
     rule = {
         "requestors": who,
         "datasets": [name],
@@ -265,12 +284,13 @@ def grant(
         "epsilon": Decimal(str(epsilon)),
         "delta": None if delta is None else Decimal(str(delta)),
         "noise": names("--noise", noise) if noise else None,
+        "contexts": within or None,
     }
     text = place.policy.read_text(encoding="utf-8") if place.policy.exists() else ""
     written(place.policy, appended(text, rule))
-    grown = DataSets(place).get(name) if name != "*" else None
     where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
-    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} {where}.")
+    whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
+    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} {where}{whose}.")
 
 
 @app.command()
@@ -325,13 +345,25 @@ def _tell(figures: dict[str, Any]) -> None:
         typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
 
 
-def _asking(name: str, place: Any) -> str:
+def _contexts(dataset: DataSet | None) -> tuple[str, ...]:
+    """By what the rows of a data set are kept apart; none where they are not."""
+    from thebes.curator.stream_terms import DEVELOPER
+
+    terms = None if dataset is None else dataset.stream_terms
+    if dataset is None or dataset.blocks is None or terms is None or terms.separate in ("", DEVELOPER):
+        return ()
+    return dataset.blocks.by.apart_by(terms.separate, dataset.schema).names
+
+
+def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:
     """Who may ask about a data set that is just declared, and how somebody may."""
     from thebes.site.policy import ANY, PolicyFile
 
     policy = PolicyFile(place.policy)()
     rules = [rule for rule in policy.rules if name in rule.datasets or ANY in rule.datasets]
-    told = f"thebes dataset grant {name} --home {place.folder} --to NAME --kinds query --epsilon E"
+    told = f"thebes dataset grant {name} --home {place.folder} --to NAME --kinds query --epsilon E" + (
+        f" --contexts {contexts[0]}" if contexts else ""
+    )
     if policy.trouble is not None and place.policy.exists():
         return f"Nobody may ask about it yet: {policy.trouble}"
     if not rules:

@@ -122,7 +122,7 @@ def _once(
             turns = turns_of(place, dataset, ledger)
             if turns is not None:
                 opened.enter_context(closing(turns))
-            rights = Rights(place, stream, developer, workshop.attempts, context=pipeline.context)
+            rights = Rights(place, stream, developer, workshop.attempts)
             rights.rule()
 
             def told(attempt: Attempt) -> None:
@@ -130,7 +130,7 @@ def _once(
                     _tell(attempt)
                 rest.rest()
 
-            runner = Runner(stream, workshop, developer, rights, told=told, turns=turns)
+            runner = Runner(stream, workshop, developer, rights, told=told, turns=turns, bound=rights.context)
             ended = runner.run(pipeline, source=source, wait=(lambda: rest.rest(_LOOK)) if wait else None)
         attempts = workshop.attempts.attempts(ended.id)
     if as_json is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
@@ -17,6 +18,8 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
 
+#: For whom something is asked: nobody in particular, a developer with a budget of their own, or in which contexts.
+Context = str | Sequence[str] | None
 DEVELOPER = "developer"  #: separate ledgers for everybody who asks
 
 
@@ -32,8 +35,8 @@ def within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) -> Dec
 class Terms:
     """Of every block: what everything ever charged to it stays within, how that is counted, which share of epsilon
     buys its size, and below which share that is left it retires. Of users, `periods` counts are paid by that share.
-    With `separate`, (epsilon, delta) holds within each context only: for each developer, or for each declared value of
-    a column."""
+    With `separate`, (epsilon, delta) holds for each developer by themselves, over the same rows; or blocks are cut
+    further by the declared values of a column, and each has it for its own rows."""
 
     epsilon: Decimal
     delta: Decimal = Decimal(0)
@@ -105,13 +108,12 @@ class Terms:
 
     @property
     def assumption(self) -> str:
-        """What a certificate must say where budgets are separate; else nothing."""
-        if not self.separate:
+        """What a certificate must say where the same rows have several budgets; else nothing."""
+        if self.separate != DEVELOPER:
             return ""
-        whom = "developer" if self.separate == DEVELOPER else f"value of {self.separate}"
         return (
-            f"The budget holds for each {whom} by itself: whoever joins what several of them were told may learn more "
-            "than this epsilon allows. The data set's steward has accepted that they do not."
+            "The budget holds for each developer by itself: whoever joins what several of them were told may learn "
+            "more than this epsilon allows. The data set's steward has accepted that they do not."
         )
 
 

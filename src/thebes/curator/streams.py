@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.curator.stream_terms import DEVELOPER, StreamBlock, Terms
+from thebes.curator.stream_terms import DEVELOPER, Context, StreamBlock, Terms
 from thebes.curator.user_counts import EVERYONE, UserCounts, pure
 from thebes.data.growing.blocking import ATTRIBUTE, TIME, USER, BlockBy
 from thebes.data.growing.choosing import Chosen, Users
@@ -37,7 +37,7 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.transformations.counts import Count
 
-__all__ = ["Ingested", "State", "Stream", "StreamBlock", "Terms"]
+__all__ = ["Context", "Ingested", "State", "Stream", "StreamBlock", "Terms"]
 
 SPENDER = "thebes"  #: who buys sizes, in the ledger
 OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
@@ -61,18 +61,18 @@ class Stream:
         randomness: Callable[[], Randomness] = system,
         source: GrowingSource = IN_PROCESS,
     ) -> None:
-        self.name, self.schema, self.by, self.terms, self.ledger = name, schema, by, terms, ledger
-        if terms.separate not in ("", DEVELOPER) and not self._contexts:
-            raise Mistake("blocks.separate_by", f"must be {DEVELOPER} or a column with declared values")
-        self._folder, self._clock, self._randomness, self._source = folder, clock, randomness, source
         terms.check(by)
+        by = by if terms.separate in ("", DEVELOPER) else by.apart_by(terms.separate, schema)
+        self.name, self.schema, self.by, self.terms, self.ledger = name, schema, by, terms, ledger
+        self._each = terms.separate == DEVELOPER  # has a budget of their own, over the same rows
+        self._folder, self._clock, self._randomness, self._source = folder, clock, randomness, source
         self._faces: dict[tuple[int, int], _Face] = {}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(folder, 0o700)
         self._manifest = Manifest(folder / "manifest.db", by)
         self._until = by.first  # the windows before it are there
         if by.kind == ATTRIBUTE:
-            self._manifest.begin_with(range(len(by.values)))
+            self._manifest.begin_with(by.places(0, len(by.values)))
         self._writer = Writer(folder, schema, by, self._manifest, clock)
         self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
         self._open()
@@ -83,11 +83,17 @@ class Stream:
 
     # --- what is there ------------------------------------------------------------------------------------
 
-    def blocks(self, *, context: str | None = None) -> list[StreamBlock]:
-        """All blocks that there are, by time, id or value; of users only those below the private maximum."""
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """All that rows are kept apart by; none where they are not."""
+        return self.by.names
+
+    def blocks(self, *, context: Context = None) -> list[StreamBlock]:
+        """All blocks that there are, by time, id or value; of users only those below the private maximum, of contexts
+        only their own."""
         self._by_clock()
         held = self._held(context)
-        return [self._shown(kept, held.get(self._payer(kept, context))) for kept in self._listed()]
+        return [self._shown(kept, held.get(self._payer(kept, context))) for kept in self._listed(context)]
 
     def offered(
         self,
@@ -96,14 +102,14 @@ class Stream:
         until: datetime | None = None,
         complete: bool = True,
         loss: Loss | None = None,
-        context: str | None = None,
+        context: Context = None,
     ) -> list[StreamBlock]:
         """The blocks that may still be charged, and `loss` if one is named, oldest first; `since` and `until` bound
         their windows. `complete`: only windows that are over."""
         self._by_clock()
         held, now = self._held(context), self._clock()
         found = []
-        for kept in self._listed():
+        for kept in self._listed(context):
             block = held.get(self._payer(kept, context))
             if kept.state not in (State.OPEN, State.SEALED) or block is None:
                 continue
@@ -154,7 +160,7 @@ class Stream:
 
     def named(self, claim: Claim) -> list[str]:
         """The blocks that a claim is on."""
-        return [name.partition("@")[0] for name in claim.blocks]
+        return [self._block(name) for name in claim.blocks]
 
     @property
     def assumption(self) -> str:
@@ -182,7 +188,7 @@ class Stream:
         gone = [kept for kept in alive if self._name(kept) in asked or self._spent(kept, held)]
         if gone:
             payers = {self._name(kept) for kept in gone}
-            self.ledger.retire_blocks(name for name in held if name.partition("@")[0] in payers)
+            self.ledger.retire_blocks(name for name in held if self._block(name) in payers)
             if self.by.kind == USER:
                 self._manifest.begin_with(kept.place for kept in gone)
             fresh = {kept.place: kept.number for kept in self._manifest.blocks()} if self.by.kind == USER else {}
@@ -241,12 +247,17 @@ class Stream:
         purpose: str,
         spender: str,
         key: str | None = None,
-        context: str | None = None,
+        context: Context = None,
     ) -> Claim:
-        """Set a loss aside in all of these blocks, sealed first, or raise BudgetExceeded and charge none of them."""
+        """Set a loss aside in all of these blocks, sealed first, or raise BudgetExceeded and charge none of them. Where
+        rows are kept apart, in the blocks of `context` alone."""
         wanted = list(names)
         price = loss_asked(epsilon, delta, loss)
-        whose = self._context(context if context is not None else spender)
+        whose = self._whose(context if context is not None else spender) if self._each else None
+        inside = self._inside(context)
+        places = {self.by.context(kept.place) for kept in self._known(wanted)}
+        if self.by.apart and (inside is None or not places <= inside):
+            raise Mistake("context", f"must say whose rows: declared values of {self.by.apart}, those of the blocks")
         held = self._held(whose)
         for kept in self._known(wanted):
             block = held[self._payer(kept, whose)]
@@ -267,9 +278,10 @@ class Stream:
 
     # --- which blocks -------------------------------------------------------------------------------------
 
-    def _listed(self) -> list[Kept]:
+    def _listed(self, context: Context = None) -> list[Kept]:
         if self.by.kind != USER:
-            return self._manifest.blocks()
+            inside, kept = self._inside(context), self._manifest.blocks()
+            return kept if inside is None else [one for one in kept if self.by.context(one.place) in inside]
         known = {kept.place: kept for kept in self._manifest.blocks()}
         count = self._users.most() // self.by.users
         return [known.get(place) or Kept(-1, place, 1, State.OPEN) for place in range(count)]
@@ -308,30 +320,33 @@ class Stream:
 
     # --- who pays -----------------------------------------------------------------------------------------
 
-    @property
-    def _contexts(self) -> tuple[str, ...]:
-        """The names of contexts where a column's values are these."""
-        column = self.schema.columns.get(self.terms.separate)
-        return tuple(str(value) for value in column.values or ()) if column is not None else ()
-
-    def _context(self, said: str | None) -> str | None:
-        """In which context something is asked; None where all share one budget."""
-        if not self.terms.separate:
-            return None
-        if not said or "@" in said:
+    def _whose(self, said: Context) -> str:
+        """The developer whose own budget pays."""
+        if not isinstance(said, str) or not said or "@" in said:
             raise Mistake("context", "must say for whom, because budgets of this data set are separate")
-        if self.terms.separate != DEVELOPER and said not in self._contexts:
-            raise Mistake("context", f"must be one of the declared values of {self.terms.separate}")
         return said
 
-    def _payer(self, kept: Kept, context: str | None) -> str:
-        """The block in the ledger that pays."""
-        return self._name(kept) + (f"@{context}" if context else "")
+    def _inside(self, said: Context) -> frozenset[str] | None:
+        """In which contexts; None where rows are not kept apart, or of all."""
+        if not self.by.apart or said is None:
+            return None
+        named = frozenset((said,) if isinstance(said, str) else said)
+        if not named or not named <= set(self.contexts):
+            raise Mistake("context", f"must be of the declared values of {self.by.apart}")
+        return named
 
-    def _held(self, context: str | None = None) -> dict[str, Block]:
-        """This data set's blocks in the ledger, also those of a context."""
-        if context is not None and self.terms.separate:
-            self._open(self._context(context))
+    def _block(self, payer: str) -> str:
+        """The block that one in the ledger pays for."""
+        return payer.partition("@")[0] if self._each else payer
+
+    def _payer(self, kept: Kept, context: Context) -> str:
+        """The block in the ledger that pays."""
+        return self._name(kept) + (f"@{context}" if context and self._each else "")
+
+    def _held(self, context: Context = None) -> dict[str, Block]:
+        """This data set's blocks in the ledger, also those of a developer."""
+        if context is not None and self._each:
+            self._open(self._whose(context))
         return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
 
     def _by_clock(self) -> None:
@@ -340,7 +355,7 @@ class Stream:
             return
         end = self.by.window(self._clock()) + 2
         if end > self._until:
-            self._manifest.begin_with(range(self._until, end))
+            self._manifest.begin_with(self.by.places(self._until, end))
             self._until = end
             self._open()
 
@@ -351,12 +366,12 @@ class Stream:
         if context is not None:
             share = "rest"
         elif self.by.kind == USER:
-            share, wanted = "rest", wanted if not self.terms.separate else []
+            share, wanted = "rest", [] if self._each else wanted
             everyone = held.get(f"{self.name}/{EVERYONE}")
             known = everyone is None or everyone.filter == "basic"
             self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes" if known else "earlier")
         else:
-            share = "sizes" if self.terms.separate else "whole"
+            share = "sizes" if self._each else "whole"
         self._open_all(wanted, held, share)
 
     def _open_all(self, names: list[str], held: dict[str, Block], share: str) -> None:
@@ -375,7 +390,7 @@ class Stream:
         counting = FILTERS[block.filter]
         meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
         losses = [loss] if loss is not None else []
-        if self.by.sealed and not self.terms.separate and kept.size is None:
+        if self.by.sealed and not self._each and kept.size is None:
             losses.append(Pure(self._size_epsilon))
         price: dict[str, int] = {}
         for one in losses:
@@ -386,10 +401,10 @@ class Stream:
         return counting.fits(price, {place: m.left for place, m in meters.items()})
 
     def _spent(self, kept: Kept, held: dict[str, Block]) -> bool:
-        """Whether less than the stated share of a block is left, in every context that has asked."""
+        """Whether less than the stated share of a block is left, for everybody who may ask."""
         name = self._name(kept)
-        if self.terms.separate:
-            return False  # another context may still come
+        if self._each:
+            return False  # another developer may still come
         block = held.get(name)
         return block is not None and left_of(block, reserved=False) < float(self.terms.retire_below)
 
@@ -402,7 +417,7 @@ class Stream:
     @property
     def _size_epsilon(self) -> Decimal:
         """What a size costs: a share of its block, or all of the block that pays for it alone."""
-        if not self.terms.separate:
+        if not self._each:
             return self.terms.size_epsilon
         epsilon: Decimal = self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"]
         return epsilon

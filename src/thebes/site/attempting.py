@@ -34,5 +34,6 @@ class TaskAttempts:
     def run(self, pipeline: Pipeline) -> Outcome:
         with closing(Workshop(self.home.folder)) as workshop:
             rights = Rights(self.home, self.stream, self.request.requestor, workshop.attempts)
-            runner = Runner(self.stream, workshop, self.request.requestor, rights, randomness=self.randomness())
+            who, noise = self.request.requestor, self.randomness()
+            runner = Runner(self.stream, workshop, who, rights, randomness=noise, bound=rights.context)
             return outcome(runner, pipeline, source=f"task {self.request.digest}")

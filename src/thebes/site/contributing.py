@@ -19,7 +19,7 @@ from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.pipelines.outcome import NotRun
 from thebes.curator.plans import Plan
-from thebes.curator.streams import Stream
+from thebes.curator.streams import Context, Stream
 from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, ClaimEnded
 from thebes.privacy.faults import Fault, Refusal, ThebesError
@@ -28,9 +28,10 @@ from thebes.site.dataset import DataSet
 from thebes.site.gate import as_declared, without_noise
 from thebes.site.outbox import Outbox, Request
 from thebes.site.planning import Planning, TaskAccount
+from thebes.site.policy import Rule
 from thebes.site.purse import Purse
 from thebes.site.questions import Declined
-from thebes.site.streams import covered
+from thebes.site.streams import context_of, covered
 from thebes.site.turn import Allowed, Charge
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
@@ -143,8 +144,10 @@ class Contributing:
         document, dataset, part = allowed.document, allowed.dataset, allowed.ask.part
         stream = self._stream(dataset)
         try:
+            context = asking(stream, allowed.rule, allowed.request.requestor)
             if without_noise(document):
-                return Charge(None, None, part), [block.name for block in stream.blocks() if block.state != "dropped"]
+                there = stream.blocks(context=context)
+                return Charge(None, None, part), [block.name for block in there if block.state != "dropped"]
             price = allowed.matter.price(dataset, dataset.budget.filter)
             claim, blocks = self._purse.reserve_blocks(allowed.request, document, stream, price, allowed.rule)
         except Refusal as refused:
@@ -216,7 +219,7 @@ class Contributing:
             lambda blocks: self._reached(allowed, blocks),
             lambda: self._look(allowed),
             allowed.ask.part,
-            context=request.requestor if stream is not None and stream.terms.separate else "",
+            context=None if stream is None else asking(stream, allowed.rule, allowed.request.requestor),
         )
 
     def _told(self, allowed: Allowed, released: Released) -> tuple[dict[str, Any], Charge]:
@@ -242,7 +245,9 @@ class Contributing:
             raise Declined(Code.SCHEMA, "dataset does not grow: a pipeline works on blocks of rows that keep coming in")
         owner = registry.stream_owner(document)
         try:
-            right = self._attempting(self._streams(dataset), allowed.request)
+            stream = self._streams(dataset)
+            asking(stream, allowed.rule, allowed.request.requestor)
+            right = self._attempting(stream, allowed.request)
             made = owner.attempt(document, ask, right)
         except NotRun as refused:
             raise Declined(Code.FAILED, str(refused)) from None
@@ -251,6 +256,14 @@ class Contributing:
         paid = owner.paid(made)
         charge = Charge(None, None, ask.part, epsilon=float(paid.epsilon), delta=float(paid.delta), paid=True)
         return _contribution(allowed, carried(owner.layout(document, ask, dataset.schema), made), charge), charge
+
+
+def asking(stream: Stream, rule: Rule, requestor: str) -> Context:
+    """For whom a growing data set is asked under a rule; declined where the rule does not let its requestor."""
+    try:
+        return context_of(stream, rule, requestor)
+    except Refusal as refused:
+        raise Declined(Code.POLICY, str(refused)) from None
 
 
 def _contribution(

@@ -17,7 +17,7 @@ from typing import Any
 
 from thebes.curator.cache.planner import FRESH_SECONDS
 from thebes.curator.cache.synopses import DEFAULT, checked, synopsis_of
-from thebes.curator.stream_terms import Terms
+from thebes.curator.stream_terms import DEVELOPER, Terms
 from thebes.data.connectors.connector import read_source
 from thebes.data.growing.blocking import USER, BlockBy, block_by
 from thebes.data.growing.source import GrowingSource
@@ -69,8 +69,8 @@ class Blocks:
         accepted = told.pop("accept_separate_ledgers", False)
         separate = told.pop("separate_by", "")
         if told.pop("schedule", "") and separate:
-            raise Mistake("blocks.schedule", "goes with one budget for all; with separate_by everybody has their own")
-        if separate and accepted is not True:
+            raise Mistake("blocks.schedule", "goes with blocks that are for everybody; leave separate_by out")
+        if separate == DEVELOPER and accepted is not True:
             raise Mistake(
                 "blocks.accept_separate_ledgers",
                 "must be true with separate_by: the budget then holds for each of them by itself, and whoever joins "
@@ -122,6 +122,8 @@ class DataSet:
             return None
         terms = self.blocks.terms(self.budget)
         terms.check(self.blocks.by)
+        if terms.separate not in ("", DEVELOPER):
+            self.blocks.by.apart_by(terms.separate, self.schema)
         return terms
 
     @property

@@ -21,7 +21,7 @@ from thebes.curator.cache.planner import Planner
 from thebes.curator.streams import Stream
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.site.audit import Audit
-from thebes.site.contributing import Contributing, Released
+from thebes.site.contributing import Contributing, Released, asking
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.gate import Gate, without_noise
 from thebes.site.outbox import CLOSED, Answer, Outbox, Request
@@ -167,9 +167,10 @@ class Desk:
         turn.rule = self._gate.rule(request)
         dataset = self._gate.fitting(request, document)
         stream = self._streams(dataset) if dataset.blocks is not None else None
+        context = None if stream is None else asking(stream, turn.rule, requestor)
         planner = None if without_noise(document) else self._looking(dataset)
         payload = payload if isinstance(payload, Mapping) else {}
-        told = quoted(document, dataset.schema, planner, stream, requestor, payload)
+        told = quoted(document, dataset.schema, planner, stream, context, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
         return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
 

@@ -13,6 +13,7 @@ POLICY = """\
 # epsilon    = 1.0              # the most that all of these requestors together may spend at each of these data sets
 # delta      = 1e-6             # without it, the data set's own delta
 # noise      = ["site"]         # "coordinator" too: then exact totals leave this site, and the coordinator adds noise
+# contexts   = ["north"]        # of a data set that is separate by a column: whose rows; ["*"] is all of them
 # steady     = false            # true: answers leave at whole seconds and do not say how long they took
 """
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
-from thebes.curator.streams import Stream
+from thebes.curator.stream_terms import DEVELOPER
+from thebes.curator.streams import Context, Stream
 from thebes.data.table import Table
 from thebes.ledger import Budget, Claim, Ledger
 from thebes.privacy import exact
@@ -54,14 +55,21 @@ class Question:
 
     def quote(self, document: SiteDocument, payload: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What an answer to an ask with this payload would cost now, from public things alone."""
-        return quoted(document, self.dataset.schema, self.planner, self.stream, STEWARD, payload)
+        return quoted(document, self.dataset.schema, self.planner, self.stream, self._context, payload)
+
+    @property
+    def _context(self) -> Context:
+        """Whoever keeps a data set may ask about all that is kept apart in it."""
+        if self.stream is None or not self.stream.terms.separate:
+            return None
+        return self.stream.contexts or STEWARD
 
     def answer(self, document: SiteDocument, ask: Ask) -> Own:
         """The answer; a Refusal where the budget cannot pay for it."""
         registry.site_kind(document).fits(document, self.dataset.schema)
         if self.stream is None:
             block_of(self.ledger, self.dataset)  # whether it is as declared
-        elif self.stream.terms.separate:
+        elif self.stream.terms.separate == DEVELOPER:
             raise Mistake("NAME", "has separate budgets: ask through the coordinator as whoever pays")
         owner = registry.site_owner(document)
         planned = owner.planned(document, ask, self.dataset.schema) if isinstance(owner, Planned) else None
@@ -116,7 +124,8 @@ class _Account:
                 raise Refusal(
                     "no block of this data set can pay for this: each is not over yet, or has too little left"
                 )
-            return self.stream.reserve(blocks, loss=loss, purpose=purpose, spender=STEWARD, key=key)
+            named = {"purpose": purpose, "spender": STEWARD, "key": key}
+            return self.stream.reserve(blocks, loss=loss, context=self.stream.contexts or None, **named)
         terms = {name: self.dataset.terms[name] for name in ("unit", "adjacency")}
         return self.ledger.reserve([self.dataset.name], loss=loss, purpose=purpose, spender=STEWARD, key=key, **terms)
 

@@ -18,7 +18,7 @@ from thebes.curator.cache.purchase import Purchase, amounts, loss_of
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.wanted import Wanted
 from thebes.curator.plans import Integers, Plan
-from thebes.curator.streams import State, Stream
+from thebes.curator.streams import Context, State, Stream
 from thebes.data.table import Table
 from thebes.ledger import Budget, Claim, Ledger
 from thebes.ledger.amounts import Amount
@@ -36,11 +36,11 @@ from thebes.site.purse import Purse
 from thebes.tasks.sites import SiteDocument
 
 
-def whole(stream: Stream, context: str) -> View:
+def whole(stream: Stream, context: Context) -> View:
     """Every block that is over and has its rows, also those that can pay no more: what was released about all of them
     costs nothing."""
     offered = {block.name for block in stream.offered(context=context or None)}
-    return tuple(b.name for b in stream.blocks() if b.name in offered or b.state == "retired")
+    return tuple(b.name for b in stream.blocks(context=context or None) if b.name in offered or b.state == "retired")
 
 
 class Account(Protocol):
@@ -79,7 +79,7 @@ class Planning(Generic[Whose]):
     opened: Callable[[Sequence[str]], Table]
     looking: Callable[[], None]
     part: str
-    context: str = ""
+    context: Context = ""
     view: View = ()
     #: whether an answer says by itself what its ask cost: no attempt before it had paid
     afresh: bool = False
@@ -91,7 +91,7 @@ class Planning(Generic[Whose]):
         """The answer; `view` says then which blocks it is about."""
         if self.stream is not None:
             self.view = tuple(self.account.blocks()) or whole(self.stream, self.context)
-            known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self.context, question=question)
+            known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self._own, question=question)
             if known is not None:
                 return known
             self._forget(self.stream)
@@ -109,15 +109,20 @@ class Planning(Generic[Whose]):
             buy=self._buy,
             randomness=randomness,
             payer=payer,
-            context=self.context,
+            context=self._own,
             question=question,
         )
+
+    @property
+    def _own(self) -> str:
+        """Whose answers are used again: of one with a budget of their own only theirs."""
+        return self.context if isinstance(self.context, str) else ""
 
     def again(self, plan: Plan, wanted: Wanted, *, question: str | None) -> Answered | None:
         """The answer for nobody yet known, if it was released before: it waits for no other's."""
         if self.stream is not None:
             self.view = whole(self.stream, self.context)
-        return self.planner.recall(plan, wanted, self.view, context=self.context, question=question)
+        return self.planner.recall(plan, wanted, self.view, context=self._own, question=question)
 
     def _forget(self, stream: Stream) -> None:
         """Answers that can be given to nobody again: about blocks whose rows are deleted or, where all share a budget,

@@ -9,21 +9,21 @@ from __future__ import annotations
 import re
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from thebes.privacy import exact
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.home import stamp
 
 ANY = "*"
 NOISES = ("site", "coordinator")
-KEYS = ("requestors", "datasets", "kinds", "epsilon", "delta", "noise", "steady")
+KEYS = ("requestors", "datasets", "kinds", "epsilon", "delta", "noise", "contexts", "steady")
 LONGEST = 200  #: characters of a name
-_LISTS = ("requestors", "datasets", "kinds", "noise")
+_LISTS = ("requestors", "datasets", "kinds", "noise", "contexts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`requestors` may ask about `datasets` by `kinds` with noise added in one of the places of `noise`, together for
-    no more than (epsilon, delta) at each data set. Without a delta the data set's own stands. `steady` answers leave
+    no more than (epsilon, delta) at each data set. `contexts` are whose rows, of a data set whose rows are kept apart;
+    without them it allows nothing there. Without a delta the data set's own stands. `steady` answers leave
     at whole seconds and do not say how long they took. `number` counts from 1 in the file."""
 
     number: int
@@ -49,6 +50,7 @@ class Rule:
     epsilon: Decimal
     delta: Decimal | None = None
     noise: tuple[str, ...] = ("site",)
+    contexts: tuple[str, ...] = ()
     steady: bool = False
 
     def __str__(self) -> str:
@@ -181,8 +183,22 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> Rule:
         amounts["epsilon"] or Decimal(0),
         amounts["delta"],
         lists.get("noise", ("site",)),
+        lists.get("contexts", ()),
         bool(body.get("steady", False)),
     )
+
+
+def contexts_of(rule: Rule, declared: Sequence[str]) -> tuple[str, ...]:
+    """In which of the contexts that a data set keeps apart a rule lets somebody ask (none where it keeps none); a
+    Refusal where the rule does not say, or speaks of contexts that are not there."""
+    if not declared and rule.contexts:
+        raise Refusal(f"{rule} is for some contexts alone, and this data set has none; its steward adds a rule without")
+    if declared and not rule.contexts:
+        raise Refusal(f"{rule} does not say in which contexts of this data set one may ask; its steward adds contexts")
+    found = tuple(name for name in declared if _in(name, rule.contexts))
+    if declared and not found:
+        raise Refusal(f"{rule} names no context that this data set has")
+    return found
 
 
 def _in(name: str, names: tuple[str, ...]) -> bool:

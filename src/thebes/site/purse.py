@@ -16,7 +16,7 @@ from typing import Any
 
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempts import CLAIM as PIPELINE
-from thebes.curator.streams import OURS, Stream
+from thebes.curator.streams import OURS, Context, Stream
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Frozen, Ledger
 from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
 from thebes.ledger.asked import loss_of_text
@@ -29,6 +29,7 @@ from thebes.site.dataset import DataSet
 from thebes.site.outbox import CLAIM, Outbox, Request, Subject
 from thebes.site.policy import ANY, Asked, Rule
 from thebes.site.pricing import Cost
+from thebes.site.streams import context_of
 from thebes.tasks.sites import SiteDocument
 
 
@@ -176,15 +177,17 @@ class Purse:
         A Refusal where no block can."""
         with self._deciding(), self._lock:
             earlier = self.claim(request)
-            context = request.requestor if stream.terms.separate else None
+            context = context_of(stream, rule, request.requestor)
             if earlier is not None:
                 self._refresh()
                 self._thawed(stream.name, price or _price(document))
-                more = self._more(request, earlier, price)
-                if not all(self._has(rule, stream, name, context, more) for name in stream.named(earlier)):
+                more, claimed = self._more(request, earlier, price), stream.named(earlier)
+                if stream.contexts and not {block.name for block in stream.blocks(context=context)}.issuperset(claimed):
+                    raise Refusal(f"{rule} does not let {request.requestor} ask in all contexts of this claim any more")
+                if not all(self._within(rule, name, more) for name in claimed):
                     raise BudgetExceeded(stream.name, price or _price(document), NOTHING, str(rule))
                 self._count_more(request, earlier, more)
-                return earlier, stream.named(earlier)
+                return earlier, claimed
             counts = self._told(request, document, price)
             able = self._payable(stream, cost, counts, context, rule)
             chosen = able if names is None else [name for name in names if name in set(able)]
@@ -209,16 +212,16 @@ class Purse:
     def payable(self, request: Request, stream: Stream, cost: Cost, price: Budget, rule: Rule) -> list[str]:
         """The blocks that are over and can pay so much, under the rule and by their own budgets."""
         with self._lock:
-            context = request.requestor if stream.terms.separate else None
+            context = context_of(stream, rule, request.requestor)
             return self._payable(stream, cost, price, context, rule)
 
-    def _payable(self, stream: Stream, cost: Cost, price: Budget, context: str | None, rule: Rule) -> list[str]:
+    def _payable(self, stream: Stream, cost: Cost, price: Budget, context: Context, rule: Rule) -> list[str]:
         try:
             offered = stream.offered(loss=cost.whole, context=context)
         except Mistake as unpriced:
             raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
         self._refresh()
-        return [block.name for block in offered if self._has(rule, stream, block.name, context, price)]
+        return [block.name for block in offered if self._within(rule, block.name, price)]
 
     def _told(self, request: Request, document: SiteDocument, price: Budget | None) -> Budget:
         """What a task counts for: as its document says, or as it is named and then written down."""
@@ -247,10 +250,6 @@ class Purse:
         self._outbox.claim(request.task, counts.epsilon, counts.delta)
         for name in claim.blocks:
             self._of(name).set(claim.id, counts)
-
-    def _has(self, rule: Rule, stream: Stream, name: str, context: str | None, price: Budget) -> bool:
-        """Whether a rule still allows a price at one block."""
-        return self._within(rule, f"{name}@{context}" if context else name, price)
 
     def _within(self, rule: Rule, name: str, price: Budget) -> bool:
         """Whether all that was claimed at a block under a rule, and a price beside it, is what the rule allows."""
@@ -333,7 +332,9 @@ class Purse:
         return Budget(Amount(max(Decimal(0), rule.epsilon - counted.epsilon)), Amount(max(Decimal(0), delta)))
 
     def _of(self, block: str) -> _Sums:
-        return self._counted.setdefault(block, _Sums())
+        """What the claims on a block count for; a rule counts over all its contexts together, and over everybody who
+        has a budget of their own."""
+        return self._counted.setdefault(block.partition("@")[0], _Sums())
 
     def _refresh(self) -> None:
         """Count what others have claimed since."""

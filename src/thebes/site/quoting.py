@@ -11,7 +11,7 @@ from typing import Any
 
 from thebes.curator.cache.answered import Source
 from thebes.curator.cache.planner import Planner
-from thebes.curator.streams import Stream
+from thebes.curator.streams import Context, Stream
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Refusal
 from thebes.site.planning import whole
@@ -25,7 +25,7 @@ def quoted(
     schema: Schema,
     planner: Planner | None,
     stream: Stream | None,
-    requestor: str,
+    context: Context,
     payload: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """`cost` (epsilon, delta) and `source` of an answer now, where the document has a price; `made`, for which epsilon
@@ -38,16 +38,16 @@ def quoted(
     if planner is None or planned is None:
         return bought
     plan, wanted, _ = planned
-    context = requestor if stream is not None and stream.terms.separate else ""
+    own = context if isinstance(context, str) else ""
     view = () if stream is None else whole(stream, context)
     told: dict[str, Any] = {}
-    made = planner.held(plan, view, context=context)
+    made = planner.held(plan, view, context=own)
     if made is not None:
         told["made"] = [float(amount) for amount in made]
     if wanted is None:
         return told
     try:
-        price = planner.quote(plan, wanted, view, context=context)
+        price = planner.quote(plan, wanted, view, context=own)
     except Refusal:  # within that width nothing can be had for all that it may cost
         return told
     cost = [float(amount) for amount in price.cost]

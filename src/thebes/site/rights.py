@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempts import CLAIM, Attempts
-from thebes.curator.streams import OURS, Stream
+from thebes.curator.streams import OURS, Context, Stream
 from thebes.ledger import Budget, BudgetExceeded, Claim
 from thebes.ledger.amounts import NOTHING, Amount, delta_steps
 from thebes.privacy.faults import Refusal
@@ -19,19 +19,16 @@ from thebes.site.home import OUTBOX, Home
 from thebes.site.outbox import Subject, subjects_in
 from thebes.site.policy import ANY, Asked, PolicyFile, Rule
 from thebes.site.purse import counted
+from thebes.site.streams import context_of
 
 KIND = "pipeline"
 
 
 class Rights:
-    """Of one developer at one growing data set of a home. The policy is read anew whenever it is asked. `context` is
-    whose budget pays where a data set has separate ones: the developer's, unless another is named."""
+    """Of one developer at one growing data set of a home. The policy is read anew whenever it is asked."""
 
-    def __init__(
-        self, home: Home, stream: Stream, developer: str, attempts: Attempts, *, context: str | None = None
-    ) -> None:
+    def __init__(self, home: Home, stream: Stream, developer: str, attempts: Attempts) -> None:
         self._home, self._stream, self._developer, self._attempts = home, stream, developer, attempts
-        self._context = context or developer
         self._policy = PolicyFile(home.policy)
         self._known: tuple[int, Rule, dict[str, Budget]] | None = None  # as of so many entries in the journal
 
@@ -46,6 +43,10 @@ class Rights:
             )
         return found
 
+    def context(self, named: str | None) -> Context:
+        """For whom the developer's pipelines work here, of the contexts that the rule gives in one that is named."""
+        return context_of(self._stream, self.rule(), self._developer, named)
+
     def __call__(self, blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
         """BudgetExceeded where the rule's requestors have had too much of one of these blocks."""
         rule, ledger = self.rule(), self._stream.ledger
@@ -54,8 +55,8 @@ class Rights:
         if self._known is None or self._known[:2] != (entries, rule):
             self._known = (entries, rule, self._counted(rule))
         counted, most = self._known[2], self._stream.terms.delta if rule.delta is None else rule.delta
-        for name in self._payers(blocks):
-            had = counted.get(name, NOTHING)
+        for name in blocks:
+            had = counted.get(_over_all(name), NOTHING)
             left = Budget(
                 Amount(max(Decimal(0), rule.epsilon - had.epsilon)), Amount(max(Decimal(0), most - had.delta))
             )
@@ -63,11 +64,11 @@ class Rights:
                 raise BudgetExceeded(name, price, left, str(rule))
 
     def _counted(self, rule: Rule) -> dict[str, Budget]:
-        """What counts against a rule, by block."""
+        """What counts against a rule, by block, over all contexts."""
         ledger, terms = self._stream.ledger, self._stream.terms
         claims = {claim.id: claim for claim in ledger.claims()}
         subjects, said = subjects_in(self._home.folder / OUTBOX), self._attempts.amounts()
-        found: dict[str, Budget] = {}
+        found: dict[str, dict[int, Budget]] = {}
         for name, held in ledger.holdings().items():
             if not name.startswith(f"{self._stream.name}/"):
                 continue
@@ -76,16 +77,15 @@ class Rights:
                 subject = subjects.get("" if claim is None else claim.key or "")
                 if claim is None or not self._covers(rule, claim, subject):
                     continue
-                before = found.get(name, NOTHING)
                 own = said.get(claim.key or "")
                 had = own or counted(claim.loss, steps, subject, terms.filter, delta_steps(terms.delta))
-                found[name] = Budget(before.epsilon + had.epsilon, before.delta + had.delta)
-        return found
-
-    def _payers(self, blocks: Sequence[str]) -> list[str]:
-        """The blocks of the ledger that pay; those of the context where budgets are separate."""
-        own = f"@{self._context}" if self._stream.terms.separate else ""
-        return [f"{name}{own}" for name in blocks]
+                found.setdefault(_over_all(name), {})[number] = had
+        return {
+            name: Budget(
+                Amount(sum(each.epsilon for each in had.values())), Amount(sum(each.delta for each in had.values()))
+            )
+            for name, had in found.items()
+        }
 
     def _covers(self, rule: Rule, claim: Claim, subject: Subject | None) -> bool:
         """Whether a claim counts against a rule; of one whose task is not known its requestor decides."""
@@ -97,3 +97,8 @@ class Rights:
         if subject is not None:
             return rule.covers(Asked(claim.spender, self._stream.name, subject.kind, subject.noise))
         return claim.spender in rule.requestors or ANY in rule.requestors
+
+
+def _over_all(block: str) -> str:
+    """What is said of all contexts of a block, and of everybody's own budget there."""
+    return block.partition("@")[0]

@@ -92,6 +92,7 @@ def shown(
             stream = streams(dataset)
             blocks = [block_of_stream(block, dataset) for block in stream.blocks()]
             growing = {"by": str(stream.by), "assumption": stream.assumption, "filter": stream.terms.filter}
+            growing["contexts"] = list(stream.contexts)
             if (widths := stream.count_widths()) is not None:
                 growing["counts"] = {"users": widths[0], "rows": widths[1], "periods": stream.terms.periods}
             growing["sizes"] = {"epsilon": float(stream.earlier(b.name for b in stream.blocks() if b.size is not None))}
@@ -186,5 +187,6 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "epsilon": float(rule.epsilon),
         "delta": None if rule.delta is None else float(rule.delta),
         "noise": list(rule.noise),
+        "contexts": list(rule.contexts),
         "steady": rule.steady,
     }

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thebes.curator.stream_terms import beside
-from thebes.curator.streams import Stream
+from thebes.curator.stream_terms import DEVELOPER, beside
+from thebes.curator.streams import Context, Stream
 from thebes.curator.waiting import Turns
 from thebes.data.connectors.connector import read_source
 from thebes.data.growing.blocking import USER
 from thebes.data.growing.source import GrowingSource
 from thebes.ledger import Ledger
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.dataset import GROWING, DataSet
 from thebes.site.home import Home
+from thebes.site.policy import Rule, contexts_of
 
 
 def place_of(home: Home, name: str) -> Path:
@@ -38,6 +39,17 @@ def stream_of(home: Home, dataset: DataSet, ledger: Ledger) -> Stream:
         folder=place_of(home, dataset.name),
         source=read_source(GrowingSource, dataset.source),
     )
+
+
+def context_of(stream: Stream, rule: Rule, asker: str, named: str | None = None) -> Context:
+    """For whom somebody asks under a rule: with a budget of their own, or in the contexts that the rule gives them, of
+    these only in one that is named; a Refusal where it gives them none, or not that."""
+    given = contexts_of(rule, stream.contexts)
+    if stream.terms.separate == DEVELOPER:
+        return asker
+    if named is not None and named not in given:
+        raise Refusal(f"{rule} does not let {asker} ask in the context {named[:100]!r}")
+    return (given if named is None else (named,)) or None
 
 
 def turns_of(home: Home, dataset: DataSet, ledger: Ledger) -> Turns | None:

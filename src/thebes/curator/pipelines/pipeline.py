@@ -61,7 +61,7 @@ class Pipeline(ABC):
     name: ClassVar[str]
     stream: ClassVar[str]
     window: str | None = None  #: "30d": only blocks of that time; None: all that are offered
-    context: str | None = None  #: whose budget pays, of a stream with separate ones; None: the developer's
+    context: str | None = None  #: whose rows, of a stream that keeps them apart; None: of all that its rule gives
     epsilon: exact.Number
     delta: exact.Number = 0
     start_epsilon: exact.Number | None = None  #: of the first attempt; None: an eighth of epsilon

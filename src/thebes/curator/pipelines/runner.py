@@ -26,7 +26,7 @@ from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
 from thebes.curator.pipelines.stopping import OutOfTime, finished
 from thebes.curator.pipelines.workshop import Workshop
-from thebes.curator.stream_terms import DEVELOPER, beside
+from thebes.curator.stream_terms import DEVELOPER, Context, beside
 from thebes.curator.validators import Validation, Verdict, together
 from thebes.curator.waiting import Turns
 from thebes.data.schema import Schema
@@ -76,14 +76,14 @@ class Stream(Protocol):
     @property
     def terms(self) -> Counting: ...
     def offered(
-        self, *, since: datetime | None = None, loss: Loss | None = None, context: str | None = None
+        self, *, since: datetime | None = None, loss: Loss | None = None, context: Context = None
     ) -> Sequence[Offer]:
         """The blocks of time that is over which can still be charged this, oldest first."""
         ...
 
     def size(self, names: Iterable[str]) -> float: ...
     def reserve(
-        self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str, context: str | None = None
+        self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str, context: Context = None
     ) -> Claim: ...
     @property
     def assumption(self) -> str:
@@ -109,7 +109,8 @@ class Rights(Protocol):
 class Runner:
     """Runs pipelines of one developer over one stream. `rights` is asked before every attempt; `told` hears of each
     that has ended. `turns` says whose turn it is among pipelines that want the same blocks; None: whoever is first.
-    It is for budgets that all share."""
+    It is for budgets that all share. `bound` says for whom a pipeline works that names a context, or none; without it
+    only for whom it names, and where everybody has a budget of their own for its developer."""
 
     stream: Stream
     workshop: Workshop
@@ -118,6 +119,7 @@ class Runner:
     randomness: Randomness | None = None
     told: Callable[[Attempt], None] | None = None
     turns: Turns | None = None
+    bound: Callable[[str | None], Context] | None = None
 
     def run(self, pipeline: Pipeline, *, source: str = "", wait: Callable[[], None] | None = None) -> Run:
         """One run, or the rest of one that was begun on the same terms: until it has ended or, without `wait`, until
@@ -128,6 +130,7 @@ class Runner:
             raise Mistake("stream", f"of {pipeline.name!r} is {pipeline.stream!r}, this is {self.stream.name!r}")
         if self.stream.terms.separate == DEVELOPER and pipeline.context not in (None, self.developer):
             raise Mistake("context", f"is not {self.developer}: everybody has a budget of their own here; leave it out")
+        self._context(pipeline)
         pipeline.fits(self.stream.schema)
         self._possible(pipeline)
         with self.workshop.alone(pipeline.name):
@@ -261,11 +264,11 @@ class Runner:
 
         return offered
 
-    def _context(self, pipeline: Pipeline) -> str | None:
-        """Whose budget pays, where a stream has separate ones."""
-        if not self.stream.terms.separate:
-            return None
-        return self.developer if pipeline.context is None else pipeline.context
+    def _context(self, pipeline: Pipeline) -> Context:
+        """For whom it works: whose budget pays, or whose rows are read."""
+        if self.bound is not None:
+            return self.bound(pipeline.context)
+        return self.developer if self.stream.terms.separate == DEVELOPER else pipeline.context
 
     def _attempted(self, run: Run, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
         journal = self.workshop.attempts

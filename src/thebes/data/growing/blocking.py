@@ -19,6 +19,7 @@ MOST_USERS = 1_000_000  #: in one block
 _MICROSECONDS = 3_600_000_000  # of an hour
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONDAY = 4 * 24  # hours from then to the first Monday
+_NAMING, _NAMED = r"[\w .:-]{1,100}", "1 to 100 letters, digits, spaces or . : - _"
 _HOURS = {"h": 1, "d": 24, "w": 168}
 
 
@@ -32,6 +33,8 @@ class BlockBy:
     users: int = 0  #: of a block, whose ids count up from 1
     column: str = ""  #: what the place is read from
     values: tuple[bool | int | float | str, ...] = ()
+    apart: str = ""  #: a column by whose declared values blocks are cut further, each value's rows in blocks of its own
+    contexts: tuple[bool | int | float | str, ...] = ()  #: these values
     first: int | None = None  #: the window from which on there are blocks, whatever rows come; None: that of the rows
 
     def __str__(self) -> str:
@@ -58,31 +61,79 @@ class BlockBy:
             raise Mistake("blocks.since", f"must lie after {_EPOCH.year}")
         return replace(self, first=self.window(moment))
 
-    def label(self, place: int) -> str:
+    def apart_by(self, name: str, schema: Schema) -> BlockBy:
+        """The same, cut further by the declared values of a column: a block has the rows of one context alone."""
+        column = schema.columns.get(name)
+        if column is None or column.values is None or column.type not in ("string", "integer", "boolean"):
+            raise Mistake("blocks.separate_by", "must be developer or a column with declared values")
+        if name == self.column:
+            raise Mistake("blocks.separate_by", "names the column that blocks are cut by already")
+        for value in column.values:
+            if not re.fullmatch(_NAMING, _written(value)):
+                raise Mistake("blocks.separate_by", f"needs values that can name blocks: {_NAMED}")
+        return replace(self, apart=name, contexts=column.values)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the place is read from."""
+        return (self.column, self.apart) if self.apart else (self.column,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The contexts as they are written; none where there are none."""
+        return tuple(map(_written, self.contexts))
+
+    @property
+    def many(self) -> int:
+        """How many blocks lie side by side in each window, or of each value."""
+        return max(1, len(self.contexts))
+
+    def context(self, place: int) -> str:
+        """Whose rows a block has; nothing where there are no contexts."""
+        return self.names[place % self.many] if self.contexts else ""
+
+    def places(self, first: int, end: int) -> range:
+        """Those of all windows, or values, from one up to another that is not among them."""
+        return range(first * self.many, end * self.many)
+
+    def label(self, place: int, copy: int = 1) -> str:
         """A block's name within its data set."""
+        again = "" if copy == 1 else f"+{copy}"
+        return f"{self._labelled(place)}{again}" + (f"@{self.context(place)}" if self.contexts else "")
+
+    def _labelled(self, place: int) -> str:
         if self.kind == TIME:
             since = self.since(place)
             return f"{since:%Y-%m-%d}" if self.hours % 24 == 0 else f"{since:%Y-%m-%dT%H}"
         if self.kind == USER:
             first = place * self.users + 1
             return f"user-{first}" if self.users == 1 else f"users-{first}-{first + self.users - 1}"
-        return str(self.values[place])
+        return str(self.values[place // self.many])
 
     def since(self, place: int) -> datetime:
         """When a window begins."""
-        return _EPOCH + timedelta(hours=place * self.hours + self._offset)
+        return _EPOCH + timedelta(hours=place // self.many * self.hours + self._offset)
 
     def until(self, place: int) -> datetime:
         """When it is over."""
-        return self.since(place + 1)
+        return self.since(place + self.many)
 
     def window(self, moment: datetime) -> int:
-        """The place of the window that a moment lies in."""
+        """The number of the window that a moment lies in."""
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         return (aware - _EPOCH - timedelta(hours=self._offset)) // timedelta(hours=self.hours)
 
     def place_sql(self) -> str:
         """A typed row's place; NULL where it has none."""
+        if not self.contexts:
+            return self._base_sql()
+        return f"({self._base_sql()} * {self.many} + {self.context_sql()})"
+
+    def context_sql(self) -> str:
+        """The number of a typed row's context; NULL where it has none."""
+        return _among(self.apart, self.contexts)
+
+    def _base_sql(self) -> str:
         column = quoted(self.column)
         if self.kind == TIME:
             width = self.hours * _MICROSECONDS
@@ -90,8 +141,7 @@ class BlockBy:
             return f"(({moment} - (({moment} % {width} + {width}) % {width})) // {width})"
         if self.kind == USER:
             return f"(CASE WHEN {column} >= 1 THEN ({column} - 1) // {self.users} END)"
-        known = ", ".join(f"{text(_written(value))}: {place}" for place, value in enumerate(self.values))
-        return f"(MAP {{{known}}}[CAST({column} AS VARCHAR)])"
+        return _among(self.column, self.values)
 
     @property
     def _offset(self) -> int:
@@ -160,9 +210,15 @@ def _by_attribute(name: str, schema: Schema) -> BlockBy:
             'unit = "event" in the schema, or use blocks of users',
         )
     for value in column.values:
-        if not re.fullmatch(r"[\w .:-]{1,100}", _written(value)):
-            raise Mistake("blocks.by", "values that name blocks are 1 to 100 letters, digits, spaces or . : - _")
+        if not re.fullmatch(_NAMING, _written(value)):
+            raise Mistake("blocks.by", f"values that name blocks are {_NAMED}")
     return BlockBy(ATTRIBUTE, column=name, values=column.values)
+
+
+def _among(column: str, values: tuple[object, ...]) -> str:
+    """Which of these values a typed row has; NULL where none."""
+    known = ", ".join(f"{text(_written(value))}: {place}" for place, value in enumerate(values))
+    return f"(MAP {{{known}}}[CAST({quoted(column)} AS VARCHAR)])"
 
 
 def _written(value: object) -> str:

@@ -67,7 +67,7 @@ class Kept:
 
     def label(self, by: BlockBy) -> str:
         """Its name within its data set."""
-        return by.label(self.place) + ("" if self.copy == 1 else f"+{self.copy}")
+        return by.label(self.place, self.copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,16 @@ class Manifest:
         marked.mark(self._db.execute)
         self._write(self._begin)
         ((held, self.secret),) = self._db.execute("SELECT by, secret FROM stream").fetchall()
-        if held != str(by):
+        before, now = held.split("\n"), _cut(by).split("\n")
+        if before[0] != now[0] or not (_goes_on(before, now) if len(before) > 1 else not by.apart):
             self.close()
-            raise Refusal(f"this data set was cut into blocks by {held} before; that cannot be changed")
+            said = before[0] + (f" and {before[1]}" if len(before) > 1 and before[1] else "")
+            raise Refusal(
+                f"this data set was cut into blocks by {said} before; that cannot be changed, nor which values come "
+                "first, because rows would be charged to other blocks"
+            )
+        if before != now:
+            self._write(lambda: self._db.execute("UPDATE stream SET by = ?", (_cut(by),)))
 
     def close(self) -> None:
         with self._lock:
@@ -184,30 +191,32 @@ class Manifest:
         if self.by.kind == USER or not (places or self.by.kind == ATTRIBUTE):
             return {}
         # Whether or not rows came: which blocks there are is public.
-        places = list(range(len(self.by.values))) if self.by.kind == ATTRIBUTE else self._between(places)
+        by = self.by
+        places = list(by.places(0, len(by.values))) if by.kind == ATTRIBUTE else self._between(places)
         latest = {kept.place: kept for kept in self.blocks()}
         first = [place for place in places if place not in latest]
-        if self.by.kind == ATTRIBUTE:
+        if by.kind == ATTRIBUTE:
             again = [kept for kept in latest.values() if kept.state is not State.OPEN]
         else:
-            standing = any(kept.state is State.OPEN for kept in latest.values())
-            newest = max(latest, default=None)
-            again = [] if first or standing or newest is None else [latest[newest]]
+            standing = {kept.place % by.many for kept in latest.values() if kept.state is State.OPEN}
+            newest = sorted(latest)[-by.many :]  # of each context
+            again = [] if first else [latest[place] for place in newest if place % by.many not in standing]
         if len(latest) + len(first) > MOST_BLOCKS:
             raise Mistake("rows", f"would make more than {MOST_BLOCKS} blocks; are their times right?")
         made = [(place, 1, State.OPEN) for place in first] + [(kept.place, kept.copy + 1, State.OPEN) for kept in again]
         self._db.executemany("INSERT INTO block (place, copy, state) VALUES (?, ?, ?)", made)
         opened = {kept.place: kept.number for kept in self.blocks() if kept.state is State.OPEN}
-        oldest = next(iter(opened.values()))  # by place
-        return {place: opened.get(place, oldest) for place in places}
+        oldest = {place % by.many: number for place, number in reversed(opened.items())}  # by place
+        return {place: opened[place] if place in opened else oldest[place % by.many] for place in places}
 
     def _between(self, places: list[int]) -> list[int]:
-        """Every window from the first to the last, so that whether one in between has rows is not seen."""
+        """Every window from the first to the last, so that whether one in between has rows is not seen; nor whose."""
         known = self._read("SELECT min(place), max(place) FROM block")[0]
-        ends = [*places, *(end for end in known if end is not None)]
-        if max(ends) - min(ends) >= MOST_BLOCKS:
+        windows = [end // self.by.many for end in (*places, *known) if end is not None]
+        between = self.by.places(min(windows), max(windows) + 1)
+        if len(between) > MOST_BLOCKS:
             raise Mistake("rows", f"would make more than {MOST_BLOCKS} blocks; are their times right?")
-        return list(range(min(ends), max(ends) + 1))
+        return list(between)
 
     def begin_with(self, places: Iterable[int]) -> None:
         """Blocks that are there from the start, because what they are named by is public."""
@@ -352,7 +361,7 @@ class Manifest:
 
     def _begin(self) -> None:
         sql = "INSERT OR IGNORE INTO stream VALUES (1, ?, ?)"
-        self._db.execute(sql, (str(self.by), secrets.token_hex(16)))
+        self._db.execute(sql, (_cut(self.by), secrets.token_hex(16)))
 
     def _named(self, files: Sequence[str]) -> bool:
         sql = "SELECT count(*) FROM part WHERE file IN (SELECT value FROM json_each(?))"
@@ -381,6 +390,19 @@ class Manifest:
                 raise
             self._db.execute("COMMIT")
             return result
+
+
+def _cut(by: BlockBy) -> str:
+    """What decides the places of rows: how they are cut, by which contexts, and the order of declared values."""
+    if not (by.apart or by.values):
+        return str(by)
+    apart = f"{by.apart} ({', '.join(by.names)})" if by.apart else ""
+    return "\n".join([str(by), apart, *map(json.dumps, by.values)])
+
+
+def _goes_on(before: Sequence[str], now: Sequence[str]) -> bool:
+    """Whether contexts are the same, and there are at most more values than before."""
+    return before[1:] == now[1 : len(before)]
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -206,26 +206,33 @@ class Writer:
 
     def _placed(self, came: Incoming, opened: Any, typed: dict[str, tuple[str, str]], now: datetime) -> None:
         """Every row has a block, and none comes from the future."""
-        name = self._by.column
-        kept = f"SELECT {typed[name][0]} AS {quoted(name)} FROM {came.relation}"
-        place = self._by.place_sql()
-        ((without, first, last),) = opened.execute(
-            f"SELECT count(*) FILTER ({place} IS NULL), min({place}), max({place}) FROM ({kept})"
+        by, name = self._by, self._by.column
+        kept = f"SELECT {', '.join(f'{typed[each][0]} AS {quoted(each)}' for each in by.columns)} FROM {came.relation}"
+        place = by.place_sql()
+        stray = f"{by.context_sql()} IS NULL" if by.apart else "false"
+        ((strays, without, first, last),) = opened.execute(
+            f"SELECT count(*) FILTER ({stray}), count(*) FILTER ({place} IS NULL), min({place}), max({place}) "
+            f"FROM ({kept})"
         ).fetchall()
+        if strays:
+            row = self._first(came, opened, stray, kept)
+            raise Mistake(f"columns.{by.apart}", f"row {row} has none of the declared values; nothing was kept")
         if without:
             row = self._first(came, opened, f"{place} IS NULL", kept)
             what = {ATTRIBUTE: "has none of the declared values", USER: "is no id that counts up from 1"}
-            raise Mistake(f"columns.{name}", f"row {row} {what.get(self._by.kind, 'says no time')}; nothing was kept")
-        if self._by.kind not in (ATTRIBUTE, USER) and last is not None and last > self._by.window(now) + 1:
-            row = self._first(came, opened, f"{place} > {self._by.window(now) + 1}", kept)
+            raise Mistake(f"columns.{name}", f"row {row} {what.get(by.kind, 'says no time')}; nothing was kept")
+        end = by.places(0, by.window(now) + 2).stop if by.kind not in (ATTRIBUTE, USER) else None
+        if end is not None and last is not None and last >= end:
+            row = self._first(came, opened, f"{place} >= {end}", kept)
             raise Mistake(f"columns.{name}", f"row {row} lies in the future; nothing was kept")
-        if self._by.first is not None and first is not None and first < self._by.first:
-            row = self._first(came, opened, f"{place} < {self._by.first}", kept)
+        begin = None if by.first is None else by.places(by.first, by.first).start
+        if begin is not None and first is not None and first < begin:
+            row = self._first(came, opened, f"{place} < {begin}", kept)
             raise Mistake(f"columns.{name}", f"row {row} lies before blocks.since; nothing was kept")
 
     def _first(self, came: Incoming, opened: Any, condition: str, rows: str | None = None) -> int:
         """The number of the first row for which a condition is true."""
-        columns = quoted(self._by.column) if rows else ", ".join(quoted(name) for name in self._schema.columns)
+        columns = ", ".join(quoted(name) for name in (self._by.columns if rows else self._schema.columns))
         numbered = f"SELECT {columns}, row_number() OVER () AS _n FROM ({rows or f'SELECT * FROM {came.relation}'})"
         ((first,),) = opened.execute(f"SELECT min(_n) FROM ({numbered}) WHERE {condition}").fetchall()
         return int(first)
