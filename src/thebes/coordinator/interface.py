@@ -41,7 +41,11 @@ State = Annotated[Literal["active", "ended"], Query(description="those that go o
 Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
 Skip = Annotated[int, Query(ge=0, le=2**31, description="of tasks that are over, leave out so many")]
 Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, no more than so many")]
-Document = Annotated[dict[str, Any], Body(description="a task document; see the documentation of its kind")]
+Draft = Annotated[dict[str, Any], Body(description="what is to become a task document")]
+_KIND: dict[str, Any] = {"required": ["type"], "properties": {"type": {"type": "string"}}}  #: else each kind's own
+Document = Annotated[
+    dict[str, Any], Body(description="a task document; see the documentation of its kind", json_schema_extra=_KIND)
+]
 _BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 #: added to what the framework describes of a bearer: who brings none is answered, too
@@ -143,7 +147,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         return m.Quote(**await reception.quote(document, asking))
 
     @app.post("/api/check", responses=_says(413))
-    async def check(document: Document) -> m.Examined:
+    async def check(document: Draft) -> m.Examined:
         """Everything that is wrong with a document, always with status 200; or what people would be told of it."""
         return m.Examined(**await reception.examined(document))
 

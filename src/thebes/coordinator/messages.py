@@ -13,6 +13,8 @@ Token = Annotated[str, Field(pattern=r"^[!-~]{1,200}$", description="1 to 200 pr
 #: what a scheme of tokens wrote
 Shown = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,2000}$", description="base64url without padding")]
 GroupName = Annotated[str, Field(pattern=GROUP_NAME)]
+#: said of an object whose names follow a pattern: no others are taken
+_NAMED_SO: dict[str, Any] = {"additionalProperties": False}
 
 
 class _Read(BaseModel):
@@ -50,14 +52,18 @@ class Column(_Read):
 
 class Table(_Read):
     description: str = Field(default="", max_length=2000)
-    columns: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Column] = Field(max_length=500)
+    columns: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Column] = Field(
+        max_length=500, json_schema_extra=_NAMED_SO
+    )
 
 
 class Published(_Read):
     """What a collector fills. Never a count of anything."""
 
     app: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
-    tables: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Table] = Field(max_length=200)
+    tables: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Table] = Field(
+        max_length=200, json_schema_extra=_NAMED_SO
+    )
 
 
 # --- answers --------------------------------------------------------------------------------------------

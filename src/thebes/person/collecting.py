@@ -19,6 +19,8 @@ from thebes.wire.refusals import NotFound
 Name = Annotated[str, Path(pattern=described.NAME)]
 _Table = Annotated[str, Field(pattern=described.NAME)]
 _Key = Annotated[str, Field(pattern=KEY)]
+#: said of an object whose names follow a pattern: no others are taken
+_NAMED_SO: dict[str, Any] = {"additionalProperties": False}
 
 
 class Deliver(BaseModel):
@@ -30,8 +32,8 @@ class Deliver(BaseModel):
     delivery: str = Field(pattern=ID)
     after: int = Field(ge=0, le=2**53)
     part: int = Field(ge=0, le=2**31)
-    rows: dict[_Table, list[dict[str, Any]]]
-    keys: dict[_Table, list[_Key]] = Field(default_factory=dict)
+    rows: dict[_Table, list[dict[str, Any]]] = Field(json_schema_extra=_NAMED_SO)
+    keys: dict[_Table, list[_Key]] = Field(default_factory=dict, json_schema_extra=_NAMED_SO)
     last: bool = False
     release: int = Field(default=0, ge=0, le=MOST_RELEASE)
     state: dict[str, Any] | None = None

@@ -17,9 +17,8 @@ from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import GROUP_NAME
 from thebes.wire.access import Access
-from thebes.wire.failing import tell_problems
+from thebes.wire.failing import described_problems, tell_problems
 from thebes.wire.guard import App, Door, Guard
-from thebes.wire.problems import MEDIA_TYPE
 from thebes.wire.refusals import NotFound
 from thebes.wire.serving import application
 
@@ -39,20 +38,6 @@ _ANSWERS = {
     429: "the coordinator is busy",
     502: "the coordinator does not answer as it should",
     503: "the ledger cannot be reached",
-}
-_PROBLEM = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "field": {"type": "string"},
-    },
-}
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}} for status, text in _ANSWERS.items()
 }
 Name = Annotated[str, Path(pattern=described.NAME)]
 #: says in the description what the guard asks for; it checks nothing by itself
@@ -91,7 +76,7 @@ Pages = Callable[[FastAPI, Person, Door], None]
 
 def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None], pages: Pages | None = None) -> App:
     """The whole interface behind its guard. `stop` ends the server after everything was destroyed."""
-    api = application("thebes person", responses=_RESPONSES, dependencies=[Depends(_TOKEN)])
+    api = application("thebes person", responses=described_problems(_ANSWERS), dependencies=[Depends(_TOKEN)])
     guard = Guard(api, access, port=port)
     tell_problems(api)
     _store(api, person)

@@ -6,24 +6,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
 
 from thebes import __version__
 from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.site.dialing import Link
 from thebes.site.figures import TEXT, figures_of
+from thebes.tasks.sites import DATASET_NAME
 from thebes.wire.access import Access
-from thebes.wire.failing import tell_problems
+from thebes.wire.failing import described_problems, tell_problems
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.refusals import Malformed, NotFound
 from thebes.wire.serving import application
 
 MOST_BYTES = 2**23  #: of rows in one request
 MOST_ROWS = 10_000
+
+_ANSWERS = {
+    400: "the message cannot be read",
+    401: "no token, or not the one of this home",
+    403: "not allowed",
+    404: "there is nothing by that name",
+    405: "not this method",
+    413: "too large",
+    415: "writes are JSON",
+    421: "another address",
+    422: "the field at fault is named",
+    502: "the process with the rows does not answer just now",
+}
+#: says in the description what the guard asks for; it checks nothing by itself
+_TOKEN = HTTPBearer(auto_error=False, description="what stands in the home's file `token`")
+DataSetName = Annotated[str, Path(pattern=DATASET_NAME)]
+ModelName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Version = Annotated[int | None, Query(ge=1, le=10**9, description="the newest where none is named")]
 
 #: puts web pages onto the interface: given the application, the link, the door for browsers, and whether this process
 #: is kept away from the rows by the system
@@ -32,7 +52,7 @@ Pages = Callable[[FastAPI, Link, Door, bool], None]
 
 def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pages | None = None) -> App:
     """The whole interface behind its guard."""
-    api = application("thebes site")
+    api = application("thebes site", responses=described_problems(_ANSWERS), dependencies=[Depends(_TOKEN)])
     guard = Guard(api, access, port=port, whose="site")
     tell_problems(api)
 
@@ -41,7 +61,7 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         """Whether the coordinator is reached and knows this site; whether the process with the rows runs."""
         return {**link.shown(), "confined": confined, "version": __version__}
 
-    @api.get("/metrics")
+    @api.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def figures() -> Response:
         """How the site stands, for Prometheus: whether it is linked, and how long its certificate counts. Nothing about
         what was asked or answered."""
@@ -72,8 +92,8 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         """Whether the audit log and the ledger's journal are whole."""
         return await link.algorithm.ask("verified")
 
-    @api.post("/api/dataset/{name}/append", status_code=201)
-    async def append(name: str, request: Request) -> Any:
+    @api.post("/api/dataset/{name}/append", status_code=201, openapi_extra=_taken(key=True))
+    async def append(name: DataSetName, request: Request) -> Any:
         """More rows for a growing data set, all of them or none: `{"rows": [{column: value}], "key": "..."}`. The
         key names these rows: the same again under it change nothing, and `again` says so. Whoever holds the site's
         token may."""
@@ -86,17 +106,17 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         return await link.algorithm.ask("models")
 
     @api.get("/api/model/{name}")
-    async def model(name: str, version: str = "") -> Any:
+    async def model(name: ModelName, version: Version = None) -> Any:
         """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
-        return _there(await link.algorithm.ask("model", name=name, version=_version(version)))
+        return _there(await link.algorithm.ask("model", name=name, version=version))
 
-    @api.post("/api/model/{name}/predict")
-    async def predict(name: str, request: Request, version: str = "") -> Any:
+    @api.post("/api/model/{name}/predict", openapi_extra=_taken(key=False))
+    async def predict(name: ModelName, request: Request, version: Version = None) -> Any:
         """What a model says of rows with the stream's own columns: `{"rows": [{column: value}]}`."""
         rows, key = read_rows(await request.body())
         if key is not None:
             raise Mistake("key", "is for rows that are appended")
-        return _there(await link.algorithm.ask("predict", name=name, version=_version(version), rows=rows))
+        return _there(await link.algorithm.ask("predict", name=name, version=version, rows=rows))
 
     @api.post("/api/session", status_code=201)
     async def session() -> dict[str, str]:
@@ -108,10 +128,15 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
     return guard
 
 
-def _version(text: str) -> int | None:
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise Mistake("version", "must be a whole number")
-    return int(text) if text else None
+def _taken(*, key: bool) -> dict[str, Any]:
+    """What `read_rows` takes, for the description; of rows that are appended the key belongs to them."""
+    value = {"type": ["string", "integer", "number", "boolean", "null"]}
+    rows = {"type": "array", "items": {"type": "object", "additionalProperties": value}, "maxItems": MOST_ROWS}
+    properties: dict[str, Any] = {"rows": {**rows, "minItems": 1}}
+    if key:
+        properties["key"] = {"type": "string", "minLength": 1, "maxLength": 200}
+    schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _there(told: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -11,6 +14,24 @@ from thebes.privacy.faults import ThebesError
 from thebes.tasks.wording import in_words
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.routes import headers_of, no_json
+
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "field": {"type": "string"},
+    },
+}
+
+
+def described_problems(answers: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """The statuses with which an interface refuses, as its description says them."""
+    content = {MEDIA_TYPE: {"schema": _PROBLEM}}
+    return {status: {"description": text, "content": content} for status, text in answers.items()}
 
 
 def tell_problems(api: FastAPI) -> None:

@@ -104,12 +104,12 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > MOST_BYTES:
             return 413, _TOO_LONG
-        if scope["method"] not in _SAFE_METHODS and not _is_json(headers):
-            return 415, "writes are JSON: say Content-Type: application/json"
         if scope["method"] == "GET" and (scope["path"] == "/" or scope["path"].startswith("/static/")):
             return None  # the one shows nothing without a session (a code is exchanged there), the other are no secret
         if not self.known(headers):
             return 401, "say who you are: Authorization: Bearer with what stands in the home's file `token`"
+        if scope["method"] not in _SAFE_METHODS and not _is_json(headers):
+            return 415, "writes are JSON: say Content-Type: application/json"
         return None
 
     def known(self, headers: Mapping[bytes, bytes]) -> bool:
