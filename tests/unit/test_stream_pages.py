@@ -243,7 +243,7 @@ def test_models_are_told_given_whole_and_asked(client: Any) -> None:
         ("/api/model/none/predict", {"rows": [{"hour": 1}]}, 404, "no model of that name"),
         ("/api/model/means/predict?version=2", {"rows": [{"hour": 1}]}, 404, "no such version"),
         ("/api/model/means/predict?version=x", {"rows": [{"hour": 1}]}, 422, "must be a whole number"),
-        ("/api/model/NO/predict", {"rows": [{"hour": 1}]}, 422, "must be lower-case"),
+        ("/api/model/NO/predict", {"rows": [{"hour": 1}]}, 422, "has characters that are not allowed"),
         ("/api/model/means/predict", {"rows": [{"houre": 1}]}, 422, "'houre' is no column of this model; it has hour"),
         ("/api/model/means/predict", {"rows": [{}]}, 422, "row 1 has no 'hour'"),
         ("/api/model/means/predict", {"rows": []}, 422, "must be a list of 1 to"),
