@@ -25,6 +25,27 @@ def cells(tmp_path: Path, *texts: str, **more: Any) -> list[object]:
 
 
 @pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('a,b\n1,x\n2,"y\n3,z\n', "line 3 of .* cannot be read as CSV; check its quotes"),
+        ('a,b\n1,"x\ny"\n2,"y\n3,z\n4,"w"\n', "line 4 of .* cannot be read"),
+        ("a,b\n1,x\n2\n", "line 3 of .* has 1 values"),
+        ("a,b\n1,x\n2,y,z\n", "line 3 of .* has 3 values"),
+        ("a,b\n1,M\u00fcller\n", "not text in UTF-8"),
+    ],
+)
+def test_a_line_that_is_no_row_is_refused_and_takes_no_other_along(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "people.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(Mistake, match=says):
+        load(tmp_path / "people.csv")
+
+
+def test_every_line_that_is_not_empty_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text('a,b\n#x,1\n\n2,"3\n4"\n,\n"5""",6')
+    assert load(tmp_path / "people.csv").people == 4
+
+
+@pytest.mark.parametrize(
     "texts",
     [
         ("05.01.2026", "31.12.2025"),

@@ -158,17 +158,18 @@ def _check_numbers(name: str, values: Any) -> None:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(number, values) of every line that is not empty."""
-    rows: Any = None
+    begun = 1
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             first = file.readline()
             between = "\t" if path.suffix.lower() == ".tsv" else next((c for c in _BETWEEN if c in first), ",")
             file.seek(0)
-            rows = csv.reader(file, delimiter=between)
+            rows = csv.reader(file, delimiter=between, strict=True)  # a quote left open would take other rows along
             for row in rows:
                 if row:
                     yield rows.line_num, row
+                begun = rows.line_num + 1
     except UnicodeDecodeError:
         raise Mistake("DATA", f"{str(path)!r} is not text in UTF-8") from None
     except csv.Error:
-        raise Mistake("DATA", f"line {rows.line_num} of {str(path)!r} cannot be read as CSV") from None
+        raise Mistake("DATA", f"line {begun} of {str(path)!r} cannot be read as CSV; check its quotes") from None
