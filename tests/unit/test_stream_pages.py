@@ -69,6 +69,7 @@ def blocks(count: int, hours: int, **more: Any) -> list[dict[str, Any]]:
             "block": f"rides/{n}",
             "state": "sealed",
             "left": n / count,
+            "account": f"of epsilon 1: so much of {n} is left",
             "since": (BEGAN + timedelta(hours=hours * n)).isoformat(),
             "until": (BEGAN + timedelta(hours=hours * (n + 1))).isoformat(),
             **more,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thebes.privacy.faults import Refusal
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.collectors.declaring import Collector
@@ -95,7 +96,9 @@ def explained(
             yield f"  --{option.name}{value}: {option.description}{' (needed)' if option.required else ''}"
     else:
         often = (
-            "when you say so" if seconds is None else f"every {seconds:g} seconds under `thebes collector run --every`"
+            "when you say so"
+            if seconds is None
+            else f"every {figure(seconds)} seconds under `thebes collector run --every`"
         )
         yield f"  runs: {often}"
     if told is None:

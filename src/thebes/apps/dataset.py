@@ -17,6 +17,7 @@ from thebes.apps.names import names
 from thebes.apps.savings_said import foreseen
 from thebes.apps.synthesizing import synthesize
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.site.dataset import DataSet
@@ -218,13 +219,13 @@ def show(
     if "growing" in found and not found["trouble"]:
         tell_blocks(found)
     for block in found["blocks"] if "growing" not in found else []:
-        typer.echo(f"Hidden: one {block['unit']}. Costs add up by the {block['filter']} filter. {_left(block)}.")
+        typer.echo(f"Hidden: one {block['unit']}. {_left(block)}.")
     tell_savings(found["cache"])
     if forecast:
         for sentence in foreseen(found["forecast"]):
             typer.echo(sentence)
     for column, told in found["schema"]["columns"].items():
-        bounds = f" from {told['low']:g} to {told['high']:g}" if "low" in told else ""
+        bounds = f" from {figure(told['low'])} to {figure(told['high'])}" if "low" in told else ""
         values = f", {len(told['values'])} values" if "values" in told else ""
         typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
 
@@ -290,7 +291,8 @@ def grant(
     written(place.policy, appended(text, rule))
     where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
     whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
-    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for epsilon {epsilon:g} {where}{whose}.")
+    most = f"epsilon {figure(epsilon)} {where}{whose}"
+    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for {most}.")
 
 
 @app.command()
@@ -373,6 +375,4 @@ def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:
 
 
 def _left(block: dict[str, Any]) -> str:
-    most = f"one more answer may cost epsilon {block['remaining']['epsilon']:.4g}"
-    delta = f", delta {block['delta']:g}" if block["delta"] else ""
-    return f"{block['left']:.0%} of epsilon {block['epsilon']:g}{delta} is left; {most}"
+    return f"{block['account'][:1].upper()}{block['account'][1:]}"

@@ -11,6 +11,7 @@ import typer
 
 from thebes.apps import output
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure, percent
 
 if TYPE_CHECKING:
     from thebes.curator.streams import Stream
@@ -89,8 +90,9 @@ def of_blocks(found: dict[str, Any]) -> str:
     alive = [block["left"] for block in blocks if block["state"] in ("open", "sealed")]
     if not alive:
         return f"{len(blocks)} blocks by {found['growing']['by']}, none of which can be charged"
-    mean = sum(alive) / len(alive)
-    return f"{len(blocks)} blocks by {found['growing']['by']}; of {len(alive)} that can be charged {mean:.0%} is left"
+    spent = 1 - sum(alive) / len(alive)
+    gone = f"{percent(spent)} is spent or set aside" if spent > 0 else "nothing is spent"
+    return f"{len(blocks)} blocks by {found['growing']['by']}; of {len(alive)} that can be charged {gone}"
 
 
 def tell_blocks(found: dict[str, Any]) -> None:
@@ -104,10 +106,10 @@ def tell_blocks(found: dict[str, Any]) -> None:
             f"of their rows within {counts['rows']:,.0f}, 19 times of 20; fewer counts or a larger share are closer."
         )
     if paid := found["growing"]["sizes"]["epsilon"]:
-        typer.echo(f"The sizes below, and all counts so far, cost whoever is in a block epsilon {paid:g}.")
+        typer.echo(f"The sizes below, and all counts so far, cost whoever is in a block epsilon {figure(paid)}.")
     for block in blocks[-_MOST_SHOWN:]:
         size = "" if block["size"] is None else f", about {block['size']} rows"
-        typer.echo(f"  {block['block']}: {block['state']}, {block['left']:.0%} left{size}")
+        typer.echo(f"  {block['block']}: {block['state']}{size}; {block['account']}")
     if len(blocks) > _MOST_SHOWN:
         typer.echo(f"  and {len(blocks) - _MOST_SHOWN} before these; --json lists all of them")
 

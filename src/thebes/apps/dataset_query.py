@@ -12,6 +12,7 @@ import typer
 from thebes.apps import output
 from thebes.apps.names import names
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,8 +83,8 @@ def query(
         return
     typer.echo(str(release))
     cost = release.extra["cost"]
-    more = f", delta {cost['delta']:g}" if cost["delta"] else ""
-    typer.echo(f"It cost epsilon {cost['epsilon']:g}{more}. It came from the {release.extra['source']}.")
+    more = f", delta {figure(cost['delta'])}" if cost["delta"] else ""
+    typer.echo(f"It cost epsilon {figure(cost['epsilon'])}{more}. It came from the {release.extra['source']}.")
 
 
 def _priced(
@@ -194,5 +195,5 @@ def _tell(told: dict[str, Any], as_json: str | None) -> None:
         output.write_json(as_json, body)
         return
     whence = {"cache": "the same was answered well enough", "synopsis": "at most; what was released may say enough"}
-    delta = f", delta {body['delta']:g}" if body["delta"] else ""
-    typer.echo(f"epsilon {body['epsilon']:g}{delta}: {whence.get(body['source'], 'noise is drawn for it')}")
+    delta = f", delta {figure(body['delta'])}" if body["delta"] else ""
+    typer.echo(f"epsilon {figure(body['epsilon'])}{delta}: {whence.get(body['source'], 'noise is drawn for it')}")

@@ -9,6 +9,7 @@ import typer
 
 from thebes.apps.savings_said import own_purchases
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.site.home import Home
@@ -40,10 +41,12 @@ def tell_savings(cache: dict[str, Any]) -> None:
     free = cache["answers"] - cache["sources"].get("mechanism", 0)
     typer.echo(
         f"Of {cache['answers']} answer{'s' * (cache['answers'] > 1)} {free} came from what was released before "
-        f"({cache['kind']}): all of them cost epsilon {cache['epsilon']:.4g}, instead of {cache['worth']:.4g} each by "
-        "itself."
+        f"({cache['kind']}): all of them cost epsilon {figure(cache['epsilon'], 4)}, instead of "
+        f"{figure(cache['worth'], 4)} each by itself."
     )
     for one in cache["next"]:
-        delta = f", delta {one['delta']:g}" if one["delta"] else ""
-        within = f" within {one['within']:g}" if "within" in one else ""
-        typer.echo(f"  {one['question']}{within}: now epsilon {one['epsilon']:.4g}{delta}, from the {one['source']}")
+        delta = f", delta {figure(one['delta'])}" if one["delta"] else ""
+        within = f" within {figure(one['within'])}" if "within" in one else ""
+        typer.echo(
+            f"  {one['question']}{within}: now epsilon {figure(one['epsilon'], 4)}{delta}, from the {one['source']}"
+        )

@@ -20,6 +20,7 @@ import typer
 
 from thebes.apps import output
 from thebes.privacy.faults import Fault, ThebesError
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,10 +113,10 @@ def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) 
         bar = row["interval"]
         table.add_row(
             row["name"],
-            "-" if row["true"] is None else f"{row['true']:.4g}",
-            "-" if row["value"] is None else f"{row['value']:.4g}",
-            row.get("metric", "-") if bar is None else f"{bar['low']:.4g} to {bar['high']:.4g}",
-            f"{row['epsilon']:g}",
+            "-" if row["true"] is None else f"{figure(row['true'], 4)}",
+            "-" if row["value"] is None else f"{figure(row['value'], 4)}",
+            row.get("metric", "-") if bar is None else f"{figure(bar['low'], 4)} to {figure(bar['high'], 4)}",
+            f"{figure(row['epsilon'])}",
             f"{row['seconds']:.1f}",
             "ok" if row["ok"] else "FAILED",
         )

@@ -11,6 +11,7 @@ import typer
 from thebes.apps import output
 from thebes.apps.helping import Commands
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 app = typer.Typer(
     help="Run the papers' tables and figures again, beside what was printed.",
@@ -212,7 +213,7 @@ def _show(outcome: Any) -> None:
     typer.echo(f"Data: {outcome.data}{' (made up: they only stand in)' if outcome.made_up else ''}.")
     pays = any(row.epsilon is not None for row in outcome.rows)
     typer.echo(f"Epsilon is what one {outcome.unit} pays in all." if pays else "Nothing here is private.")
-    typer.echo(f"{len(outcome.seeds)} {'seed' if len(outcome.seeds) == 1 else 'seeds'}, {outcome.seconds:g} s.")
+    typer.echo(f"{len(outcome.seeds)} {'seed' if len(outcome.seeds) == 1 else 'seeds'}, {figure(outcome.seconds)} s.")
     for note in outcome.notes:
         typer.echo(f"- {note}")
 
@@ -233,9 +234,9 @@ def _tell(found: Sequence[Any]) -> None:
     if fell:
         table = Table("fell", "", "", "better is", "then", "now", "may differ by", title_justify="left")
         for fall in fell:
-            now = "gone" if fall.now is None else f"{fall.now:.4g}"
+            now = "gone" if fall.now is None else figure(fall.now, 4)
             where = (fall.name, fall.panel, fall.series if fall.at is None else f"{fall.series}: {fall.at}")
-            table.add_row(*where, fall.better, f"{fall.before:.4g}", now, f"{fall.allowed:.2g}")
+            table.add_row(*where, fall.better, figure(fall.before, 4), now, figure(fall.allowed, 2))
         _print(table)
     said = f"{len(fell)} {'row' if len(fell) == 1 else 'rows'} fell." if fell else "Nothing fell."
     typer.echo(f"{said} Where nothing but the draws changes, a check says that something fell once in {1 / ODDS:,.0f}")

@@ -19,6 +19,7 @@ from thebes.data.growing.blocking import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Fault
+from thebes.privacy.figures import figure
 from thebes.requestor.server import Server
 from thebes.simulation import visits
 from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital, write_csv, write_sqlite
@@ -75,7 +76,8 @@ class Hospitals:
         while not self._linked(server):
             if time.monotonic() > end:
                 raise Fault(
-                    f"not every site is linked after {READY_SECONDS:g} seconds; the logs in {self._folder} say why"
+                    f"not every site is linked after {figure(READY_SECONDS)} seconds; "
+                    f"the logs in {self._folder} say why"
                 )
             time.sleep(_LOOK_SECONDS)
         return urls

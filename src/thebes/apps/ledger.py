@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.ledger import Block, Ledger
@@ -201,6 +202,8 @@ def _block(block: Block) -> dict[str, Any]:
         "filter": block.filter,
         **block.budget.as_json(),
         "remaining": block.remaining.as_json(),
+        "left": block.left,
+        "account": block.account,
         "state": str(block.state),
         "meters": meters,
     }
@@ -234,9 +237,10 @@ def _print(picture: dict[str, Any]) -> None:
         protects = f"one {block['unit']}, {block['adjacency']}"
         places = _shown(block["meters"])
         counts = [
-            "\n".join(f"{place} {values[c]:.6g}" for place, values in places) for c in ("capacity", "spent", "reserved")
+            "\n".join(f"{place} {figure(values[c])}" for place, values in places)
+            for c in ("capacity", "spent", "reserved")
         ]
-        left = f"epsilon {block['remaining']['epsilon']:.6g}\ndelta {block['remaining']['delta']:.6g}"
+        left = f"epsilon {figure(block['remaining']['epsilon'])}\ndelta {figure(block['remaining']['delta'])}"
         blocks.add_row(*map(Text, (block["block"], protects, block["filter"], *counts, left, block["state"])))
     console.print(blocks)
     if picture["caps"]:
@@ -244,8 +248,8 @@ def _print(picture: dict[str, Any]) -> None:
         for name in ("spender", "block", "epsilon", "delta"):
             caps.add_column(name, overflow="fold")
         for cap in picture["caps"]:
-            delta = "the block's" if cap["delta"] is None else f"{cap['delta']:.6g}"
-            caps.add_row(*map(Text, (cap["spender"], cap["block"] or "each", f"{cap['epsilon']:.6g}", delta)))
+            delta = "the block's" if cap["delta"] is None else f"{figure(cap['delta'])}"
+            caps.add_row(*map(Text, (cap["spender"], cap["block"] or "each", f"{figure(cap['epsilon'])}", delta)))
         console.print(caps)
     uses = Table(title="Claims", title_justify="left")
     for name in ("spender", "purpose", "claims", "still open", "blocks", "most of one block"):
@@ -269,4 +273,4 @@ def _shown(meters: dict[str, Any]) -> list[tuple[str, Any]]:
         return float((values["capacity"] - values["spent"] - values["reserved"]) / values["capacity"])
 
     order, values = max(meters.items(), key=room)
-    return [(f"order {float(order):g}:", values)]
+    return [(f"order {figure(float(order))}:", values)]

@@ -10,6 +10,7 @@ import typer
 from thebes.apps import output
 from thebes.apps.helping import Commands
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.curator.pipelines.store import Store
@@ -57,7 +58,7 @@ def show(name: _Name, home: _Home, version: _Version = None, as_json: _Json = No
     typer.echo(f"{name}, version {bundle['version']} of {len(bundle['versions'])}, published {bundle['published_at']}")
     for each in bundle["validation"]:
         if each.get("bound") is not None:
-            typer.echo(f"{each['metric']} is {each['bound']:.4g} or better, wanted {each['target']:g}")
+            typer.echo(f"{each['metric']} is {figure(each['bound'], 4)} or better, wanted {figure(each['target'])}")
     typer.echo(bundle["certificate"]["text"])
 
 
@@ -89,7 +90,7 @@ def predict(
         output.write_json(as_json, {"model": name, "version": bundle["version"], "predictions": said})
         return
     for each in said:
-        typer.echo("" if each is None else f"{each:.6g}")
+        typer.echo("" if each is None else figure(each))
 
 
 def _store(home: Path) -> Store:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.reading import NotJSON, read_json
 
 #: the option every command shares; `--json` alone means standard output
@@ -60,7 +61,7 @@ def doubt(epsilon: float | Decimal, delta: float | Decimal) -> None:
     """A warning on standard error where a price promises hardly anything."""
     if epsilon > WEAK_EPSILON:
         sure = "; somebody who guesses between two answers of a person may end up practically certain"
-        typer.echo(f"thebes: warning: epsilon {float(epsilon):g} protects hardly at all{sure}", err=True)
+        typer.echo(f"thebes: warning: epsilon {figure(float(epsilon))} protects hardly at all{sure}", err=True)
     if delta > WEAK_DELTA:
-        told = f"with a chance of {float(delta):g} the promise may not hold at all, for each person"
-        typer.echo(f"thebes: warning: delta {float(delta):g} is large: {told}", err=True)
+        told = f"with a chance of {figure(float(delta))} the promise may not hold at all, for each person"
+        typer.echo(f"thebes: warning: delta {figure(float(delta))} is large: {told}", err=True)

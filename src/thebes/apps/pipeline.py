@@ -15,6 +15,7 @@ from thebes.apps import output
 from thebes.apps.helping import Commands
 from thebes.apps.resting import Rest
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.curator.pipelines.attempts import Attempt, Run
@@ -165,13 +166,13 @@ def _chosen(pipelines: dict[str, Pipeline], name: str | None) -> Pipeline:
 def _tell(attempt: Attempt) -> None:
     """One attempt in a line."""
     rows = "" if attempt.rows is None else f", about {attempt.rows:,.0f} rows"
-    cost = f"epsilon {float(attempt.epsilon):g} of each of {len(attempt.blocks)} blocks{rows}"
+    cost = f"epsilon {figure(float(attempt.epsilon))} of each of {len(attempt.blocks)} blocks{rows}"
     typer.echo(f"attempt {attempt.number}: {cost}: {attempt.verdict or attempt.state}{_metrics(attempt)}")
 
 
 def _metrics(attempt: Attempt) -> str:
     said = [
-        f"{one['metric']} is {one['bound']:.4g} or better, wanted {one['target']:g}"
+        f"{one['metric']} is {figure(one['bound'], 4)} or better, wanted {figure(one['target'])}"
         for one in (attempt.validation or {}).get("metrics", [])
         if one.get("bound") is not None
     ]

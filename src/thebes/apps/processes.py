@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from thebes.privacy.faults import Fault
+from thebes.privacy.figures import figure
 
 READY_SECONDS = 120.0
 STOP_SECONDS = 15.0
@@ -64,7 +65,7 @@ class Process:
         try:
             line = self.said.get(timeout=timeout)
         except queue.Empty:
-            raise Fault(f"{self.name} has said nothing for {timeout:g} seconds") from None
+            raise Fault(f"{self.name} has said nothing for {figure(timeout)} seconds") from None
         if line is None:
             raise self.lost()
         return line

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thebes.privacy.figures import figure
+
 
 def own_purchases(own: dict[str, Any]) -> str:
     """What a synopsis has cost by itself, and may."""
@@ -15,7 +17,7 @@ def own_purchases(own: dict[str, Any]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{figure(100 * share, 3)} %"
 
 
 def foreseen(forecasts: dict[str, dict[str, Any] | None]) -> list[str]:
@@ -28,7 +30,8 @@ def foreseen(forecasts: dict[str, dict[str, Any] | None]) -> list[str]:
 def _foreseen(kind: str, forecast: dict[str, Any]) -> str:
     said = (
         f"Over the last {forecast['questions']} questions {kind} would have answered {forecast['hits']} and cost "
-        f"{forecast['measure']} {forecast['synopsis']:.4g}, where exact reuse costs {forecast['exact']:.4g}: "
+        f"{forecast['measure']} {figure(forecast['synopsis'], 4)}, where exact reuse costs "
+        f"{figure(forecast['exact'], 4)}: "
     )
     if forecast["pays_from"] is None:
         return said + "nothing says yet that it would pay."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from thebes.apps import output
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.tasks.document import Document
@@ -54,7 +55,7 @@ def check(
     payer = f"one {price['unit']}"
     if document.type in registry.site_types():
         payer = "one unit (person or event, as the data set's schema says) at each site that answers"
-    typer.echo(f"price   epsilon {price['epsilon']:g}, delta {price['delta']:g} for {payer}")
+    typer.echo(f"price   epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for {payer}")
 
 
 @app.command()
@@ -101,6 +102,6 @@ def plan(
         output.write_json(json, {"epsilon": found.epsilon, "within": within, "people": people, "share": share})
         return
     typer.echo(
-        f"epsilon {found.epsilon:.3g}: {share:.0%} of the answers from {people} people come within "
-        f"{found.reached:.3g} of the truth about them"
+        f"epsilon {figure(found.epsilon, 3)}: {share:.0%} of the answers from {people} people come within "
+        f"{figure(found.reached, 3)} of the truth about them"
     )

@@ -12,6 +12,7 @@ import numpy as np
 from thebes.data.schema import Column, Schema
 from thebes.data.table import Axis
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.mechanisms.histogram import names_of_bins
 
 
@@ -68,7 +69,10 @@ def bins_of(name: str, column: Column, edges: int | tuple[float, ...]) -> Groups
     inner = tuple(np.linspace(low, high, edges + 1).tolist()[1:-1]) if isinstance(edges, int) else edges
     whole = (low, *inner, high)
     if any(a >= b for a, b in pairwise(whole)):
-        raise Mistake("bins", f"must cut {name!r} between its low {low:g} and its high {high:g}, each bin wider than 0")
+        raise Mistake(
+            "bins",
+            f"must cut {name!r} between its low {figure(low)} and its high {figure(high)}, each bin wider than 0",
+        )
     return Groups((Axis(name, edges=whole),))
 
 

@@ -16,6 +16,7 @@ from thebes.ledger import Budget
 from thebes.ledger.filters import FILTERS
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.promise import Adjacency, Unit
 
 #: For whom something is asked: nobody in particular, a developer with a budget of their own, or in which contexts.
@@ -120,8 +121,8 @@ class Terms:
 def beside(earlier: Decimal) -> str:
     """What a certificate must say that rests on sizes of blocks, which everybody in them paid for so much before."""
     return (
-        f"It rests on noisy sizes of blocks, which were bought once for all who ask, at epsilon {float(earlier):g}: to "
-        "whoever had not seen them it tells that beside its own epsilon."
+        f"It rests on noisy sizes of blocks, which were bought once for all who ask, at epsilon "
+        f"{figure(float(earlier))}: to whoever had not seen them it tells that beside its own epsilon."
     )
 
 
@@ -129,12 +130,13 @@ def beside(earlier: Decimal) -> str:
 class StreamBlock:
     """A block as it is shown. `name` is that of its block in the ledger; `value` is what its rows have in common where
     that is not a time. `size` is its noisy number of rows: public, and None before it is bought. `left` is the share of
-    its budget that is neither spent nor set aside."""
+    its budget that is neither spent nor set aside, `account` that and what one answer may cost in words."""
 
     name: str
     state: State
     remaining: Budget
     left: float
+    account: str
     size: int | None = None
     since: datetime | None = None
     until: datetime | None = None

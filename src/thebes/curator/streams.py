@@ -406,13 +406,17 @@ class Stream:
         if self._each:
             return False  # another developer may still come
         block = held.get(name)
-        return block is not None and left_of(block, reserved=False) < float(self.terms.retire_below)
+        return block is not None and _unspent(block) < float(self.terms.retire_below)
 
     def _shown(self, kept: Kept, block: Block | None) -> StreamBlock:
-        remaining, left = (_NOTHING, 0.0) if block is None else (block.remaining, left_of(block))
+        if block is None:
+            whose = "each context has a budget of its own" if self.terms.separate else "it has no budget yet"
+            budget: tuple[Budget, float, str] = (_NOTHING, 0.0, whose)
+        else:
+            budget = (block.remaining, block.left, block.account)
         name, since, until = self._face(kept)
         value = None if since is not None else self.by.label(kept.place)
-        return StreamBlock(name, kept.state, remaining, left, kept.size, since, until, value)
+        return StreamBlock(name, kept.state, *budget, kept.size, since, until, value)
 
     @property
     def _size_epsilon(self) -> Decimal:
@@ -454,10 +458,11 @@ class Stream:
             self._manifest.keep_sizes(sizes)
 
 
-def left_of(block: Block, *, reserved: bool = True) -> float:
-    """The share of a block's budget that is neither spent nor, unless told otherwise, set aside."""
+def _unspent(block: Block) -> float:
+    """The share of a block's epsilon, or of what its filter counts, that is not spent; what is set aside may come
+    back."""
     shares = [
-        max(0, meter.capacity - meter.spent - (meter.reserved if reserved else 0)) / meter.capacity
+        max(0, meter.capacity - meter.spent) / meter.capacity
         for place, meter in block.meters.items()
         if meter.capacity and place != "delta"
     ]

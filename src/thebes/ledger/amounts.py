@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from thebes.privacy import exact
+from thebes.privacy.figures import figure
 
 _WIDE = Context(prec=120, rounding=ROUND_FLOOR)
 
@@ -58,7 +59,8 @@ class Budget:
         return Budget(Amount(Decimal(epsilon).scaleb(-12)), Amount(Decimal(delta).scaleb(-18)))
 
     def __str__(self) -> str:
-        return f"epsilon {plain(self.epsilon)} and delta {plain(self.delta)}"
+        # A ledger counts epsilon in steps of 1e-12: none of them is rounded away here.
+        return f"epsilon {figure(self.epsilon, 12)} and delta {figure(self.delta, 12)}"
 
     def as_json(self) -> dict[str, float]:
         return {"epsilon": float(self.epsilon), "delta": float(self.delta)}

@@ -13,6 +13,7 @@ from thebes.ledger.states import BlockState
 from thebes.ledger.store import ALL, ITSELF, BlockRow, Meter, Transaction
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import at_most, figure, percent
 from thebes.privacy.promise import Adjacency, Unit, adjacency_of, unit_of
 
 
@@ -28,6 +29,35 @@ class Block:
     state: BlockState
     remaining: Budget  #: see Ledger.remaining
     meters: dict[str, Meter]
+
+    @property
+    def left(self) -> float:
+        """The share of the budget that is neither spent nor set aside, where it is least; of a Renyi curve at the order
+        that has most."""
+        shares = [max(0, meter.left) / meter.capacity for meter in self.meters.values() if meter.capacity]
+        return (min if filter_of(self.filter).firm else max)(shares, default=0.0)
+
+    @property
+    def account(self) -> str:
+        """What is spent of the budget, and what one answer may cost at once: the same sentence wherever it is told.
+
+        Where costs do not add up as epsilons, the most that one answer may cost is less than the budget though nothing
+        is spent: so it is never called what is left of it.
+        """
+        gone = "nothing spent" if self.left == 1 else f"{percent(1 - self.left)} spent or set aside"
+        delta = f", delta {figure(float(self.budget.delta))}" if self.budget.delta else ""
+        return f"of epsilon {figure(float(self.budget.epsilon))}{delta}: {gone}; {self._next}"
+
+    @property
+    def _next(self) -> str:
+        if self.state is not BlockState.OPEN:
+            return f"it is {self.state} and pays for nothing more"
+        if not self.remaining.epsilon:
+            return "no answer can be paid for"
+        most = at_most(float(self.remaining.epsilon), 4)
+        if self.filter == "basic":
+            return f"an answer may cost up to {most}"
+        return f"a pure answer may cost up to {most} at once, as costs add up by the filter {self.filter}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from thebes.ledger.amounts import Budget, Steps, delta_steps, epsilon_steps
 from thebes.privacy import exact, losses
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Loss, Pure, Renyi
 
 EPSILON, DELTA, RHO = "epsilon", "delta", "rho"
@@ -199,7 +200,7 @@ def _no_orders(orders: Iterable[float] | None, name: str) -> None:
 def _watched(orders: Iterable[float]) -> tuple[float, ...]:
     chosen = tuple(sorted({float(order) for order in orders}))
     if not chosen or not set(chosen) <= set(ORDERS):
-        raise Mistake("orders", f"must be some of {', '.join(f'{order:g}' for order in ORDERS)}")
+        raise Mistake("orders", f"must be some of {', '.join(figure(order) for order in ORDERS)}")
     return chosen
 
 

@@ -13,7 +13,7 @@ class BudgetExceeded(Refusal):
 
     def __init__(self, block: str, requested: Budget, remaining: Budget, spender: str | None = None) -> None:
         whose = f"block {block!r}" if spender is None else f"the cap of {spender!r} on block {block!r}"
-        super().__init__(f"{whose} has {remaining} left, {requested} was requested; nothing was charged")
+        super().__init__(f"{whose} has {remaining} left for one answer, {requested} was requested; nothing was charged")
         self.block = block
         self.requested = requested
         self.remaining = remaining

@@ -14,6 +14,7 @@ from typing import Any
 
 from thebes.privacy import exact
 from thebes.privacy.faults import Refusal
+from thebes.privacy.figures import figure
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document
 from thebes.wire.refusals import NotFound
@@ -141,7 +142,7 @@ def come_to(mine: Sequence[Mapping[str, Any]], state: str) -> bool:
 def still(mine: Sequence[Mapping[str, Any]], seconds: float) -> Refusal:
     """What is said where it has not in time."""
     why = f": {mine[-1]['note']}" if mine[-1]["note"] else ""
-    return Refusal(f"after {seconds:g} seconds your part in this task is still {mine[-1]['state']}{why}")
+    return Refusal(f"after {figure(seconds)} seconds your part in this task is still {mine[-1]['state']}{why}")
 
 
 def _unit(document: Document) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from thebes.privacy.accounting.meaning import meaning
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.promise import Adjacency, Unit
 
 TRUST = ("none", "server", "site")  #: who must keep their word for the promise to hold ("none": nobody)
@@ -52,12 +53,13 @@ class Certificate:
         if self.guarantee == "none":
             promise = "No privacy guarantee: this number was released without noise."
         else:
-            odds = f"at most e^{self.epsilon:g} times likelier or less likely"
-            slack = f", except with probability {self.delta:g}" if self.delta else ""
+            odds = f"at most e^{figure(self.epsilon)} times likelier or less likely"
+            slack = f", except with probability {figure(self.delta)}" if self.delta else ""
             begun = "For whoever had seen what was released before: if" if self.beside_earlier else "If"
             promise = (
                 f"{begun} {self.unit.sentence} {self.adjacency.sentence}, any outcome would have been "
-                f"{odds}{slack} (epsilon {self.epsilon:g}, delta {self.delta:g}; mechanism: {self.mechanism})."
+                f"{odds}{slack} (epsilon {figure(self.epsilon)}, delta {figure(self.delta)}; "
+                f"mechanism: {self.mechanism})."
             )
         trust = {
             "none": "Nobody has to be trusted for this: the noise was added before anything left its owner.",

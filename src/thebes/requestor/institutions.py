@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.requestor.handle import Handle
 from thebes.wire.refusals import Busy, NotFound, Unreachable
 
@@ -60,8 +61,8 @@ class Round:
 
     def __str__(self) -> str:
         told = [f"round {self.number} of {self.rounds}"]
-        told += [] if self.loss is None else [f"loss {self.loss:.4g}"]
-        told += [] if self.update is None else [f"update {self.update:.3g}"]
+        told += [] if self.loss is None else [f"loss {figure(self.loss, 4)}"]
+        told += [] if self.update is None else [f"update {figure(self.update, 3)}"]
         told += [f"{name} {seconds:.3f} s" for name, seconds in self.seconds.items()]
         told += [f"without {site}: {why}" for site, why in self.missing.items()]
         return ", ".join(told)

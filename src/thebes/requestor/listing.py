@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
+from thebes.privacy.figures import figure
 from thebes.wire.problems import printable
 
 _WIDEST = 60
@@ -41,7 +42,7 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:g}"
+        return figure(value)
     if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
         value = ", ".join(map(str, value))
     elif isinstance(value, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thebes.privacy.faults import Refusal
+from thebes.privacy.figures import figure
 
 
 class TaskFailed(Refusal):
@@ -37,7 +38,8 @@ class NotFinished(Refusal, TimeoutError):
     """The task goes on, only this wait is over; wait again, or cancel it."""
 
     def __init__(self, task_id: str, seconds: float, heard: str) -> None:
-        super().__init__(f"task {task_id} is not finished after {seconds:g} seconds{heard}; wait again, or cancel it")
+        after = f"after {figure(seconds)} seconds"
+        super().__init__(f"task {task_id} is not finished {after}{heard}; wait again, or cancel it")
         self.task_id = task_id
         self.seconds = seconds
         self.heard = heard

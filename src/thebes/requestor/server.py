@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
@@ -61,8 +62,8 @@ class Quote:
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
         price = self.price.as_json()
-        lines = [f"epsilon {price['epsilon']:g}, delta {price['delta']:g} for one {price['unit']}{until}"]
-        lines += [f"{site}: epsilon {told['epsilon']:g} ({told['source']})" for site, told in self.sites.items()]
+        lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
+        lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
         return "\n".join([*lines, *(f"{site}: {why}" for site, why in self.missing.items())])
 
 

@@ -445,18 +445,14 @@ def block_of(ledger: Ledger, dataset: DataSet) -> Block:
 
 def standing(block: Block) -> dict[str, Any]:
     """A block as its owner is shown it. `remaining` is the most that one more answer could cost, `left` the share of
-    the budget that is not spent or set aside."""
+    the budget that is not spent or set aside, `account` both in words."""
     return {
         "block": block.name,
         **block.budget.as_json(),
         "remaining": block.remaining.as_json(),
-        "left": _share(block),
+        "left": block.left,
+        "account": block.account,
         "state": str(block.state),
         "filter": block.filter,
         "unit": str(block.unit),
     }
-
-
-def _share(block: Block) -> float:
-    shares = [max(0, meter.left) / meter.capacity for meter in block.meters.values() if meter.capacity]
-    return (min if FILTERS[block.filter].firm else max)(shares, default=0.0)

@@ -119,6 +119,7 @@ def block_of_stream(block: StreamBlock, dataset: DataSet) -> dict[str, Any]:
         "delta": float(dataset.budget.delta),
         "remaining": block.remaining.as_json(),
         "left": block.left,
+        "account": block.account,
         "state": str(block.state),
         "size": block.size,
     }

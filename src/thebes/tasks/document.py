@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from thebes.data import featurizer as sql
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.promise import Unit
 from thebes.tasks.wording import in_words
 
@@ -74,7 +75,7 @@ class Range(_Strict):
         if not self.low < self.high:
             raise rule("low", "must be smaller than high")
         if self.farthest > FARTHEST or self.high - self.low < max(1 / FARTHEST, NARROWEST * abs(self.middle)):
-            raise rule("low", f"and high must lie within {FARTHEST:g} of 0, and not too close together")
+            raise rule("low", f"and high must lie within {figure(FARTHEST)} of 0, and not too close together")
         if self.default is not None and not self.low <= self.default <= self.high:
             raise rule("default", "must lie between low and high")
         return self
@@ -131,7 +132,7 @@ class Document(_Strict):
     @classmethod
     def _usable(cls, value: float) -> float:
         if 0 < value < LEAST_DELTA:
-            raise ValueError(f"must be 0 or at least {LEAST_DELTA:g}")
+            raise ValueError(f"must be 0 or at least {figure(LEAST_DELTA)}")
         return value
 
     @field_validator("expires_at")

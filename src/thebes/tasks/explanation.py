@@ -4,6 +4,7 @@ somebody could learn from it."""
 from __future__ import annotations
 
 from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.figures import figure
 from thebes.tasks.document import PeopleDocument
 
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
@@ -68,7 +69,7 @@ def what_the_price_means(document: PeopleDocument) -> str:
     """The price, and what somebody who already suspects something about you could learn for it at most."""
     epsilon, delta = document.epsilon, document.delta
     learned = what_somebody_could_learn(trusted=document.server == "trusted", epsilon=epsilon, delta=delta)
-    return f"{PRICE}epsilon {epsilon:g}{f', delta {delta:g}' if delta else ''}. {learned} {IN_ALL}"
+    return f"{PRICE}epsilon {figure(epsilon)}{f', delta {figure(delta)}' if delta else ''}. {learned} {IN_ALL}"
 
 
 def how_many(document: PeopleDocument) -> str:

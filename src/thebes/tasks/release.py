@@ -11,6 +11,7 @@ import numpy as np
 
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Interval
 
 #: the levels at which error bars are kept
@@ -99,9 +100,9 @@ class Release:
         if "interval_note" in self.extra:
             lines.append(str(self.extra["interval_note"]))
         if "missing" in self.extra:
-            lines.append(f"without a value: {self.extra['missing']['value']:.6g}")
+            lines.append(f"without a value: {figure(self.extra['missing']['value'])}")
         if "diagnostics" in self.extra:
-            counts = ", ".join(f"{name} {number:.6g}" for name, number in self.extra["diagnostics"].items())
+            counts = ", ".join(f"{name} {figure(number)}" for name, number in self.extra["diagnostics"].items())
             lines.append(f"featurizers: {counts}")
         return lines
 
@@ -109,8 +110,8 @@ class Release:
         """For notebooks: the value with its error bar, then the certificate. Everything is escaped."""
         told = self.certificate
         promise = {
-            "epsilon": f"{told.epsilon:g}",
-            "delta": f"{told.delta:g}",
+            "epsilon": figure(told.epsilon),
+            "delta": figure(told.delta),
             "unit": str(told.unit),
             "adjacency": str(told.adjacency),
             "contributors": "private" if told.contributors is None else str(told.contributors),
@@ -125,8 +126,8 @@ def _with_bar(number: Any, bar: Mapping[str, Any] | None, low: Any, high: Any) -
     if not isinstance(number, (int, float)):
         return type(number).__name__
     if bar is None:
-        return f"{number:.6g}"
-    return f"{number:.6g}  ({bar['level']:.0%} interval {low:.6g} to {high:.6g})"
+        return figure(number)
+    return f"{figure(number)}  ({bar['level']:.0%} interval {figure(low)} to {figure(high)})"
 
 
 def intervals_of(measurement: Any) -> dict[float, Interval]:

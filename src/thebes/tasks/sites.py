@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from thebes.data.schema import Column, Schema
 from thebes.privacy.events import Event
+from thebes.privacy.figures import figure
 from thebes.tasks.document import Document, rule
 from thebes.tasks.shape import Kind
 
@@ -114,10 +115,10 @@ def explained(document: SiteDocument, *, does: str, price: str | None = None) ->
         else "Each site's exact totals leave it. You would have to trust the coordinator: it promises to add the noise "
         "once, to let nothing else out and to keep none of them."
     )
-    delta = f", delta {document.delta:g}" if document.delta else ""
+    delta = f", delta {figure(document.delta)}" if document.delta else ""
     price = price or (
-        f"Price at each site that answers: epsilon {document.epsilon:g}{delta}, over every phase of the task. Somebody "
-        "whose rows lie at several sites pays at each of them."
+        f"Price at each site that answers: epsilon {figure(document.epsilon)}{delta}, over every phase of the task. "
+        "Somebody whose rows lie at several sites pays at each of them."
     )
     pieces = [
         f"Name: {document.name}." if document.name else "",

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup, escape
 
+from thebes.apps.pages.drawing import squeezed
+from thebes.apps.pages.figures import figure
+
 #: (place along the axis, value, how far seeds lie apart)
 Point = tuple[float, float, float | None]
 
@@ -104,7 +107,7 @@ def _apart(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def _written(number: float) -> str:
-    return f"{number:,.0f}" if abs(number) >= 1000 and number == round(number) else f"{number:.4g}"
+    return figure(number, 4)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -119,7 +122,8 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 
 
 def _text(x: float, y: float, words: str, anchor: str) -> Markup:
-    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(_place(x), _place(y), anchor, escape(words))
+    place = _place(x), _place(y), anchor, squeezed(words, x, anchor)
+    return Markup('<text x="{}" y="{}" text-anchor="{}"{}>{}</text>').format(*place, escape(words))
 
 
 def _place(number: float) -> str:

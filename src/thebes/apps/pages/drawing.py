@@ -11,10 +11,12 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from thebes.apps.pages.figures import figure
 from thebes.person.board import plain_text
 
 _WIDTH = 640.0
 _MOST_ACROSS = 10  #: models beside each other
+_LETTER = 7.0  #: how wide one is, about
 
 
 def bars(
@@ -244,8 +246,15 @@ def _box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
 
 
 def _text(x: float, y: float, words: str, anchor: str) -> Markup:
-    place = _place(x), _place(y), anchor
-    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(*place, escape(plain_text(words)))
+    place = _place(x), _place(y), anchor, squeezed(words, x, anchor)
+    return Markup('<text x="{}" y="{}" text-anchor="{}"{}>{}</text>').format(*place, escape(plain_text(words)))
+
+
+def squeezed(words: str, x: float, anchor: str) -> Markup:
+    """What keeps a long number that ends at `x` from beginning outside the drawing."""
+    if anchor != "end" or len(words) * _LETTER <= x:
+        return Markup("")
+    return Markup(' textLength="{}" lengthAdjust="spacingAndGlyphs"').format(_place(x - 2))
 
 
 def _place(number: float) -> str:
@@ -253,7 +262,7 @@ def _place(number: float) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.3g}"
+    return figure(value, 4)
 
 
 def _given(end: float | None) -> list[float]:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from thebes import __version__
 from thebes.apps.pages import charts, drawing
+from thebes.apps.pages.figures import figure
 from thebes.experiments.outcome import Outcome, Row
 from thebes.experiments.registry import experiments
 
@@ -27,6 +28,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters["figure"] = figure
     style = Markup((_HERE / "static" / "thebes.css").read_text(encoding="utf-8"))  # noqa: S704, our own file
     told = [_told(outcome) for outcome in outcomes]
     return templates.get_template("experiments.html").render(told=told, style=style, version=__version__)

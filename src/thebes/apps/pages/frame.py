@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from thebes import __version__
 from thebes.apps.pages import drawing
+from thebes.apps.pages.figures import figure, percent, plural
 from thebes.person.board import plain_text
 from thebes.wire.guard import is_for_eyes
 from thebes.wire.refusals import NotFound
@@ -106,34 +106,6 @@ def partial(request: Request) -> bool:
 
 
 # --- words for numbers --------------------------------------------------------------------------------------
-
-
-def figure(value: Any, digits: int = 4) -> str:
-    """A number as people write it: few digits, no needless ones, thousands apart."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    if not math.isfinite(value):
-        return "unlimited" if value > 0 else "–"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}".replace(",", " ")
-    if abs(value) >= 10**digits:
-        return f"{value:,.0f}".replace(",", " ")
-    return f"{value:.{digits}g}"
-
-
-def percent(share: float) -> str:
-    """A share of one, rounded up: what is spent is never shown smaller than it is."""
-    if share <= 0:
-        return "0 %"
-    tenths = math.ceil(round(share * 1000, 6))
-    return f"{tenths / 10:g} %" if tenths < 100 else f"{math.ceil(tenths / 10)} %"
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`3 rows`, `1 row`."""
-    return f"{figure(count)} {one if count == 1 else many or one + 's'}"
 
 
 def apart(digest: str) -> str:

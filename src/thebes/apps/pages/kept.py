@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from thebes.apps.pages.frame import figure
+from thebes.apps.pages.figures import figure
 from thebes.curator.pipelines.bundles import checked
 from thebes.wire.refusals import NotFound
 

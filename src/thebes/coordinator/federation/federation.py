@@ -30,6 +30,7 @@ from thebes.coordinator.federation.store import FederationStore, NoLongerOurs
 from thebes.coordinator.home import Home
 from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.figures import figure
 from thebes.tasks.sites import DATASET_NAME
 from thebes.wire.link import Code, Word
 
@@ -158,7 +159,7 @@ class Federation:
         except Lost:
             return "was cut off"
         except TimeoutError:
-            return f"did not say within {_QUOTE_SECONDS:g} seconds"
+            return f"did not say within {figure(_QUOTE_SECONDS)} seconds"
         except ThebesError:
             return "answered what cannot be read"
 

@@ -21,6 +21,7 @@ from thebes.coordinator.federation.conversation import Conversation, Outbox
 from thebes.coordinator.federation.links import Links
 from thebes.coordinator.federation.pace import Pace
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.wire.link import FLOW, FOR_GOOD, METHOD, SERVICE, Assembly, Oversized, Word, new_id, pieces, write_envelope
 from thebes.wire.refusals import Malformed
 
@@ -151,7 +152,7 @@ class Hub:
         if fault is not None:
             session.over(*fault)
         elif now - session.alive >= self._pace.silence:
-            session.over("silent", f"nothing was heard for {self._pace.silence:g} seconds")
+            session.over("silent", f"nothing was heard for {figure(self._pace.silence)} seconds")
         elif due:
             session.ping()
 

@@ -28,6 +28,7 @@ from thebes.coordinator.keys import Keys, TaskKey, place_of_snapshot
 from thebes.coordinator.states import Status
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.contributions import Layout, read_payloads
@@ -172,7 +173,7 @@ class Run:
                 await self._hear(site, said)
         except TimeoutError:
             late = patience < self._document.patience
-            why = "when the task's time was over" if late else f"within {self._document.patience:g} seconds"
+            why = "when the task's time was over" if late else f"within {figure(self._document.patience)} seconds"
             await self._excuse(site, f"{said[0]} {why}")
         except Unfit as unfit:
             await self._excuse(site, str(unfit))

@@ -17,6 +17,7 @@ from thebes.ledger.filters import filter_of
 from thebes.privacy import exact
 from thebes.privacy.accounting import concentrated, renyi
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.losses import (
     ORDERS,
     Approximate,
@@ -124,5 +125,5 @@ def _largest_pure_below(curve: Renyi, most: Decimal) -> Decimal:
         middle = ((low + high) / 2).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
         low, high = (middle, high) if holds(middle) else (low, middle)
     if not low:
-        raise Mistake("event", f"leaves validation nothing at the orders {ORDERS[0]:g} to {ORDERS[-1]:g}")
+        raise Mistake("event", f"leaves validation nothing at the orders {figure(ORDERS[0])} to {figure(ORDERS[-1])}")
     return low

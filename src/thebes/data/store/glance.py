@@ -14,6 +14,7 @@ import apsw
 
 from thebes.data.store.declaration import Column, Table
 from thebes.data.store.vault import quoted
+from thebes.privacy.figures import figure
 
 MOST_ROWS = 20_000  #: the newest ones; older rows are not looked at
 BINS, WORDS, DAYS = 12, 8, 42
@@ -69,13 +70,15 @@ def _numbers(ask: _Ask, different: int, low: float, high: float) -> list[tuple[s
     """Each value by itself where there are few whole ones, else bins of equal width."""
     if different <= BINS:
         found = ask("SELECT v, count(*) FROM NEWEST WHERE v IS NOT NULL GROUP BY v ORDER BY v")
-        return [(f"{value:g}", count) for value, count in found]
+        return [(figure(value), count) for value, count in found]
     width = high / BINS - low / BINS  # the difference itself may be too large for a float
     binned = (
         "SELECT max(0, min(?, CAST(v / ? - ? AS INTEGER))) AS b, count(*) FROM NEWEST WHERE v IS NOT NULL GROUP BY b"
     )
     counts: dict[int, int] = dict(ask(binned, BINS - 1, width, low / width))
-    return [(f"{low + b * width:.3g} to {low + (b + 1) * width:.3g}", counts.get(b, 0)) for b in range(BINS)]
+    return [
+        (f"{figure(low + b * width, 3)} to {figure(low + (b + 1) * width, 3)}", counts.get(b, 0)) for b in range(BINS)
+    ]
 
 
 def _words(ask: _Ask, different: int, low: str, high: str) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 LEAST = 1e-200  #: of a length to clip to: numbers near it still have all their digits
 _SHRINK = 1.0 - 1e-12  # keeps a clipped row inside the ball whatever way float64 rounds
@@ -29,7 +30,7 @@ def clip_rows(gradients: NDArray[Any], norm: float) -> NDArray[np.float64]:
     if isinstance(norm, bool) or not isinstance(norm, (int, float)) or not math.isfinite(norm) or norm <= 0:
         raise Mistake("norm", "must be a positive finite number")
     if norm < LEAST:
-        raise Mistake("norm", f"must be at least {LEAST:g}")
+        raise Mistake("norm", f"must be at least {figure(LEAST)}")
     values = np.ascontiguousarray(finite(gradients))  # a row is added up in one order, however many lie beside it
     if values.ndim != 2:
         raise Mistake("gradients", "must have one row per example")

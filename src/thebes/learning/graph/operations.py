@@ -13,6 +13,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from thebes.privacy.figures import figure
+
 Shape = tuple[int, ...]
 
 
@@ -71,7 +73,7 @@ class Number:
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if type(value) not in (int, float) or not self.low <= value <= self.high:
-            raise Unfit(f"must be a number between {self.low:g} and {self.high:g}")
+            raise Unfit(f"must be a number between {figure(self.low)} and {figure(self.high)}")
         return float(value)
 
 

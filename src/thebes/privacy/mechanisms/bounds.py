@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from thebes.privacy import exact
 from thebes.privacy.events import PureEvent
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Measurement
 from thebes.privacy.mechanisms.columns import Floats, column, whole
 from thebes.privacy.promise import Adjacency, adjacency_of
@@ -36,9 +37,8 @@ class Bounds:
 
     @property
     def sentence(self) -> str:
-        return (
-            f"Most values lie between {self.low:g} and {self.high:g}; the few that may lie outside are cut off there."
-        )
+        ends = f"{figure(self.low)} and {figure(self.high)}"
+        return f"Most values lie between {ends}; the few that may lie outside are cut off there."
 
 
 @dataclass(frozen=True, slots=True)

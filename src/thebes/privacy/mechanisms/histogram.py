@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from thebes.privacy import exact
 from thebes.privacy.events import ApproximateEvent
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Floats, Measurement
 from thebes.privacy.mechanisms.additive import Additive, Laplace, LeastNoise, spread_of, stated
 from thebes.privacy.promise import Adjacency
@@ -132,7 +133,8 @@ def names_of_bins(edges: Sequence[float]) -> list[str]:
     """What the bins between these rising edges are called, with as few digits as tell the edges apart."""
     written: list[str] = []
     for digits in (6, 9, 12, 17):
-        written = [f"{edge:.{digits}g}" for edge in edges]
+        # names of a released mapping: without an exponent, and without commas, which would be read as ends of names
+        written = [figure(edge, digits).replace(",", "") for edge in edges]
         if len(set(written)) == len(written):
             break
     return [f"{a} to {b}" for a, b in pairwise(written)]

@@ -18,6 +18,7 @@ from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import InvalidDocument, read_as, rule
@@ -285,7 +286,9 @@ def _trains(document: AlgorithmDocument) -> str:
         f"have to change to predict {gradient.output} better, shortens that direction and adds up everybody's.",
         f"The mean is told, changed at random, and {update.rule} makes the next model of it.",
         "Beside it is told how steep that is." if update.rule == "newton" else "",
-        f"Each person takes part in a round with chance {gradient.batch:g}." if gradient.batch is not None else "",
+        f"Each person takes part in a round with chance {figure(gradient.batch)}."
+        if gradient.batch is not None
+        else "",
         "Within the same price is told, changed at random, how many people there are"
         + ("." if document.loss_share is None else ", and how well the model fits."),
         "The network is data: no program of the requestor runs at a site." if gradient.model not in FAMILIES else "",

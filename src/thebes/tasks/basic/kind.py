@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
 from thebes.privacy.promise import Unit
@@ -106,7 +107,7 @@ class BasicKind:
 
     def explain(self, document: BasicDocument) -> str:
         what = {
-            "quantile": f"the {document.quantile:g} quantile" if document.quantile else "a quantile",
+            "quantile": f"the {figure(document.quantile)} quantile" if document.quantile else "a quantile",
             "histogram": "how many people have which value",
             "count": "how many of those who take part have a value",
         }.get(document.aggregator, f"the {document.aggregator}")

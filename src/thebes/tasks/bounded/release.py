@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
@@ -158,11 +159,17 @@ class RowsRelease(Release):
         for column in self.document.gives:
             if column in self.frequencies:
                 told = self._told(column)
-                bars = [f" ({of['low']:.3g} to {of['high']:.3g})" if "low" in of else "" for of in told["shares"]]
-                shares = [f"{of['value']} {of['share']:.4g}{bar}" for of, bar in zip(told["shares"], bars, strict=True)]
+                bars = [
+                    f" ({figure(of['low'], 3)} to {figure(of['high'], 3)})" if "low" in of else ""
+                    for of in told["shares"]
+                ]
+                shares = [
+                    f"{of['value']} {figure(of['share'], 4)}{bar}" for of, bar in zip(told["shares"], bars, strict=True)
+                ]
                 level = "" if told["level"] is None else f"  ({told['level']:.0%} intervals)"
                 lines.append(f"{column}: {', '.join(shares)}{level}")
             else:
                 value, bar = self.mean(column)
-                lines.append(f"{column}: mean {value:.6g}  ({bar.level:.0%} interval {bar.low:.6g} to {bar.high:.6g})")
+                ends = f"{figure(bar.low)} to {figure(bar.high)}"
+                lines.append(f"{column}: mean {figure(value)}  ({bar.level:.0%} interval {ends})")
         return lines

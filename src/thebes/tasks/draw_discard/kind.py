@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
@@ -96,7 +97,7 @@ class DrawDiscardDocument(PeopleDocument):
     @classmethod
     def _near(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if value is not None and not all(abs(weight) <= _FARTHEST_START for weight in value):
-            raise ValueError(f"must hold numbers within {_FARTHEST_START:g} of 0")
+            raise ValueError(f"must hold numbers within {figure(_FARTHEST_START)} of 0")
         return value
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from thebes.data.rows import FAILURES, Rows
 from thebes.learning.graph.weights import pack_flat
 from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks.accompanying import WORKED
 from thebes.tasks.document import Values
 from thebes.tasks.draw_discard.certifying import ESTIMATE, certificate
@@ -167,7 +168,9 @@ class _OfLanes(Release):
 
     def _lines(self) -> list[str]:
         counts = f"{self.updates} updates mixed in, {self.extra['refused']} refused"
-        return [f"{counts}; learning rate {self.extra['kept']:g}, spread between instances {self.spread:.4g}"]
+        return [
+            f"{counts}; learning rate {figure(self.extra['kept'])}, spread between instances {figure(self.spread, 4)}"
+        ]
 
 
 class NetworkLaneRelease(_OfLanes):
@@ -209,7 +212,7 @@ class ModelRelease(_OfLanes):
     def _lines(self) -> list[str]:
         lines = super()._lines()
         if isinstance(self.value["weights"], Mapping):
-            return [*lines, *(f"{name}: {weight:.4g}" for name, weight in self.value["weights"].items())]
+            return [*lines, *(f"{name}: {figure(weight, 4)}" for name, weight in self.value["weights"].items())]
         return [*lines, f"a {self.value['family']} model of {len(self.model.coefficients)} weights"]
 
 

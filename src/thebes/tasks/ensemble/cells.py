@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks.document import Range, Values
 from thebes.tasks.ensemble.kind import MISSING, MOST_BINS, MOST_CELLS, EnsembleDocument
 
@@ -76,7 +77,7 @@ class Cut:
     def names(self) -> list[str]:
         """What the bins are called."""
         if isinstance(self.bound, Range):
-            ends = [f"{end:g}" for end in (self.bound.low, *self.thresholds, self.bound.high)]
+            ends = [figure(end) for end in (self.bound.low, *self.thresholds, self.bound.high)]
             found = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
         else:
             told = [{True: "yes", False: "no"}[v] if isinstance(v, bool) else str(v) for v in self.bound.values]

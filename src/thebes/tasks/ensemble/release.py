@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from thebes.privacy.figures import figure
 from thebes.tasks.ensemble.model import EnsembleModel
 from thebes.tasks.release import Release
 
@@ -25,7 +26,9 @@ class EnsembleRelease(Release):
         lines = [f"a classifier of {len(self.value['members'])} members; shares of the labels:"]
         for label, share in told["value"].items():
             low, high = bars["low"][label], bars["high"][label]
-            lines.append(f"{label}: {share:.4g}  ({bars['level']:.0%} interval {low:.4g} to {high:.4g})")
+            lines.append(
+                f"{label}: {figure(share, 4)}  ({bars['level']:.0%} interval {figure(low, 4)} to {figure(high, 4)})"
+            )
         for column, thresholds in self.extra["thresholds"].items():
-            lines.append(f"{column} was cut at {', '.join(f'{t:.6g}' for t in thresholds)}")
+            lines.append(f"{column} was cut at {', '.join(figure(t) for t in thresholds)}")
         return lines

@@ -13,6 +13,7 @@ from thebes.curator.validators import METRICS
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import ApproximateEvent, Event
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document, InvalidDocument, read_as, rule
@@ -134,14 +135,14 @@ class PipelineKind:
         return ApproximateEvent(document.epsilon, document.delta)
 
     def explain(self, document: PipelineDocument) -> str:
-        wanted = " and ".join(f"{name} {target:g}" for name, target in document.target.items())
+        wanted = " and ".join(f"{name} {figure(target)}" for name, target in document.target.items())
         what = f"a {document.model} of {document.output}" if document.output else f"a {document.model}"
         back = "" if document.window is None else f" of the last {document.window}"
         return explained(
             document,
             does=f"It trains {what} on blocks{back} of rows that keep coming in, and tests it on rows that it was not "
             f"trained on, with more data or more budget each time, until {wanted} is shown with confidence "
-            f"{document.confidence:g} or no block can pay for more. Only a model that is shown to be good enough "
+            f"{figure(document.confidence)} or no block can pay for more. Only a model that is shown to be good enough "
             "leaves; of every attempt leave its verdict and the noisy figures it was judged by.",
         )
 

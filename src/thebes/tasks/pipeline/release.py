@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
 
 
@@ -39,7 +40,8 @@ class PipelineRelease(Release):
         for each in self.extra.get("validation", ()):
             bound = each.get("bound")
             if bound is not None:
-                said.append(f"{each['metric']} is shown to be no worse than {bound:.4g} (wanted {each['target']:g})")
+                wanted = f"(wanted {figure(each['target'])})"
+                said.append(f"{each['metric']} is shown to be no worse than {figure(bound, 4)} {wanted}")
         return said
 
     @property

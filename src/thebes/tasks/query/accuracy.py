@@ -21,6 +21,7 @@ from thebes.curator.plans import Plan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.figures import figure
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.mechanisms.several import together
 from thebes.tasks.document import LEAST_EPSILON, InvalidDocument
@@ -55,7 +56,7 @@ def priced(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quote
     allowed = {"max_epsilon": document.max_epsilon or math.inf, "epsilon": document.epsilon or math.inf}
     for name, most in allowed.items():
         if epsilon > most:
-            within = f"within {document.accuracy.alpha:g} costs epsilon {epsilon:g} at a site"
+            within = f"within {figure(document.accuracy.alpha)} costs epsilon {figure(epsilon)} at a site"
             raise InvalidDocument([(name, f"is too little: {within}; allow that, or ask for less accuracy")])
     return KIND.check({**document.as_json(), "epsilon": epsilon})
 

@@ -19,6 +19,7 @@ from thebes.curator.noise import loosest, noise_for
 from thebes.curator.plans import Finding, Plan
 from thebes.data.schema import Schema
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Hiding
 from thebes.privacy.mechanisms.offset import Off
@@ -224,13 +225,13 @@ class QueryAggregator(Convening):
                 "then; given again it tells nothing new and cost nothing."
             )
         said += [
-            f"What {site} answered was made to hide its people at epsilon {epsilon:g}: to whoever sees it "
-            f"for the first time it tells so much, not epsilon {self.document.epsilon:g}."
+            f"What {site} answered was made to hide its people at epsilon {figure(epsilon)}: to whoever sees it "
+            f"for the first time it tells so much, not epsilon {figure(self.document.epsilon)}."
             for site, epsilon in self._looser(errors).items()
         ]
         said += [
             f"What {site} answered follows from what was released before and from a check against the rows, which cost "
-            f"epsilon {told['cost']['epsilon']:g} this time."
+            f"epsilon {figure(told['cost']['epsilon'])} this time."
             for site, told in answers.items()
             if told["source"] == SYNOPSIS
         ]
@@ -241,14 +242,16 @@ def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
     """What a certificate says of an accuracy that was asked for."""
     if accuracy is None:
         return ()
-    asked, found = f"within {accuracy['alpha']:g}", accuracy["reached"]
-    sure = f"{100 * (1 - accuracy['beta']):g} % of the time"
+    asked, found = f"within {figure(accuracy['alpha'])}", accuracy["reached"]
+    sure = f"{figure(100 * (1 - accuracy['beta']))} % of the time"
     if found is None or found > accuracy["alpha"] * (1 + 1e-9):
-        reason = "is not known to" if found is None else f"lies within {found:g} only, so it does not"
+        reason = "is not known to" if found is None else f"lies within {figure(found)} only, so it does not"
         return (
             f"The answer was to lie {asked} of the exact one {sure}; it {reason}: not every site gave what it said.",
         )
-    return (f"All of the answer lies {asked} of the exact one {sure} (within {found:g}, as the noise was drawn).",)
+    return (
+        f"All of the answer lies {asked} of the exact one {sure} (within {figure(found)}, as the noise was drawn).",
+    )
 
 
 def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> Finding:

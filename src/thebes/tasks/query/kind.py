@@ -15,6 +15,7 @@ from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import ApproximateEvent, Event
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import LEAST_EPSILON, read_as, rule
@@ -103,7 +104,9 @@ class QueryDocument(SiteDocument):
         elif self.accuracy is not None:
             self._affordable()
         elif self.epsilon < LEAST_EPSILON:
-            raise rule("epsilon", f"is missing: it must be at least {LEAST_EPSILON:g}; or say the accuracy you need")
+            raise rule(
+                "epsilon", f"is missing: it must be at least {figure(LEAST_EPSILON)}; or say the accuracy you need"
+            )
         if self.max_epsilon is not None and self.accuracy is None:
             raise rule("max_epsilon", "is the most that an accuracy may cost; without one, say epsilon")
         wrong = self.question.problem() or self._misplaced()
@@ -119,7 +122,7 @@ class QueryDocument(SiteDocument):
                 "ask by epsilon and read the error bar",
             )
         if 0 < self.epsilon < LEAST_EPSILON:
-            raise rule("epsilon", f"must be at least {LEAST_EPSILON:g}")
+            raise rule("epsilon", f"must be at least {figure(LEAST_EPSILON)}")
         if self.max_epsilon is not None and self.epsilon > self.max_epsilon:
             raise rule("max_epsilon", "must not be less than epsilon")
 
@@ -197,7 +200,9 @@ class _Query:
     def fits(self, document: QueryDocument, schema: Schema) -> None:
         plan = document.plan(schema)
         if document.accuracy is not None and document.accuracy.beta < LEAST_ODDS * plan.size:
-            raise Mistake("accuracy", f"has too small a beta for {plan.size} answers: at least {LEAST_ODDS:g} for each")
+            raise Mistake(
+                "accuracy", f"has too small a beta for {plan.size} answers: at least {figure(LEAST_ODDS)} for each"
+            )
         if document.privacy != "none" and not document.priced:
             return
         if document.privacy != "none":
@@ -234,7 +239,8 @@ def _does(document: QueryDocument) -> str:
         "mean": f"the mean of {document.column}",
         "variance": f"the variance of {document.column}",
         "histogram": f"how many rows have which {document.column}",
-        "quantile": f"the value of {document.column} below which a share of {document.quantile:g} of the rows lies"
+        "quantile": f"the value of {document.column} "
+        f"below which a share of {figure(document.quantile)} of the rows lies"
         if document.quantile is not None
         else "",
         "correlation": f"the correlation of {' and '.join(document.columns or ())}",
@@ -249,16 +255,16 @@ def _price(document: QueryDocument) -> str | None:
     if document.accuracy is None:
         return None
     share = 100 * (1 - document.accuracy.beta)
-    asked = (
-        f"It asks for an answer that lies within {document.accuracy.alpha:g} of the exact one {share:g} % of the time"
-    )
-    delta = f" and delta {document.delta:g}" if document.delta else ""
+    within = figure(document.accuracy.alpha)
+    asked = f"It asks for an answer that lies within {within} of the exact one {figure(share)} % of the time"
+    delta = f" and delta {figure(document.delta)}" if document.delta else ""
     if document.priced:
         return (
-            f"{asked}. Price at each site that answers: at most epsilon {document.epsilon:g}{delta}; less, or nothing, "
-            "where the same was answered before. Somebody whose rows lie at several sites pays at each of them."
+            f"{asked}. Price at each site that answers: at most epsilon {figure(document.epsilon)}{delta}; less, or "
+            "nothing, where the same was answered before. Somebody whose rows lie at several sites pays at each of "
+            "them."
         )
-    most = "" if document.max_epsilon is None else f", and at most epsilon {document.max_epsilon:g}{delta}"
+    most = "" if document.max_epsilon is None else f", and at most epsilon {figure(document.max_epsilon)}{delta}"
     return f"{asked}. What that costs the sites say before anything is computed{most}."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
 
 MIXED = "mixed"  #: where the answer came from, where that differs by site (`sites`)
@@ -38,8 +39,10 @@ class QueryRelease(Release):
         covered = self.coverage
         lines = [f"answered by: {', '.join(covered.get('answered', ()))}"]
         if self.source == MIXED:
-            told = (f"{site} {own['source']}, epsilon {own['cost']['epsilon']:g}" for site, own in self.sites.items())
+            told = (
+                f"{site} {own['source']}, epsilon {figure(own['cost']['epsilon'])}" for site, own in self.sites.items()
+            )
             lines.append(f"from: {'; '.join(told)}")
         elif self.source != "mechanism":
-            lines.append(f"from: {self.source}, epsilon {self.cost['epsilon']:g}")
+            lines.append(f"from: {self.source}, epsilon {figure(self.cost['epsilon'])}")
         return [*lines, *(f"without {site}: {why}" for site, why in covered.get("missing", {}).items())]

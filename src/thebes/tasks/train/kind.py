@@ -13,6 +13,7 @@ from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import Schema
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
@@ -145,7 +146,8 @@ class TrainKind:
             "direction, and adds up everybody's.",
             ""
             if document.batch is None
-            else f"Each person takes part in a step with chance {document.batch:g}, by a coin that nobody is told of.",
+            else f"Each person takes part in a step with chance {figure(document.batch)}, "
+            "by a coin that nobody is told of.",
             f"Within the same price is told, changed at random: {told}.",
             "The network is data: no program of the requestor runs at a site." if document.family is None else "",
             "" if document.tolerance is None else "It ends early once a round hardly changes the model.",

@@ -14,6 +14,7 @@ from thebes.data.schema import Column
 from thebes.learning.graph.weights import pack_flat, unpack_flat
 from thebes.learning.inputs import NamedInputs
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
 from thebes.tasks.train.encoding import Encoding, Floats
 from thebes.tasks.train.plan import FARTHEST, Plan, network
@@ -41,14 +42,16 @@ class TrainedRelease(Release):
         rounds, sites = self.rounds, self.extra["coverage"]
         told = [f"{_kind(self.value)}, trained in {len(rounds)} rounds at {', '.join(sites['answered'])}"]
         if rounds and "loss" in rounds[-1]:
-            told.append(f"mean loss of the last round: {rounds[-1]['loss']:.4g}")
+            told.append(f"mean loss of the last round: {figure(rounds[-1]['loss'], 4)}")
         told += [f"without {site}: {why}" for site, why in sites["missing"].items()]
         told += [
             f"{site} missed {missed['rounds']} of them (last: {missed['why']})"
             for site, missed in sites["missed"].items()
         ]
         weights = self.value["weights"]
-        return told + ([f"{name}: {w:.4g}" for name, w in weights.items()] if isinstance(weights, Mapping) else [])
+        return told + (
+            [f"{name}: {figure(w, 4)}" for name, w in weights.items()] if isinstance(weights, Mapping) else []
+        )
 
 
 def _kind(value: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from thebes.apps.pages.asking.hall import Hall, sentence
 from thebes.apps.pages.asking.inquiry import Inquiry
 from thebes.apps.pages.asking.packets import CUTS
 from thebes.apps.pages.asking.task import abridged
-from thebes.apps.pages.frame import plural
+from thebes.apps.pages.figures import plural
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers.pieces import Cells
 from thebes.apps.pages.asking.hall import Hall
-from thebes.apps.pages.frame import figure, plural
+from thebes.apps.pages.figures import figure, plural
 
 #: of a site: how its state looks, and what it means
 STATES = {
@@ -156,5 +156,5 @@ def _time(timed: list[Mapping[str, Any]]) -> Markup | None:
 
 
 def _seconds(total: Mapping[str, float]) -> str:
-    told = [f"{figure(float(f'{total[part]:.3g}'))} s {name}" for part, name in PARTS.items() if part in total]
+    told = [f"{figure(total[part], 3)} s {name}" for part, name in PARTS.items() if part in total]
     return ", ".join(told)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from thebes.apps.pages.asking.answers import attempted, ensemble, lanes, model, network, number, queried, rows, trained
 from thebes.apps.pages.asking.answers.pieces import Cells, Section, Table, percent, plain, short
+from thebes.apps.pages.figures import figure
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
@@ -163,7 +164,7 @@ def _facts(certificate: Mapping[str, Any], release: Release) -> Iterable[tuple[s
             value = ", ".join(map(str, value)) or "nothing"
         elif key == "trust":
             value = {"none": "nobody", "site": "each site, with its own rows"}.get(value, value)
-        yield name, f"{value:g}" if isinstance(value, float) else str(value)
+        yield name, figure(value) if isinstance(value, float) else str(value)
     columns = {str(place): name for place, name in enumerate(release.extra.get("inputs", ()))}
     for group in ("bounds", "parameters"):
         for name, value in (certificate.get(group) or {}).items():

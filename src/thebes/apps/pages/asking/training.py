@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Cells, Table, short
-from thebes.apps.pages.frame import figure, plural
+from thebes.apps.pages.figures import figure, plural
 from thebes.tasks.draw_discard.certifying import each_of, estimates
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import plan
@@ -70,7 +70,7 @@ def _still(document: DrawDiscardDocument, lane: int, updates: int) -> str:
     if document.instances == 1:
         return "There is one instance, so nothing can differ."
     noise = plan(document).first_deviation * document.rate(lane, updates) * math.sqrt(document.instances / 2)
-    return f"The noise alone, one update at a time, keeps it at about {short(float(f'{noise:.3g}'))}."
+    return f"The noise alone, one update at a time, keeps it at about {figure(noise, 3)}."
 
 
 def _instances(document: DrawDiscardDocument, lane: Mapping[str, Any], of: str) -> tuple[Markup | None, str]:

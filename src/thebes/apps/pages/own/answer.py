@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.apps.pages.frame import figure
+from thebes.apps.pages.figures import figure
 from thebes.privacy.faults import ThebesError
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
@@ -139,18 +139,29 @@ def _rows(release: Any) -> dict[str, Any]:
             value, bar = release.mean(column)
             told = {"value": value, "low": bar.low, "high": bar.high, "level": bar.level}
             means.append({"column": column, **{name: _finite(number) for name, number in told.items()}})
-    shares = {
-        column: {_word(key): _finite(share) for key, share in of.items()} for column, of in release.frequencies.items()
-    }
     rows = release.rows
     return {
         "form": "rows",
         "count": len(rows),
         "means": means,
-        "shares": {column: dict(list(of.items())[:MOST_BARS]) for column, of in shares.items()},
+        "shares": {column: _shares(release, column) for column in release.frequencies},
         "columns": [str(column) for column in rows.columns],
         "rows": rows.head(MOST_ROWS).to_dict(orient="records"),
     }
+
+
+def _shares(release: Any, column: str) -> dict[str, Any]:
+    """How frequent each value of a column is, in per cent, with the error bars that the requestor is shown."""
+    names = [_word(key) for key in release.frequencies[column]][:MOST_BARS]
+    bar = release.frequency_interval(column)
+
+    def percents(shares: Any) -> dict[str, float]:
+        return {name: 100 * _finite(share) for name, share in zip(names, shares, strict=False)}
+
+    told: dict[str, Any] = {"values": percents(release.frequencies[column].values()), "low": None, "high": None}
+    if bar is None:
+        return {**told, "level": None}
+    return {**told, "low": percents(bar.low), "high": percents(bar.high), "level": _finite(bar.level)}
 
 
 def _finite(number: Any) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thebes.apps.pages.frame import figure, plural
+from thebes.apps.pages.figures import figure, plural
 from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
 from thebes.person.board import plain_text

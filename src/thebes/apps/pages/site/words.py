@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from thebes.apps.pages.frame import figure
+from thebes.apps.pages.figures import figure
 
 #: of the link to the coordinator: a look, and what it means
 LINKS = {

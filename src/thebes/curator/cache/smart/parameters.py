@@ -13,6 +13,7 @@ from thebes.curator.cache.synthesis.groundwork import SOURCES
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 
 Check = Literal["sparse", "threshold"]
 
@@ -68,7 +69,7 @@ class Parameters:
             if value is None and name == "trust":
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-                raise Mistake(f"cache.{name}", f"must be a number from {low:g} to {high:g}")
+                raise Mistake(f"cache.{name}", f"must be a number from {figure(low)} to {figure(high)}")
         if self.source not in SOURCES:
             raise Mistake("cache.source", f"must be one of {', '.join(SOURCES)}")
         if self.check not in get_args(Check):

@@ -23,6 +23,7 @@ from thebes.curator.cache.synopsis import Pay, Piece
 from thebes.curator.plans import Integers
 from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Floats
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
@@ -53,7 +54,7 @@ class Steering:
         ends = (("alike", 0, 0.999), ("beta", 1e-9, 0.5), ("worth", 0.01, 1e6), ("rate", 1e-6, 10), ("share", 1e-6, 1))
         for name, low, high in ends:
             if not low <= getattr(self, name) <= high:
-                raise Mistake(name, f"must be from {low:g} to {high:g}")
+                raise Mistake(name, f"must be from {figure(low)} to {figure(high)}")
         if self.rows < 1 or self.epochs < 1:
             raise Mistake("rows", "and epochs must be at least 1")
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
 from thebes.privacy.randomness import Randomness
 from thebes.privacy.stability import Sensitivity
@@ -153,4 +154,4 @@ class LocalLaplaceVector(_LaplaceVector):
 
 def _usable(clip: float) -> None:
     if not clip >= _LEAST_CLIP:
-        raise Mistake("clip", f"must be at least {_LEAST_CLIP:g}")
+        raise Mistake("clip", f"must be at least {figure(_LEAST_CLIP)}")

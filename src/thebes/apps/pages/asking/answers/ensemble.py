@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Cells, Section, Table, short
-from thebes.apps.pages.frame import plural
+from thebes.apps.pages.figures import plural
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 

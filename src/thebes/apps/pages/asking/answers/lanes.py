@@ -7,7 +7,7 @@ from typing import Any
 
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Cells, Section, Table, short
-from thebes.apps.pages.frame import figure, plural
+from thebes.apps.pages.figures import figure, plural
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.draw_discard.release import unpacked

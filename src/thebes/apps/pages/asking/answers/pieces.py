@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from thebes.apps.pages.figures import figure
+
 MOST_DRAWN = 40  #: keys, classes or columns in one drawing
 MOST_ROWS = 200  #: of a table on the page; the download has all of them
 
@@ -45,11 +47,11 @@ class Section:
 
 
 def percent(of: float) -> str:
-    return f"{100 * of:g} %"
+    return f"{figure(100 * of, 6)} %"
 
 
 def short(value: float) -> str:
-    return f"{value:.6g}"
+    return figure(value, 6)
 
 
 def counts_as(cell: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from thebes.apps.pages import drawing
 from thebes.apps.pages.asking.answers import number
 from thebes.apps.pages.asking.answers.pieces import MOST_DRAWN, Section, Table
+from thebes.apps.pages.figures import figure
 from thebes.tasks.release import Release
 
 #: where an answer came from that did not simply come from the rows
@@ -44,6 +45,6 @@ def _exactness(release: Release) -> Iterator[Section]:
     """How exact it is, where that was asked."""
     exact = release.extra.get("accuracy")
     if exact is not None:
-        asked = f"Asked for: within {exact['alpha']:g}, but for the odds {exact['beta']:g}."
-        found = "not known" if exact["reached"] is None else f"within {exact['reached']:.6g}"
+        asked = f"Asked for: within {figure(exact['alpha'])}, but for the odds {figure(exact['beta'])}."
+        found = "not known" if exact["reached"] is None else f"within {figure(exact['reached'])}"
         yield Section("How exact it is", f"{asked} As it was answered: {found}.")
