@@ -125,7 +125,11 @@ def fitted(*, epsilon: float = 1.0) -> list[Fitted]:
         for name, kind, options, seen, draws in made
         for adjacency in (REPLACE, ADD)
     ]
-    return estimators + _over_batches(epsilon)
+    return [
+        *estimators,
+        *(_bought_classes(epsilon, adjacency) for adjacency in (REPLACE, ADD)),
+        *_over_batches(epsilon),
+    ]
 
 
 #: One category that only the row in question has, and its target is at the far end.
@@ -133,6 +137,7 @@ _COLUMNS = Features([Categories("kind", (0, 1, 2)), Range("size", -1.0, 1.0)])
 _ROWS = np.array([[0, 0.5], [1, -0.5], [0, 0.2], [1, -0.1], [2, 1.0]])
 _TARGETS, _CLASSES = np.array([0.1, -0.2, 0.0, 0.2, 1.0]), np.array([0.0, 1.0, 0.0, 1.0, 1.0])
 _DELTA = 1e-2
+_EACH_ITS_OWN = np.arange(len(_ROWS))
 
 
 def _over_batches(epsilon: float) -> list[Fitted]:
@@ -157,11 +162,11 @@ def _over_batches(epsilon: float) -> list[Fitted]:
 
         return fit
 
-    def trained(count: int) -> Fit:
+    def trained(count: int, people: np.ndarray = _EACH_ITS_OWN) -> Fit:
         def fit(randomness: Randomness) -> np.ndarray:
             model = network.fitted(
                 _COLUMNS,
-                [(_ROWS[:count], _TARGETS[:count], np.arange(count))],
+                [(_ROWS[:count], _TARGETS[:count], people[:count])],
                 ends=(-1.0, 1.0),
                 layers=(1,),
                 sampling=network.Sampling.of(epsilon, _DELTA, steps=2, rate=0.5),
@@ -175,7 +180,36 @@ def _over_batches(epsilon: float) -> list[Fitted]:
 
     made = (("least squares over batches", squares, 800), ("odds by categories", told_apart, 600),
             ("network by sampled descent", trained, 200))  # fmt: skip
-    return [Fitted(name, _DELTA, ADD, fit(5), fit(4), draws) for name, fit, draws in made]
+    several = np.array([0, 1, 2, 3, 3])  # whoever comes or goes has two rows, all others one
+    return [
+        *(Fitted(name, _DELTA, ADD, fit(5), fit(4), draws) for name, fit, draws in made),
+        Fitted("network over units of several rows", _DELTA, ADD, trained(5, several), trained(3), 100),
+    ]
+
+
+def _bought_classes(epsilon: float, adjacency: Adjacency) -> Fitted:
+    """One row has a label that nobody else has; or it has another's, or is gone."""
+    crowd = np.tile(MIDDLE, (_CROWD // 4, 1)), np.tile(LABELS, _CROWD // 4)
+
+    def fitted(label: int | None) -> Fit:
+        rows, labels = crowd if label is None else (np.vstack([crowd[0], CORNER]), np.append(crowd[1], label))
+
+        def fit(randomness: Randomness) -> np.ndarray:
+            model = learning.GaussianNB(
+                epsilon=epsilon, delta=_DELTA, adjacency=str(adjacency), bounds=BOX, classes="estimate",
+                random_state=randomness,
+            )  # fmt: skip
+            try:
+                model.fit(rows, labels)
+            except Mistake:
+                return np.full(6, -1e3)
+            found = np.array([each in model.classes_ for each in (0, 1, 2)], dtype=np.float64)
+            return np.append(found, model.predict_proba(PLACES)[:, 0])
+
+        return fit
+
+    other = 0 if adjacency is REPLACE else None
+    return Fitted("classes bought", _DELTA, adjacency, fitted(2), fitted(other), 400)
 
 
 def _fits(
