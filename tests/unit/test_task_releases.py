@@ -325,7 +325,7 @@ def test_a_model_predicts_and_survives_its_json(model, bounds, missing) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_of_nobodys_rows_is_noise_and_not_an_error(model) -> None:
     nobody = {**TABLE, "x1": np.full(N, np.nan)}
-    release = thebes.simulate(integrated(model, missing="count"), nobody, seed=1)
+    release = thebes.simulate({**integrated(model, missing="count"), "default_is_meant": True}, nobody, seed=1)
     assert len(release.model.predict(X)) == N
 
 
@@ -430,7 +430,7 @@ def test_a_model_that_does_not_fit_its_output_is_refused(model, output, word) ->
 
 def test_a_set_without_a_default_has_the_category_missing() -> None:
     holes = {**PET_TABLE, "kind": np.array([None, "hamster"] * (HOUSEHOLDS // 2), dtype=object)}
-    release = thebes.simulate({**PETS, "epsilon": 30.0}, holes, seed=1)
+    release = thebes.simulate({**PETS, "epsilon": 30.0, "default_is_meant": True}, holes, seed=1)
     assert release.frequencies["kind"]["missing"] == pytest.approx(1.0, abs=0.05)
     assert "reported at random" in release.certificate.text
     assert "default (weight)" in release.certificate.text

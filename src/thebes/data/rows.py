@@ -98,8 +98,9 @@ class Rows:
         return np.asarray(self.columns[name])
 
 
-#: classes of error that a featurizer may end in; a class is all that diagnostics ever count
-FAILURES = ("missing table", "missing column", "wrong type", "too slow or too large", "other")
+#: classes of error that a featurizer may end in; a class is all that diagnostics ever count. The last is none of the
+#: featurizer's: it ran, and gave nothing that counts
+FAILURES = ("missing table", "missing column", "wrong type", "too slow or too large", "other", "no usable value")
 
 
 def _number(value: object) -> float:

@@ -429,4 +429,4 @@ def _deadline(participation: Participation) -> float | None:
 def nothing(document: Document) -> Rows:
     """A person without a single row, whose featurizer failed: what stands in for rows when nothing else works."""
     columns = {name: np.empty(0, dtype=object) for name in getattr(document, "gives", ())}
-    return Rows(columns, np.empty(0, dtype=np.int64), 1, np.full(1, len(FAILURES), dtype=np.uint8))
+    return Rows(columns, np.empty(0, dtype=np.int64), 1, np.full(1, 1 + FAILURES.index("other"), dtype=np.uint8))

@@ -13,6 +13,12 @@ from thebes.privacy.promise import Adjacency, Unit
 
 TRUST = ("none", "server", "site")  #: who must keep their word for the promise to hold ("none": nobody)
 
+#: what nobody can tell of an answer about rows that was not paid for
+ROWS_UNTOLD = (
+    "How many rows had a value that was missing or cut to the schema's bounds was not bought, so it is known at the "
+    "sites alone; error bars are about the values as they were counted."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:

@@ -24,6 +24,7 @@ from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.fit import fits, nobody
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Setting
 from thebes.tasks.sites import SiteDocument
@@ -61,6 +62,10 @@ def simulate(
     everybody = featurize(checked.featurizer, people_of(rows))
     owner = registry.owner(checked, simulated=True)
     willing = np.flatnonzero(owner.able(checked, everybody))
+    found = fits(checked, everybody)
+    nobody(checked, found)
+    for line in filter(None, (fit.told for fit in found)):
+        warnings.warn(line, stacklevel=2)
     if not len(willing):
         raise Mistake(
             "rows", "nobody in this table could take part: every row lacks a value, or holds text for a number"
@@ -107,7 +112,7 @@ def simulate(
     release = aggregator.release()
     if release is None:
         raise Fault("every phase ended and nothing was released")
-    return release
+    return release.beside(rows_fit={fit.column: fit.as_json() for fit in found})
 
 
 def _at_once(layout: Layout) -> int:

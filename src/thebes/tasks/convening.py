@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.schema import Schema
+from thebes.privacy.certificate import ROWS_UNTOLD
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
@@ -125,6 +126,8 @@ class Convening(ABC):
     def notes(self) -> tuple[str, ...]:
         """What every certificate of such a task must also say."""
         said = ["Each site's promise stands by itself: somebody whose rows lie at m sites pays m times."]
+        if getattr(self.document, "column", "") is not None:  # a plain count reads no values
+            said.append(ROWS_UNTOLD)
         if self.document.noise == "coordinator":
             said.append("The coordinator saw each site's exact totals and added the noise once.")
             if self.document.delta:  # one noise hides what several sites' rows move together: group privacy

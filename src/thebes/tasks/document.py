@@ -174,6 +174,8 @@ class PeopleDocument(Document):
     diagnostics: float | None = Field(default=None, gt=0, le=0.5)
     featurizer: str
     bounds: Bounds | None = None
+    #: a simulation may rest on defaults alone, where nobody has a value of their own in some column
+    default_is_meant: bool | None = None
 
     @field_validator("featurizer")
     @classmethod
@@ -258,6 +260,20 @@ class PeopleDocument(Document):
     def reads(self) -> dict[str, tuple[str, ...]]:
         """The tables and columns the featurizer touches."""
         return sql.read(self.featurizer).tables
+
+
+def not_bought(document: PeopleDocument) -> list[str]:
+    """What nobody can tell of an answer that was not paid for: how many values of their own people had."""
+    defaults = [c for c, bound in (document.bounds or {}).items() if bound.default is not None]
+    ranges = [c for c, bound in (document.bounds or {}).items() if isinstance(bound, Range)]
+    unknown = [f"replaced by a default ({', '.join(defaults)})"] if defaults else []
+    unknown += [f"cut to their bounds ({', '.join(ranges)})"] if ranges else []
+    if not unknown:
+        return []
+    return [
+        f"How many values were {' or '.join(unknown)} was not bought, so nobody knows it; error bars are about the "
+        "values as they were counted."
+    ]
 
 
 def raw(document: object, aliases: Mapping[str, str] = Document.ALIASES) -> dict[str, Any]:

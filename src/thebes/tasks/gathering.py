@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.tasks.contributions import Contributions, Layout, checked
-from thebes.tasks.document import SERVER_FLOOR, PeopleDocument
+from thebes.tasks.document import SERVER_FLOOR, PeopleDocument, not_bought
 from thebes.tasks.packets import part_of, partition_of, parts_of
 from thebes.tasks.release import Release
 from thebes.tasks.shape import Ask, Closed, Setting, State, TaskClosed, Wait
@@ -93,6 +93,7 @@ class Gathering(ABC):
                 f"{self.document.group} (epoch {self.document.epoch}) from everybody, the server included, if they "
                 "are people and the way their messages came hides senders too, which is not known here."
             )
+        said += not_bought(self.document)
         if self.document.min_count < SERVER_FLOOR:
             said.append(f"Made for a group that may be as small as {self.document.min_count}.")
         return tuple(said)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -37,6 +38,12 @@ class Release:
 
     def __init_subclass__(cls) -> None:
         Release.FORMS[cls.form] = cls
+
+    def beside(self, **more: Any) -> Self:
+        """The same release with more beside its value."""
+        made = copy(self)
+        object.__setattr__(made, "extra", {**self.extra, **more})
+        return made
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Where the exact answer lies with probability at least `level`, or None where no error bar is known (then
@@ -104,6 +111,17 @@ class Release:
         if "diagnostics" in self.extra:
             counts = ", ".join(f"{name} {figure(number)}" for name, number in self.extra["diagnostics"].items())
             lines.append(f"featurizers: {counts}")
+        lines += self._of_rows()
+        return lines
+
+    def _of_rows(self) -> list[str]:
+        """What a simulation, which knows the rows, says of values that did not fit."""
+        lines = []
+        for column, told in self.extra.get("rows_fit", {}).items():
+            shares = sorted(told["shares"].items(), key=lambda each: -each[1])
+            if shares:
+                faults = ", ".join(f"{share:.2%} {fault}" for fault, share in shares)
+                lines.append(f"rows simulated, {column}: {faults}")
         return lines
 
     def _repr_html_(self) -> str:

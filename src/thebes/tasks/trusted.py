@@ -13,6 +13,7 @@ from thebes.data.rows import FAILURES, Rows
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout, Slot
 from thebes.tasks.document import FAILURE, PeopleDocument, Range, Values, rule
+from thebes.tasks.fit import outcomes
 from thebes.tasks.shape import Ask, Claim
 
 LONGEST_TEXT = 100
@@ -104,7 +105,7 @@ def contribute(
         else:
             fields[column] = np.where(missing, _stand_in(document, column), values.astype(np.float64))
     if document.diagnostics is not None:
-        fields[FAILURE] = rows.failures.astype(np.int64)
+        fields[FAILURE] = outcomes(document, rows)
     return Contributions(ask.part, rows.people, fields)
 
 

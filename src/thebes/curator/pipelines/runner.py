@@ -31,7 +31,7 @@ from thebes.curator.validators import Validation, Verdict, together
 from thebes.curator.waiting import Turns
 from thebes.data.schema import Schema
 from thebes.ledger import BudgetExceeded, Claim, Ledger
-from thebes.privacy.certificate import Certificate
+from thebes.privacy.certificate import ROWS_UNTOLD, Certificate
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.privacy.losses import Approximate, Loss
 from thebes.privacy.promise import Adjacency, Unit
@@ -422,6 +422,7 @@ class Runner:
                 "It is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
                 "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
                 beside(sizes),
+                ROWS_UNTOLD,
                 *([self.stream.assumption] if self.stream.assumption else []),
             ),
             beside_earlier=True,

@@ -15,6 +15,7 @@ from thebes.tasks.bounded.encoding import categories, plan, vector
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE, Values
+from thebes.tasks.fit import outcomes
 from thebes.tasks.shape import Ask, Claim
 
 
@@ -36,7 +37,7 @@ class BoundedOwner:
             if isinstance(mechanism, PrivUnit):
                 fields[name] = mechanism.perturb(vector(document, columns), randomness).astype(np.int64)
             elif name == FAILURE:
-                fields[name] = mechanism.perturb(rows.failures.astype(np.int64), randomness)
+                fields[name] = mechanism.perturb(outcomes(document, rows), randomness)
             elif name.endswith(PRESENT):
                 fields[name] = mechanism.perturb(present[name.removesuffix(PRESENT)].astype(np.int64), randomness)
             else:

@@ -24,6 +24,7 @@ from thebes.tasks.draw_discard import example, families
 from thebes.tasks.draw_discard.features import Batch, Encoded, Integers
 from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
+from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.network import tables
 from thebes.tasks.shape import Ask, Claim
 
@@ -65,7 +66,7 @@ class DrawDiscardOwner:
             LANE: np.full(rows.people, lane, dtype=np.int64),
         }
         if made.failures is not None:
-            fields[FAILURE] = made.failures.perturb(rows.failures.astype(np.int64), randomness)
+            fields[FAILURE] = made.failures.perturb(outcomes(document, rows), randomness)
         return Contributions(ask.part, rows.people, fields)
 
     def layout(self, document: DrawDiscardDocument, ask: Ask) -> Layout:

@@ -21,6 +21,7 @@ from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
+from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.kind import MOST_ROWS, GradientDocument
 from thebes.tasks.gradient.network import REPORT, Floats, backbone_text, network, tables
 from thebes.tasks.shape import Ask, Claim
@@ -72,7 +73,7 @@ class GradientOwner:
                 reports[first:last] = made.mechanism.perturb(clip_rows(mean, document.clip), randomness)
         fields: dict[str, NDArray[np.generic]] = {REPORT: reports}
         if made.failures is not None:
-            fields[FAILURE] = made.failures.perturb(rows.failures.astype(np.int64), randomness)
+            fields[FAILURE] = made.failures.perturb(outcomes(document, rows), randomness)
         return Contributions(ask.part, rows.people, fields)
 
     def layout(self, document: GradientDocument, ask: Ask) -> Layout:

@@ -1,0 +1,157 @@
+"""How far rows fit what a document declares of them, column by column, and what becomes of values that do not.
+
+Exact counts of private rows: for whoever owns the rows, and for simulations. Nothing here ever leaves its owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import FAILURES, Rows
+from thebes.privacy.faults import Mistake
+from thebes.tasks.document import PeopleDocument, Range, Values
+
+TOLD_FROM = 0.05  #: shares from here on are worth a line
+_MOST_CAUSES = 3
+UNUSABLE = 1 + FAILURES.index("no usable value")
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One column: of `rows`, how many have each fault. `instead` says what becomes of those without a usable value."""
+
+    column: str
+    rows: int
+    usable: int  #: of the declared kind, also where a bound cuts them
+    faults: Mapping[str, int]
+    instead: str
+
+    def share(self, fault: str) -> float:
+        return self.faults[fault] / self.rows if self.rows else 0.0
+
+    @property
+    def told(self) -> str | None:
+        """One line, where enough of the column does not fit."""
+        worst = sorted(self.faults, key=lambda fault: -self.faults[fault])
+        told = [f"{_percent(self.share(fault))} {fault}" for fault in worst if self.share(fault) >= TOLD_FROM]
+        if not told and sum(self.faults.values()) >= TOLD_FROM * max(1, self.rows):
+            told = [f"{_percent(self.share(fault))} {fault}" for fault in worst[:_MOST_CAUSES] if self.faults[fault]]
+        return f"{self.column}: {', '.join(told)}" if told else None
+
+    @property
+    def causes(self) -> str:
+        """What is wrong with it, most frequent first."""
+        worst = sorted((f for f in self.faults if self.faults[f]), key=lambda fault: -self.faults[fault])
+        return ", ".join(f"{_percent(self.share(fault))} {fault}" for fault in worst[:_MOST_CAUSES])
+
+    def as_json(self) -> dict[str, Any]:
+        shares = {fault: self.share(fault) for fault, count in self.faults.items() if count}
+        return {"usable": self.usable / self.rows if self.rows else 0.0, "shares": shares}
+
+
+def fits(document: PeopleDocument, rows: Rows) -> list[Fit]:
+    """Every column that the document works on. Of kinds that read several rows of a person each row counts, and whoever
+    has none as one without a value."""
+    return [fit for fit, _ in _each(document, rows)]
+
+
+def nobody(document: PeopleDocument, found: list[Fit]) -> None:
+    """Refuse where a column has no usable value at all: whatever came out would be about nobody. A document may say
+    that its defaults are meant to stand in."""
+    if document.default_is_meant or getattr(document, "aggregator", None) == "count":  # of nobody there are none
+        return
+    for fit in found:
+        if fit.usable:
+            continue
+        why = f" ({fit.causes})" if fit.causes else ""
+        raise Mistake(
+            "rows",
+            f"hold no usable value in column {fit.column!r}{why}: {fit.instead}, so the answer would be about nobody's "
+            'data. Change the featurizer or the bounds, or say "default_is_meant": true if that is what is wanted',
+        )
+
+
+def outcomes(document: PeopleDocument, rows: Rows) -> NDArray[np.int64]:
+    """For diagnostics: 0 for whoever has a value of their own that counts in every column, else what went wrong."""
+    told = rows.failures.astype(np.int64)
+    several = document.most_rows > 1
+    kept = rows.at_most(document.most_rows)
+    counted = np.ones(len(kept.person) if several else rows.people, dtype=np.bool_)
+    for _, usable in _each(document, rows):
+        counted &= usable[: len(counted)]
+    if several:
+        whose = np.zeros(rows.people, dtype=np.bool_)
+        whose[kept.person[counted]] = True
+        counted = whose
+    return np.where((told == 0) & ~counted, UNUSABLE, told)
+
+
+def _each(document: PeopleDocument, rows: Rows) -> Iterator[tuple[Fit, Flags]]:
+    """(how a column fits, which rows have a usable value of their own)."""
+    several = document.most_rows > 1
+    kept = rows.at_most(document.most_rows) if several else rows.first()
+    empty = rows.people - len(np.unique(kept.person)) if several else 0
+    for column in columns_of(document):
+        bound = (document.bounds or {}).get(column)
+        values = np.asarray(kept.columns[column])
+        none = _none(values)
+        faults: dict[str, Flags] = {}
+        if isinstance(bound, Values):
+            _, undeclared = kept.categories(column, bound.values)
+            usable = ~undeclared
+            faults["not among the declared values"] = undeclared & ~none
+        elif _as_text(document, column):
+            usable = ~none
+        else:
+            numbers, missing = kept.numbers(column)
+            usable = ~missing
+            faults["text, where a number is needed"] = missing & ~none
+            if isinstance(bound, Range):
+                faults[f"above {bound.high:g}, cut to it"] = usable & (numbers > bound.high)
+                faults[f"below {bound.low:g}, cut to it"] = usable & (numbers < bound.low)
+        counts = {fault: int(flags.sum()) for fault, flags in faults.items()}
+        counts["without a value"] = int((none & ~usable).sum()) + empty
+        yield Fit(column, len(values) + empty, int(usable.sum()), counts, _instead(document, column)), usable
+
+
+def columns_of(document: Any) -> tuple[str, ...]:
+    """The columns that a document works on."""
+    if hasattr(document, "columns"):
+        return tuple(document.columns)
+    inputs = getattr(document, "inputs", ())
+    outputs = getattr(document, "outputs", (document.output,) if hasattr(document, "output") else ())
+    return (*inputs, *outputs) or tuple(document.gives)
+
+
+def _as_text(document: Any, column: str) -> bool:
+    return hasattr(document, "texts") and column in document.texts()
+
+
+def _none(values: NDArray[Any]) -> Flags:
+    """Which cells hold nothing."""
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind == "O":
+        return np.fromiter((cell is None or cell != cell for cell in values), dtype=np.bool_, count=len(values))
+    return np.zeros(len(values), dtype=np.bool_)
+
+
+def _instead(document: Any, column: str) -> str:
+    missing = getattr(document, "missing", None)
+    bound = (document.bounds or {}).get(column)
+    if bound is not None and bound.default is not None:
+        return "the default stands in for everybody"
+    if missing is not None:
+        return "nobody's would count" if missing == "count" else "nobody could take part"
+    return "something declared stands in for everybody"
+
+
+def _percent(share: float) -> str:
+    return "100 %" if share == 1 else f"{min(99.0, share * 100):.2g} %" if share * 100 >= 1 else "under 1 %"

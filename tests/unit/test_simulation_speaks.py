@@ -1,0 +1,149 @@
+"""Nobody's data give no confident answer: simulations know which values did not fit, and say so."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thebes
+from thebes.data.rows import Rows
+from thebes.privacy.faults import Mistake
+from thebes.tasks import fit, registry
+
+N = 2000
+DRAW = np.random.Generator(np.random.PCG64(1))
+AGES = DRAW.integers(20, 80, N)
+SEX = DRAW.choice(np.array(["female", "male"], dtype=object), N)
+AGE = {"type": "range", "low": 0.0, "high": 100.0}
+SETS = {"type": "set", "values": ["female", "male"]}
+X = {"type": "range", "low": -3.0, "high": 3.0}
+Y = {"type": "set", "values": [0, 1]}
+
+KINDS: dict[str, dict[str, Any]] = {
+    "basic": {"type": "basic", "epsilon": 4.0, "aggregator": "mean"},
+    "counted": {"type": "basic", "epsilon": 4.0, "aggregator": "mean", "missing": "count"},
+    "bounded": {"type": "bounded", "epsilon": 4.0},
+    "privunit": {"type": "bounded", "epsilon": 4.0, "mechanism": "privunit"},
+}
+MODELS: dict[str, dict[str, Any]] = {
+    "integrated": {"type": "integrated", "epsilon": 8.0, "model": "GaussianNB", "inputs": ["x"], "output": "y"},
+    "ensemble": {"type": "ensemble", "epsilon": 8.0, "label": "y", "bins": {"x": [0.0]}, "partitions": 1},
+    "draw-discard": {
+        "type": "draw-discard", "epsilon": 8.0, "family": "logistic", "inputs": ["x"], "output": "y", "instances": 2,
+    },
+}  # fmt: skip
+
+
+def mean(kind: str, bound: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**KINDS[kind], "featurizer": "SELECT age FROM p.t", "bounds": {"age": bound}, **more}
+
+
+def said(document: dict[str, Any], rows: Any) -> tuple[Any, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = thebes.simulate(document, rows, seed=1)
+    return release, [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("ages", "cause"),
+    [
+        ([None] * N, "100 % without a value"),
+        (["forty"] * N, "100 % text, where a number is needed"),
+        ([np.nan] * 1800 + ["old"] * 200, "90 % without a value, 10 % text, where a number is needed"),
+    ],
+)
+def test_nobodys_data_are_refused_although_a_default_stands_in(kind: str, ages: list, cause: str) -> None:
+    with pytest.raises(Mistake, match=f"no usable value in column 'age' .{cause}"):
+        thebes.simulate(mean(kind, {**AGE, "default": 50.0}), {"age": ages}, seed=1)
+    release, _ = said(mean(kind, {**AGE, "default": 50.0}, default_is_meant=True), {"age": ages})
+    assert release.extra["rows_fit"]["age"]["usable"] == 0
+
+
+@pytest.mark.parametrize("kind", ["basic", "bounded"])
+def test_values_that_nobody_declared_are_refused_by_column(kind: str) -> None:
+    document = {**KINDS[kind], "featurizer": "SELECT sex FROM p.t", "bounds": {"sex": {**SETS, "default": "male"}}}
+    if kind == "basic":
+        document["aggregator"] = "histogram"
+    with pytest.raises(Mistake, match=r"column 'sex' .100 % not among the declared values.: the default stands in"):
+        thebes.simulate(document, {"sex": ["F"] * 60 + ["M"] * 50}, seed=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ages_above_their_bounds_are_said_to_be_cut(kind: str) -> None:
+    release, lines = said(mean(kind, {"type": "range", "low": 0.0, "high": 10.0}), {"age": AGES})
+    assert "age: 100 % above 10, cut to it" in lines
+    assert release.extra["rows_fit"] == {"age": {"usable": 1.0, "shares": {"above 10, cut to it": 1.0}}}
+    assert "rows simulated, age: 100.00% above 10, cut to it" in str(release)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_models_of_nobodys_data_are_refused_too(kind: str, column: str) -> None:
+    x = np.clip(DRAW.normal(size=300), -2.9, 2.9)
+    rows = {"x": x, "y": (x > 0).astype(int)}
+    default = {"x": {**X, "default": 0.0}, "y": {**Y, "default": 0}}
+    document = {
+        **MODELS[kind],
+        "featurizer": "SELECT x, y FROM p.t",
+        "bounds": {"x": X, "y": Y, column: default[column]},
+    }
+    with pytest.raises(Mistake, match=f"no usable value in column '{column}'"):
+        thebes.simulate(document, {**rows, column: ["text"] * 300}, seed=1)
+    far = {**rows, "x": np.where(np.arange(300) < 30, 50.0, x)}
+    assert "x: 10 % above 3, cut to it" in said(document, far)[1]
+
+
+def test_a_gradient_of_nobodys_data_is_refused() -> None:
+    from thebes.apps.scenes import LOSS, MODEL
+
+    document = {
+        "type": "gradient", "epsilon": 8.0, "featurizer": "SELECT a, b, y FROM p.t", "inputs": ["a", "b"],
+        "outputs": ["y"], "model": MODEL, "loss": LOSS,
+    }  # fmt: skip
+    with pytest.raises(Mistake, match=r"no usable value in column 'b' .100 % without a value"):
+        thebes.simulate(document, {"a": [1.0] * 20, "b": [None] * 20, "y": [1] * 20}, seed=1)
+
+
+def test_a_few_that_do_not_fit_are_counted_and_not_warned_of() -> None:
+    ages = [*AGES[:1960].tolist(), *[None] * 20, *["x"] * 10, *[200] * 10]
+    release, lines = said(mean("counted", AGE), {"age": ages})
+    assert lines == []
+    shares = release.extra["rows_fit"]["age"]["shares"]
+    assert shares == {"above 100, cut to it": 0.005, "text, where a number is needed": 0.005, "without a value": 0.01}
+    worse = [*AGES[:1880].tolist(), *[None] * 60, *[200] * 60]
+    assert said(mean("counted", AGE), {"age": worse})[1] == ["age: 3 % above 100, cut to it, 3 % without a value"]
+
+
+def test_of_several_rows_each_counts_and_whoever_has_none_has_no_value() -> None:
+    document = registry.check(
+        {**MODELS["draw-discard"], "featurizer": "SELECT x, y FROM p.t", "bounds": {"x": X, "y": Y}}
+    )
+    rows = Rows(
+        {"x": np.array([1.0, 9.0, np.nan]), "y": np.array([0, 1, 7])}, np.array([0, 0, 2]), 3, np.zeros(3, np.uint8)
+    )
+    x, y = fit.fits(document, rows)
+    assert (x.rows, x.usable, x.faults["above 3, cut to it"], x.faults["without a value"]) == (4, 2, 1, 2)
+    assert (y.usable, y.faults["not among the declared values"], y.faults["without a value"]) == (2, 1, 1)
+    assert fit.outcomes(document, rows).tolist() == [0, fit.UNUSABLE, fit.UNUSABLE]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_worked_counts_values_that_counted(kind: str) -> None:
+    ages = [None if i % 2 else 40 for i in range(N)]
+    document = mean(kind, {**AGE, "default": 50.0}, diagnostics=0.5, epsilon=40.0)
+    release, _ = said(document, {"age": ages})
+    told = release.extra["diagnostics"]
+    assert told["worked"] == pytest.approx(N / 2, abs=30)
+    assert told["no usable value"] == pytest.approx(N / 2, abs=30)
+
+
+def test_a_real_answer_says_which_shares_were_not_bought() -> None:
+    release, _ = said(mean("basic", {**AGE, "default": 50.0}), {"age": AGES})
+    words = "How many values were replaced by a default (age) or cut to their bounds (age) was not bought"
+    assert words in release.certificate.text
+    assert "not bought" not in said({**KINDS["basic"], "aggregator": "count", "featurizer": "SELECT age FROM p.t"}, {"age": AGES})[0].certificate.text  # fmt: skip  # noqa: E501
