@@ -146,4 +146,4 @@ def test_a_real_answer_says_which_shares_were_not_bought() -> None:
     release, _ = said(mean("basic", {**AGE, "default": 50.0}), {"age": AGES})
     words = "How many values were replaced by a default (age) or cut to their bounds (age) was not bought"
     assert words in release.certificate.text
-    assert "not bought" not in said({**KINDS["basic"], "aggregator": "count", "featurizer": "SELECT age FROM p.t"}, {"age": AGES})[0].certificate.text  # fmt: skip  # noqa: E501
+    assert "not bought" not in said({**KINDS["counted"], "aggregator": "count", "featurizer": "SELECT age FROM p.t"}, {"age": AGES})[0].certificate.text  # fmt: skip  # noqa: E501
