@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from thebes.coordinator.whole import _Collecting
+from thebes.wire.whole import _Collecting
 
 
 class Line:

@@ -20,13 +20,16 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from thebes.coordinator import lobby, whole
+import thebes
+from thebes.coordinator import lobby
 from thebes.coordinator.accounts import Role, Somebody
 from thebes.coordinator.guard import STRANGERS
-from thebes.coordinator.whole import WholeAnswers
 from thebes.privacy.faults import Refusal
 from thebes.testing.coordinator import AGES, Front
+from thebes.wire import whole
 from thebes.wire.refusals import Busy
+from thebes.wire.serving import manners
+from thebes.wire.whole import WholeAnswers
 
 LARGE = json.dumps({**AGES, "username": "a", "password": "b", "purpose": "x" * STRANGERS}).encode()
 JSON = {"Content-Type": "application/json"}
@@ -253,3 +256,14 @@ def test_a_request_arrives_in_time_or_is_dropped(
 ) -> None:
     monkeypatch.setattr(whole, "PATIENCE_SECONDS", 0.6)
     assert (asyncio.run(talked(pieces, pause)) == b"HTTP/1.1 204") is answered
+
+
+def test_every_server_waits_no_longer_than_that_for_a_request() -> None:
+    """The rule above is of the protocol; a person's and a site's own server speak it as a coordinator does."""
+    house = Path(thebes.__file__).parent
+    made = [path for path in house.rglob("*.py") if "uvicorn.Config(" in path.read_text(encoding="utf-8")]
+    assert {path.relative_to(house).parts[0] for path in made} == {"coordinator", "person", "site"}
+    assert manners()["http"] is WholeAnswers
+    for path in made:
+        assert path.read_text(encoding="utf-8").count("**manners(),") == 1
+        assert not re.search(r"\bhttp=", path.read_text(encoding="utf-8"))

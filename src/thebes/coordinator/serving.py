@@ -30,7 +30,6 @@ from thebes.coordinator.interface import Pages, interface
 from thebes.coordinator.listening import check_tls, listen, shown, url_of
 from thebes.coordinator.own_models import Models
 from thebes.coordinator.reception import Reception
-from thebes.coordinator.whole import WholeAnswers
 from thebes.wire import logs
 from thebes.wire.serving import hold_many, manners
 
@@ -78,7 +77,6 @@ def serve(
     reception.inquiries.running = federation
     config = uvicorn.Config(
         interface(reception, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),
-        http=WholeAnswers,
         **manners(),
         lifespan="off",
         ssl_certfile=None if tls_cert is None else str(tls_cert),

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from thebes import __version__
 from thebes.wire import logs
 from thebes.wire.routes import Exact
+from thebes.wire.whole import WholeAnswers
 
 #: How long a connection that asks nothing stays open. Clients commonly keep one for five seconds; a server that gives
 #: up at that same moment now and then closes one on which a request is just arriving, and a POST is not repeated.
@@ -44,8 +45,10 @@ def application(title: str, **more: Any) -> FastAPI:
 
 
 def manners() -> dict[str, Any]:
-    """What a server is told: nothing is written of who asked for what, and no name or version is shown."""
+    """What a server is told: nothing is written of who asked for what, no name or version is shown, and a request
+    arrives in time."""
     return {
+        "http": WholeAnswers,
         "access_log": False,  # who sent what when is nobody's business, and addresses carry ids
         "log_level": "warning",
         "server_header": False,
