@@ -18,7 +18,7 @@ from test_site_process import World, until
 from thebes.curator.pipelines.workshop import Workshop
 from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper
-from thebes.requestor.refusals import TaskExpired
+from thebes.requestor.refusals import SitesRefused
 from thebes.site.dataset import DataSets
 from thebes.site.home import Home, written
 from thebes.site.streams import stream_of
@@ -194,7 +194,7 @@ def test_a_pipeline_beside_a_running_site_and_its_tasks_spend_one_budget_under_o
             try:
                 document = {**COUNT, "epsilon": 0.5, "where": f"km > {km}"}
                 covered.append(world.ask(document).coverage["blocks"])
-            except TaskExpired:
+            except SitesRefused:
                 break
             until(lambda: began(home))
         _, err = beside.communicate(timeout=240)

@@ -18,7 +18,7 @@ from processes import PATIENCE
 import thebes
 from thebes.privacy.faults import Mistake
 from thebes.requestor.institutions import Round
-from thebes.requestor.refusals import NotFinished, TaskExpired
+from thebes.requestor.refusals import NotFinished, SitesRefused
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.reading import release_from_json
 
@@ -94,8 +94,15 @@ def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Insti
     assert some.extra["coverage"]["answered"] == ["north"]
     assert "noise added by the site" in some.extra["coverage"]["missing"]["south"]
     assert some.certificate.trust == "server"
-    with pytest.raises(TaskExpired, match="south refused: the site's policy allows this only with noise added by"):
+    told = "nothing was released .south refused: the site's policy allows this only with noise added by"
+    with pytest.raises(SitesRefused, match=told) as refused:
         there.server.query("patients", "count", epsilon=1, noise="coordinator", min_sites=2, timeout=PATIENCE)
+    assert {site: one.reason for site, one in refused.value.sites.items()} == {"south": "policy"}
+    assert "noise added by the site" in refused.value.sites["south"].message
+    detail = there.server.client.task(refused.value.task_id)
+    assert (detail["status"], detail["refusals"]["south"]["reason"]) == ("expired", "policy")
+    with pytest.raises(SitesRefused, match="no site charged anything"):
+        there.server.query("patients", "count", epsilon=1, noise="coordinator", sites=["south"], timeout=PATIENCE)
 
 
 def test_what_cannot_be_answered_is_refused_naming_the_field(there: Institutions) -> None:

@@ -252,6 +252,17 @@ class Inquiries:
             told = {"answered": [], "missing": {}, "asked": sorted(asked["asked"]), "left_out": asked["left_out"]}
         return {"contributions": len(told["answered"]), "lanes": [], "sites": told}
 
+    def refusals(self, standing: Standing) -> dict[str, dict[str, str]]:
+        """Every site of a task that is not in its answer, with why: in a word that programs read, and in words."""
+        told = self._progress(standing)
+        left_out = self.store.asked(standing.id)["left_out"] if told is None else told.get("left_out", {})
+        missing = {} if told is None else told.get("missing", {})
+        reasons = {} if told is None else told.get("reasons", {})
+        found = {site: {"reason": "schema", "message": why} for site, why in left_out.items()}
+        for site, why in missing.items():
+            found[site] = {"reason": reasons.get(site, "failed"), "message": why}
+        return found
+
     def price(self, task_id: str, document: SiteDocument) -> dict[str, Any]:
         """What one unit pays at each site, by the weakest of their units."""
         unit = unit_of(schemas_of(self.store.asked(task_id)["asked"]))

@@ -106,9 +106,19 @@ class Summary(BaseModel):
     sites: list[str] | None = None
 
 
-class Detail(Summary):
-    """A task with its latest release."""
+class SiteRefusal(BaseModel):
+    """Why a site is not in an answer. `reason` is its code (policy, budget, dataset, schema, document, busy, down,
+    failed), or gone (its link was away) or late (it took too long)."""
 
+    reason: str
+    message: str
+
+
+class Detail(Summary):
+    """A task with its latest release. Of one that institutions answer `refusals` says of each that is not in the answer
+    why."""
+
+    refusals: dict[str, SiteRefusal] | None = None
     result: dict[str, Any] | None
 
 

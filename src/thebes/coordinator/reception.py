@@ -202,7 +202,10 @@ class Reception:
 
         def read() -> tuple[dict[str, Any], str | None]:
             standing = self.store.standing(task_id)
-            return self._summaries([standing])[0], self.store.release(task_id)
+            summary = self._summaries([standing])[0]
+            if standing.of_sites:
+                summary["refusals"] = self.inquiries.refusals(standing)
+            return summary, self.store.release(task_id)
 
         summary, release = await self._in_reader(read)
         if release is None and self._notices.of(task_id).endless:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.requestor.refusals import NotFinished, TaskCancelled, TaskExpired, TaskFailed
+from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
 from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
-from thebes.wire.refusals import Busy, NotFound, Unreachable
+from thebes.wire.refusals import Busy, Unreachable
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
@@ -24,6 +24,7 @@ _BROKE_OFF = (
     "the coordinator gives no reason; its operator finds it in the log, or has brought the coordinator back from a "
     "copy, which ends what had been collected. Put it up again"
 )
+_FREE = ("policy", "budget", "dataset", "schema", "document", "busy")  #: who says no so has charged nothing
 _ENDS = {
     "failed": (TaskFailed, _BROKE_OFF),
     "expired": (TaskExpired, "too few people took part before it expired; nothing was released"),
@@ -74,8 +75,8 @@ class Handle:
     ) -> Release:
         """The release, once the task is done; of a task that is trained without end the first one there is.
 
-        Raises `NotFinished` (also a TimeoutError) after `timeout` seconds, and `TaskFailed`, `TaskExpired` or
-        `TaskCancelled` when there will be none. A coordinator that restarts meanwhile is waited for.
+        Raises `NotFinished` (also a TimeoutError) after `timeout` seconds, and `TaskFailed`, `SitesRefused`,
+        `TaskExpired` or `TaskCancelled` when there will be none. A coordinator that restarts meanwhile is waited for.
         `progress` is told what the coordinator says of the task, each time.
         """
         body = self.finished(timeout, progress=progress)
@@ -115,22 +116,31 @@ class Handle:
         status = body.get("status")
         if isinstance(status, str) and status in _ENDS:
             class_, usual = _ENDS[status]
-            raise class_(self.task_id, printable(body.get("reason")) or self._unanswered(body) or usual)
+            refused = _refused(body) if status == "expired" else {}
+            if refused:
+                raise SitesRefused(self.task_id, _in_words(refused, body), refused)
+            raise class_(self.task_id, printable(body.get("reason")) or usual)
         return status == "done" or (status == "open" and body.get("result") is not None)
 
-    def _unanswered(self, body: Mapping[str, Any]) -> str:
-        """Of a task that too few sites answered: which did not, and why. Empty for every other."""
-        document = body.get("document")
-        if body.get("status") != "expired" or not isinstance(document, Mapping) or "dataset" not in document:
-            return ""
-        try:
-            told = self.client.training(self.task_id).get("sites")
-        except (NotFound, Unreachable, Busy):
-            told = None
-        missing = told.get("missing") if isinstance(told, Mapping) else None
-        named = missing if isinstance(missing, Mapping) else {}
-        why = "; ".join(f"{printable(str(site))} {printable(str(said))}" for site, said in named.items())
-        return "too few sites answered; nothing was released" + (f" ({why})" if why else "")
+
+def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
+    """Of a task of institutions, those that are not in its answer and why."""
+    told = body.get("refusals")
+    named = told if isinstance(told, Mapping) else {}
+    return {
+        printable(str(site)): SiteRefusal(printable(str(one.get("reason"))), printable(str(one.get("message"))))
+        for site, one in named.items()
+        if isinstance(one, Mapping)
+    }
+
+
+def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> str:
+    """Who did not answer and why; and that nobody paid, where nobody can have."""
+    why = "; ".join(f"{site} {one.message}" for site, one in refused.items())
+    answered = body.get("contributions") != 0 or body.get("phase") != 0
+    free = not answered and all(one.reason in _FREE for one in refused.values())
+    charged = " and no site charged anything" if free else ""
+    return f"too few sites answered; nothing was released{charged} ({why})"
 
 
 def _heard(body: Mapping[str, Any]) -> str:

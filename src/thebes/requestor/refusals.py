@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from thebes.privacy.faults import Refusal
@@ -23,9 +25,31 @@ class TaskFailed(Refusal):
 
 
 class TaskExpired(TaskFailed):
-    """Too few took part before the task's `expires_at`; nothing was released."""
+    """Too few people took part before the task's `expires_at`; nothing was released."""
 
     ended = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRefusal:
+    """Why one site is not in an answer: `reason` in a word (policy, budget, dataset, schema, document, busy, down,
+    failed, gone, late), `message` in its own."""
+
+    reason: str
+    message: str
+
+
+class SitesRefused(TaskFailed):
+    """Too few sites answered; nothing was released. `sites` says of each that did not why."""
+
+    ended = "was not answered"
+
+    def __init__(self, task_id: str, reason: str, sites: Mapping[str, SiteRefusal]) -> None:
+        super().__init__(task_id, reason)
+        self.sites = dict(sites)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.task_id, self.reason, self.sites))
 
 
 class TaskCancelled(TaskFailed):

@@ -56,7 +56,14 @@ class Place:
 
 
 class Unfit(Exception):
-    """A site's answer that cannot be counted, and why."""
+    """A site's answer that cannot be counted, and why: in words, and in one (`reason`)."""
+
+    def __init__(self, why: str, reason: str = Code.FAILED) -> None:
+        super().__init__(why)
+        self.reason = reason
+
+
+GONE, LATE = "gone", "late"  #: why a site is missing that said nothing: its link was away; it took too long
 
 
 class Run:
@@ -72,6 +79,8 @@ class Run:
         self._bench = ThreadPoolExecutor(1, thread_name_prefix="thebes-run")
         self._watch = Stopwatch((task.progress or {}).get("seconds"))
         self._answers: dict[str, dict[str, Any]] = dict((task.progress or {}).get("answers", {}))
+        #: of a site that is missing, in a word: its own code, or "gone" or "late"
+        self._reasons: dict[str, str] = dict((task.progress or {}).get("reasons", {}))
         self._released = task.release
         self._progress: dict[str, Any] = dict(task.progress or {})
 
@@ -167,38 +176,38 @@ class Run:
 
     async def _attend(self, site: str) -> None:
         """Hear a site's answer to this phase, or excuse it."""
-        said, patience = ["is not linked"], self._patience()
+        said, patience = ["is not linked", GONE], self._patience()
         try:
             async with asyncio.timeout(patience):
                 await self._hear(site, said)
         except TimeoutError:
             late = patience < self._document.patience
             why = "when the task's time was over" if late else f"within {figure(self._document.patience)} seconds"
-            await self._excuse(site, f"{said[0]} {why}")
+            await self._excuse(site, f"{said[0]} {why}", said[1])
         except Unfit as unfit:
-            await self._excuse(site, str(unfit))
+            await self._excuse(site, str(unfit), unfit.reason)
         except (Malformed, TooLarge) as refused:
-            await self._excuse(site, f"sent what cannot be read: {refused}")
+            await self._excuse(site, f"sent what cannot be read: {refused}", Code.FAILED)
 
     async def _hear(self, site: str, said: list[str]) -> None:
-        """`said[0]` becomes what is known of a site that takes too long."""
+        """`said` becomes what is known of a site that takes too long, in words and in one."""
         pause, patience = _FIRST_PAUSE, self._document.patience
         while True:
             conversation = await self._place.links.back(site, patience)
             if conversation is None:
-                raise Unfit(said[0])
-            said[0] = "had not answered"
+                raise Unfit(said[0], said[1])
+            said[:] = "had not answered", LATE
             try:
                 answer = await self._asked(site, conversation)
             except Lost:
-                said[0] = "was cut off and did not come back"
+                said[:] = "was cut off and did not come back", GONE
                 continue
             if answer is None:
                 return
             code, reason = answer
             if code not in (Code.BUSY, Code.DOWN):
-                raise Unfit(reason)
-            said[0] = f"{reason}, and had not answered"
+                raise Unfit(reason, code)
+            said[:] = f"{reason}, and had not answered", code
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -249,11 +258,12 @@ class Run:
         self._watch.worked(time.perf_counter() - began)
         self._tell()
 
-    async def _excuse(self, site: str, why: str) -> None:
+    async def _excuse(self, site: str, why: str, reason: str) -> None:
         def work() -> None:
             if site in self._aggregator.awaited:
                 log.info("task %s: the site %s %s", self.id, site, why)
                 self._aggregator.excuse(site, why)
+                self._reasons[site] = str(reason)
                 self._tell()
 
         await self._beside(work)
@@ -281,6 +291,8 @@ class Run:
             "left_out": dict(self._task.left_out),
             "answered": self._answered(),
             "missing": dict(self._aggregator.missing),
+            # who is missing without having been asked declares a column differently
+            "reasons": {site: self._reasons.get(site, str(Code.SCHEMA)) for site in self._aggregator.missing},
             "answers": dict(self._answers),
             "seconds": self._watch.told(),
         }
@@ -323,7 +335,8 @@ def longest(layout: Layout) -> int:
 def _refusal(answer: Mapping[str, Any]) -> tuple[str, str]:
     code, reason = answer.get("code"), answer.get("reason")
     said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
-    return str(code)[:20], f"refused: {said[:_LONGEST_REASON]}"
+    known = code if isinstance(code, str) and code in set(Code) else str(Code.FAILED)
+    return known, f"refused: {said[:_LONGEST_REASON]}"
 
 
 def _cost(told: object) -> dict[str, float] | None:
