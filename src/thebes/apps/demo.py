@@ -160,6 +160,8 @@ def _row(scene: Scene | SiteScene) -> dict[str, Any]:
 
 def _judged(row: dict[str, Any], verdict: Verdict) -> None:
     row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval, "ok": verdict.ok}
+    if verdict.guessing is not None:
+        row["guessing"] = verdict.guessing
     if verdict.answer is not None:
         row["answer"] = verdict.answer
 

@@ -26,6 +26,7 @@ class Verdict:
     ok: bool
     interval: dict[str, Any] | None = None
     answer: str | None = None
+    guessing: float | None = None  #: what one guess for everybody would score
 
 
 @dataclass(frozen=True)
@@ -426,9 +427,9 @@ def _learned(true: float, value: float, told: Any) -> Verdict:
     is worth is said."""
     guessed = float(max((told == label).mean() for label in set(told.tolist())))
     if value - guessed >= GAINED * (true - guessed):
-        return Verdict(true, value, value >= 0.3)
+        return Verdict(true, value, value >= 0.3, guessing=guessed)
     words = f"tells {value:.0%} right, and one guess for everybody {guessed:.0%}: so few people taught it too little"
-    return Verdict(true, value, value >= 0.3, answer=words)
+    return Verdict(true, value, value >= 0.3, answer=words, guessing=guessed)
 
 
 def _network_beside_descent(release: Release, mine: Rows, everybody: Rows) -> Verdict:

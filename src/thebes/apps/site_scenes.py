@@ -163,7 +163,7 @@ def _classifier(inputs_of: Callable[[Patients], Patients]) -> Callable[[Release,
         true = float(LogisticRegression().fit(table, told).score(table, told))
         value = float(np.mean(release.model.predict(inputs) == told))  # type: ignore[attr-defined]
         guessed = float(np.max(np.bincount(told.astype(np.int64)))) / len(told)
-        return Verdict(true, value, value - guessed >= _GAINED * (true - guessed))
+        return Verdict(true, value, value - guessed >= _GAINED * (true - guessed), guessing=guessed)
 
     return judge
 
