@@ -109,7 +109,10 @@ def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Pa
         "state": "open",
     }
     assert block["filter"] == "basic"
-    assert "patients: 100%" in run("dataset", "list", "--home", "site")[1]
+    assert (
+        "patients: Of epsilon 2: nothing spent; an answer may cost up to 2"
+        in run("dataset", "list", "--home", "site")[1]
+    )
     assert "key (never shown)" in run("dataset", "show", "patients", "--home", "site")[1]
     grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--to", "bob", "--kinds", "query,train")
     assert run(*grant, "--epsilon", "0.5")[0] == 0
