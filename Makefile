@@ -39,25 +39,25 @@ laws: $(READY)  ## what must hold for every input, with examples that were never
 	@THEBES_EXPLORE=1 $(BIN)/pytest -n auto tests/laws
 
 check: $(READY)  ## style, types, and the arrows between the rooms
-	@$(BIN)/ruff check src tests audit bench chaos fuzz peers tools
-	@$(BIN)/ruff format --check src tests audit bench chaos fuzz peers tools
+	@$(BIN)/ruff check src tests evidence papers tools
+	@$(BIN)/ruff format --check src tests evidence papers tools
 	@$(BIN)/mypy
 	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
 
-bench: $(READY)  ## measure, as ratios within one run; writes bench/results/
-	@$(BIN)/python -m bench
+bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
+	@$(BIN)/python -m evidence.bench
 
 peers: $(READY)  ## beside other libraries, each in an environment of its own; writes docs/peers.md
-	@$(BIN)/python -m peers
+	@$(BIN)/python -m evidence.peers
 
 audit: $(READY)  ## what samples say about every claimed epsilon
-	@$(BIN)/python -m audit
+	@$(BIN)/python -m evidence.audit
 
 chaos: $(READY)  ## strike a small world for some minutes; its databases must tell of no broken promise
-	@$(BIN)/python -m chaos --minutes 5
+	@$(BIN)/python -m evidence.chaos --minutes 5
 
 fuzz: $(READY)  ## a minute of strange input for everything that reads what strangers send
-	@$(BIN)/python -m fuzz --minutes 1
+	@$(BIN)/python -m evidence.fuzz --minutes 1
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -94,5 +94,5 @@ hashes:  ## the file of hashes anew, after a pin changed (asks outside)
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11.7 - -o constraints.hashed.txt
 
 clean:  ## remove what the other verbs made
-	@rm -rf $(VENV) $(VENV)-outside .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache bench/results fuzz/found
+	@rm -rf $(VENV) $(VENV)-outside .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache evidence/bench/results evidence/fuzz/found
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.browser import Visitor, browser
+from tests.support.coordinator import Server
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
-from thebes.tasks.shape import Ask
-from thebes.testing.browser import Visitor, browser
-from thebes.testing.coordinator import Server
+from thebes.tasks.protocols import Ask
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MOST_SECONDS = 600

@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PINS, HASHED = ROOT / "constraints.txt", ROOT / "constraints.hashed.txt"
-STATIC = ROOT / "src" / "thebes" / "apps" / "pages" / "static"
+STATIC = ROOT / "src" / "thebes" / "web" / "static"
 #: by version only: which of its builds is right depends on the machine
 WITHOUT_HASHES = frozenset({"torch"})
 _BINDING = re.compile(r"\b(AGPL|GPL)|Affero|GNU General Public", re.IGNORECASE)

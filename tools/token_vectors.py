@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thebes.tokens import Authority, Context, Credential, Enrolment, Flaw, Parameters, encoding
+from thebes.tokens import Authority, Context, Credential, Enrolment, Flaw, Parameters, codec
 from thebes.tokens.bbs import commitment, proof
 from thebes.tokens.bbs.curve import ORDER, hash_to_point, times, write_point, write_scalar
 from thebes.tokens.bbs.pseudonym import context_point
@@ -55,7 +55,7 @@ class Maker:
     def enrol(self) -> tuple[Enrolment, str, Credential]:
         secret, blind, *masks = take(self.numbers, 4)
         request = commitment.commit(SUITE, [secret], blind=blind, masks=masks)
-        begun = Enrolment(self.parameters, encoding.write(1, request), write(blind, secret))
+        begun = Enrolment(self.parameters, codec.write(1, request), write(blind, secret))
         response = self.authority.enrol(begun.request)
         return begun, response, begun.finish(response)
 
@@ -119,11 +119,11 @@ def made() -> dict[str, Any]:
         {"peer": peer, "context": name, "report": REPORT.decode(), "token": core}
         for peer, (_, _, credential) in enumerate(peers)
         for name, context in contexts.items()
-        for core in [encoding.write(1, maker.core(credential, context, REPORT))]
+        for core in [codec.write(1, maker.core(credential, context, REPORT))]
     ]
     for one in accepted:
-        one["pseudonym"] = encoding.read(one["token"], version=1, length=384)[-48:].hex()
-    good = encoding.read(accepted[0]["token"], version=1, length=384)
+        one["pseudonym"] = codec.read(one["token"], version=1, length=384)[-48:].hex()
+    good = codec.read(accepted[0]["token"], version=1, length=384)
     cores = refused_cores(maker, peers[0][2], contexts, good, bytes.fromhex(accepted[4]["pseudonym"]))
     strangers = {
         "made in another group": (elsewhere, Flaw.PROOF),
@@ -131,7 +131,7 @@ def made() -> dict[str, Any]:
     }
     for name, (other, flaw) in strangers.items():
         cores[name] = (other.core(other.enrol()[2], here, REPORT), flaw)
-    tokens = {name: (encoding.write(1, core), flaw) for name, (core, flaw) in cores.items()}
+    tokens = {name: (codec.write(1, core), flaw) for name, (core, flaw) in cores.items()}
     tokens |= refused_texts(good)
     return {
         "scheme": BbsPseudonyms.name,
@@ -228,15 +228,15 @@ def tagged(maker: Maker, context: Context) -> bytes:
 
 def refused_texts(good: bytes) -> dict[str, tuple[str, Flaw]]:
     """Spellings of a good token that are refused."""
-    text = encoding.write(1, good)
+    text = codec.write(1, good)
     padded = base64.urlsafe_b64encode(bytes([1]) + good).decode()
     slack = text[:-1] + chr(ord(text[-1]) + 1)  # the last character ends in four bits that no byte holds
     assert padded != text
     assert base64.urlsafe_b64decode(slack + "==") == bytes([1]) + good
     return {
         "no text": ("", Flaw.LENGTH),
-        "version 0": (encoding.write(0, good), Flaw.VERSION),
-        "version 2": (encoding.write(2, good), Flaw.VERSION),
+        "version 0": (codec.write(0, good), Flaw.VERSION),
+        "version 2": (codec.write(2, good), Flaw.VERSION),
         "with padding": (padded, Flaw.TEXT),
         "with bits left over": (slack, Flaw.TEXT),
         "with a blank": (text[:100] + " " + text[100:], Flaw.TEXT),
@@ -250,7 +250,7 @@ def refused_texts(good: bytes) -> dict[str, tuple[str, Flaw]]:
 
 def refused_requests(request: str) -> list[dict[str, str]]:
     """Requests that no authority signs."""
-    good = encoding.read(request, version=1, length=BbsPseudonyms.request_bytes)
+    good = codec.read(request, version=1, length=BbsPseudonyms.request_bytes)
     doubled = hash_to_point(b"anything", b"THEBES_OWN_VECTORS")
     cases = {
         "commitment is the identity": (IDENTITY + good[48:], Flaw.IDENTITY),
@@ -262,9 +262,7 @@ def refused_requests(request: str) -> list[dict[str, str]]:
         "one secret fewer": (good[:48] + good[80:], Flaw.LENGTH),
         "empty": (b"", Flaw.LENGTH),
     }
-    return [
-        {"name": name, "flaw": flaw.value, "request": encoding.write(1, core)} for name, (core, flaw) in cases.items()
-    ]
+    return [{"name": name, "flaw": flaw.value, "request": codec.write(1, core)} for name, (core, flaw) in cases.items()]
 
 
 def refused_responses(
@@ -272,12 +270,12 @@ def refused_responses(
 ) -> list[dict[str, str]]:
     """Responses to the first peer's request that this peer does not take."""
     begun, response, _ = peers[0]
-    good = encoding.read(response, version=1, length=BbsPseudonyms.response_bytes)
-    other = encoding.read(peers[1][1], version=1, length=BbsPseudonyms.response_bytes)
+    good = codec.read(response, version=1, length=BbsPseudonyms.response_bytes)
+    other = codec.read(peers[1][1], version=1, length=BbsPseudonyms.response_bytes)
     raised = write_scalar(int.from_bytes(good[80:], "big") + 1)
 
     def core(text: str) -> bytes:
-        return encoding.read(text, version=1, length=BbsPseudonyms.response_bytes)
+        return codec.read(text, version=1, length=BbsPseudonyms.response_bytes)
 
     cases = {
         "of another key and group": (core(elsewhere.authority.enrol(begun.request)), Flaw.SIGNATURE),
@@ -290,7 +288,7 @@ def refused_responses(
         "with entropy not below the order": (good[:80] + b"\xff" * 32, Flaw.SCALAR),
         "truncated": (good[:-1], Flaw.LENGTH),
     }
-    return [{"name": name, "flaw": flaw.value, "response": encoding.write(1, c)} for name, (c, flaw) in cases.items()]
+    return [{"name": name, "flaw": flaw.value, "response": codec.write(1, c)} for name, (c, flaw) in cases.items()]
 
 
 def text() -> str:

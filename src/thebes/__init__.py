@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 #: name -> where it lives; loaded when first used, so that `import thebes` stays quick
 _FACE = {
     "connect": "thebes.requestor.server",
-    "open_person": "thebes.person.opening",
+    "open_person": "thebes.person.access",
     "simulate": "thebes.simulation.world",
 }
 

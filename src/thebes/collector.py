@@ -3,11 +3,11 @@
 class Steps(Collector): name, version, description, reads, tables = ...; def collect(self, session): ...
 """
 
-from thebes.collectors.declaring import Collector, Option, State, table
-from thebes.collectors.parsing import elements, items
-from thebes.collectors.running import CollectorFailed, run
+from thebes.collectors.declaration import Collector, Option, State, table
+from thebes.collectors.run import CollectorFailed, run
 from thebes.collectors.session import Outcome, Session
 from thebes.collectors.sources import broken, lines, members
+from thebes.collectors.stream_parser import elements, items
 
 __all__ = [
     "Collector",

@@ -3,7 +3,7 @@
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Feature
 from thebes.curator.pipelines.pipeline import Pipeline, Trial
-from thebes.curator.validators import Best, Validation, Verdict, absolute, validate
+from thebes.curator.pipelines.validators import Best, Validation, Verdict, absolute, validate
 
 __all__ = [
     "Allowance",

@@ -137,7 +137,7 @@ def convert_state_dict(path: str | Path, *, digest: str | None = None, backbone:
     import torch
 
     from thebes.learning.graph.architectures import architecture
-    from thebes.learning.graph.published import PUBLISHED
+    from thebes.learning.graph.published_weights import PUBLISHED
 
     module = architecture(backbone)
     if digest is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from thebes.testing import browser as real
+from tests.support import browser as real
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import PersonProcess, coordinator, stopped
 
-from thebes.testing.browser import PHONE, Visitor
-from thebes.testing.peers import enrolment
+from tests.support.browser import PHONE, Visitor
+from tests.support.peers import enrolment
 
 pytestmark = pytest.mark.slow
 

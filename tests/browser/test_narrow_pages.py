@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import coordinator
 
-from thebes.testing.browser import PHONE, Visitor
+from tests.support.browser import PHONE, Visitor
 
 pytestmark = pytest.mark.slow
 NAME = "task-9d5b9fadc2c073e75ff83638b032130d"  #: what a pipeline is called that a task put up

@@ -14,8 +14,8 @@ from playwright.sync_api import expect
 sys.path.insert(0, str(Path(__file__).parent))
 from neighbours import BARS, COMMUTES, MEDIAN, NEIGHBOURS, RIDES, ROWS, Neighbourhood
 
-from thebes.testing.browser import Visitor
-from thebes.testing.ports import free_port
+from tests.support.browser import Visitor
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy")

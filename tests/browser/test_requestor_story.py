@@ -22,15 +22,15 @@ import thebes
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import PATIENCE, coordinator
 
-from thebes.coordinator.accounts import SHORTEST_PASSWORD
+from tests.support.browser import PHONE, Visitor
+from tests.support.coordinator import AGES, PETS
+from thebes.coordinator.auth.accounts import SHORTEST_PASSWORD
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.database import Database
-from thebes.coordinator.groups import Groups
 from thebes.coordinator.home import Home
+from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.storage.database import Database
 from thebes.person.home import Person
 from thebes.simulation import example
-from thebes.testing.browser import PHONE, Visitor
-from thebes.testing.coordinator import AGES, PETS
 
 pytestmark = pytest.mark.slow
 PEOPLE = 17  #: eleven who vote, and six who search for the bins
@@ -106,7 +106,7 @@ class Town:
         self.token = (folder / "coordinator" / "admin.token").read_text().strip()
         self.server = thebes.connect(self.url, token=self.token, timeout=PATIENCE)
         home = str(folder / "coordinator")
-        add = [sys.executable, "-m", "thebes.apps.command", "user", "add", "ana", "--role", "requestor", "--home", home]
+        add = [sys.executable, "-m", "thebes.cli.main", "user", "add", "ana", "--role", "requestor", "--home", home]
         subprocess.run([*add, "--password-stdin"], input=PASSWORD, text=True, check=True, capture_output=True)
         headers = {"Authorization": f"Bearer {self.token}"}
         assert httpx.post(f"{self.url}/api/schema", json=SCHEMA, headers=headers).status_code == 201

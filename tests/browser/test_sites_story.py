@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from institutions import Institutions
 
-from thebes.testing.browser import Visitor
+from tests.support.browser import Visitor
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def ana(there: Institutions, visit: Callable[..., Visitor]) -> Visitor:
 @pytest.fixture
 def steward(there: Institutions, visit: Callable[..., Visitor]) -> Callable[[str], Visitor]:
     """Opens a site's own pages with a new one-time address."""
-    from thebes.site.distant import running
+    from thebes.site.client import running
 
     def come(site: str) -> Visitor:
         with running(there.folder / f"site-{site}") as distant:

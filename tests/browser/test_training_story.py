@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 sys.path.insert(0, str(Path(__file__).parent))
 from neighbours import COMMUTES, NEIGHBOURS, RIDES, Neighbourhood
 
-from thebes.testing.browser import PHONE, Visitor
+from tests.support.browser import PHONE, Visitor
 
 pytestmark = pytest.mark.slow
 TYPED = {

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import coordinator
 
-from thebes.testing.browser import PATIENCE, PHONE
+from tests.support.browser import PATIENCE, PHONE
 
 pytestmark = pytest.mark.slow
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from thebes.coordinator import schema
-from thebes.coordinator.database import Database, StoreUnavailable
-from thebes.coordinator.desk import Concluded, Desk, Held, NoLongerHeld
-from thebes.coordinator.states import Status
-from thebes.coordinator.store import CoordinatorStore, Delivery, NewTask, Taken
+from tests.support.postgres import new_database
+from thebes.coordinator.storage import schema
+from thebes.coordinator.storage.database import Database, StoreUnavailable
+from thebes.coordinator.storage.store import CoordinatorStore, Delivery, NewTask, Taken
+from thebes.coordinator.tasks.phase_queue import Concluded, Desk, Held, NoLongerHeld
+from thebes.coordinator.tasks.states import Status
 from thebes.privacy.faults import Mistake
-from thebes.tasks.shape import TaskClosed
-from thebes.testing.postgres import new_database
-from thebes.wire import log
+from thebes.tasks.protocols import TaskClosed
+from thebes.wire import task_log
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 TASK, OTHER = "a" * 32, "b" * 32
@@ -273,7 +273,7 @@ def test_the_task_list_is_one_chain_however_many_write_at_once(store: Coordinato
         thread.start()
     for thread in threads:
         thread.join()
-    listed = log.verify(log.published(log.new_key(), store.entries()))
+    listed = task_log.verify(task_log.published(task_log.new_key(), store.entries()))
     assert {entry.task_id for entry in listed.entries} == set(names)
 
 

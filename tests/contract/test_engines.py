@@ -14,15 +14,15 @@ import duckdb
 import pandas as pd
 import pytest
 
-from thebes.data.engines.opening import frame_table, table_of
+from tests.support.postgres import new_database
+from thebes.data.engines.source import frame_table, table_of
 from thebes.data.engines.table import EngineTable
-from thebes.data.growing.choosing import Chosen, Users
-from thebes.data.growing.reading import GrownTable
+from thebes.data.growing.reader import GrownTable
+from thebes.data.growing.row_condition import Chosen, Users
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
 from thebes.testing import engines
 from thebes.testing.engines import CHECKS, TYPES, Open, Row
-from thebes.testing.postgres import new_database
 
 SQL_TYPES = {
     "integer": "BIGINT",

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.postgres import new_database
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, Ledger, LedgerStore, NoKeeper
+from thebes.ledger.address import open_store
 from thebes.ledger.memory import MemoryStore
-from thebes.ledger.opening import open_store
 from thebes.ledger.store import Conflict
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Pure, Renyi
-from thebes.testing.postgres import new_database
 
 Reopen = Callable[[], Ledger]
 

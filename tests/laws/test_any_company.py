@@ -21,14 +21,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thebes.learning as learning
+from tests.support.training import DOCUMENT, SCHEMA, Silent
 from thebes.curator.cache.smart.directions import Taken, Taught
-from thebes.data.engines.opening import frame_table
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.learning import moments, network, odds
 from thebes.learning.budget import Budget
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.features import Bins, Categories, Features, Range
-from thebes.learning.graph.clipping import clip_rows
+from thebes.learning.graph.gradient_clip import clip_rows
 from thebes.learning.network import NetworkSlopes, Sampling
 from thebes.learning.slopes import LinearSlopes, LogisticSlopes
 from thebes.privacy.promise import Adjacency
@@ -39,7 +40,6 @@ from thebes.tasks.train import local
 from thebes.tasks.train.descent import Rule
 from thebes.tasks.train.plan import Plan
 from thebes.testing.recorder import Recorder
-from thebes.testing.training import DOCUMENT, SCHEMA, Silent
 
 FEATURES = Features([Range("size", 0.0, 10.0), Categories("kind", (0, 1, 2)), Bins("age", (0.0, 3.0, 7.0, 10.0))])
 #: in the order of `FEATURES.columns`, then a target from -1 to 1

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from thebes.data.engines.opening import table_of
+from tests.support.openspecimen import Bank, OpenSpecimenServer
+from tests.support.redcap import Entry, Project, RedcapServer, Variable
+from thebes.data.engines.source import table_of
 from thebes.data.filter import read_filter
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Factor, Sums, Table, Term
-from thebes.testing.openspecimen import Bank, OpenSpecimenServer
-from thebes.testing.redcap import Entry, Project, RedcapServer, Variable
 
 pytestmark = pytest.mark.slow
 

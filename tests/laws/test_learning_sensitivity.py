@@ -136,7 +136,7 @@ def test_bought_bounds_are_paid_out_of_the_same_epsilon(adjacency):
 def test_a_row_computes_to_the_same_bits_in_any_company(count, width, outputs, seed):
     from thebes.learning.logistic import _binary_residual, _softmax_residual
     from thebes.learning.rows import shortened
-    from thebes.learning.scaling import Scaling
+    from thebes.learning.scaler import Scaling
 
     generator = np.random.default_rng(seed)
     X, labels = generator.normal(size=(count, width)), generator.integers(0, outputs, size=count)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from thebes.ledger import BudgetExceeded, Claim, ClaimEnded, Ledger, LedgerStore, NoKeeper, verification
+from thebes.ledger.address import open_store
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.memory import MemoryStore
-from thebes.ledger.opening import open_store
 from thebes.privacy import losses
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate, Concentrated, Pure

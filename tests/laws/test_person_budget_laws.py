@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from thebes.ledger import BudgetExceeded, Frozen, Ledger
-from thebes.person.blocks import consumed
-from thebes.person.purse import Purse, period
+from thebes.person.budget.blocks import consumed
+from thebes.person.budget.budget import Purse, period
 from thebes.person.settings import Settings
 
 TENTHS = st.integers(1, 60).map(lambda tenths: Decimal(tenths) / 10)

@@ -22,11 +22,11 @@ from thebes.data.store import Store
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.simulation.featurizing import featurize
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.shape import Setting
+from thebes.tasks.protocols import Setting
 
 WEST = timezone(timedelta(hours=-4))
 STRANGE = st.one_of(

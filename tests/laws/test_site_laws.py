@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.site_home import ask, site_home
 from thebes.data.schema import schema_of
 from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate, Concentrated, Pure
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
+from thebes.site.budget.prices import cost
 from thebes.site.dataset import Budget, DataSet, read
-from thebes.site.pricing import cost
-from thebes.testing.siting import ask, site_home
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,10}", fullmatch=True)

@@ -14,8 +14,8 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thebes.curator.streams import State, Stream, Terms
-from thebes.data.growing.blocking import block_by
+from thebes.curator.streams.stream import State, Stream, Terms
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thebes.data.featurizer import FUNCTIONS, read
-from thebes.simulation.featurizing import featurize
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 
 CELLS = st.one_of(

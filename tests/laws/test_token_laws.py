@@ -22,7 +22,7 @@ from thebes.tokens import (
     Parameters,
     Presented,
     TokenRefused,
-    encoding,
+    codec,
     verify,
     verify_many,
 )
@@ -240,4 +240,4 @@ def test_a_record_with_any_field_changed_is_refused_or_another_record(
 
 @given(st.lists(st.binary(max_size=6), max_size=4), st.lists(st.binary(max_size=6), max_size=4))
 def test_digests_tell_every_two_lists_of_parts_apart(one: list[bytes], other: list[bytes]) -> None:
-    assert (encoding.digest("label", *one) == encoding.digest("label", *other)) == (one == other)
+    assert (codec.digest("label", *one) == codec.digest("label", *other)) == (one == other)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from thebes.privacy.faults import Mistake, ThebesError
-from thebes.wire import frames, log
+from thebes.wire import frames, task_log
 from thebes.wire.problems import from_problem, to_problem
 from thebes.wire.refusals import BrokenLog
 
@@ -94,32 +94,32 @@ KEY = bytes(range(32))
 IDS = st.text("abcdef0123456789-", min_size=1, max_size=12)
 
 
-def entries_of(ids: list[str]) -> list[log.Entry]:
-    made: list[log.Entry] = []
+def entries_of(ids: list[str]) -> list[task_log.Entry]:
+    made: list[task_log.Entry] = []
     for i, task_id in enumerate(ids):
-        made.append(log.Entry.after(made[-1] if made else None, task_id, f"{i:064x}"))
+        made.append(task_log.Entry.after(made[-1] if made else None, task_id, f"{i:064x}"))
     return made
 
 
 @given(st.lists(IDS, max_size=8), st.data())
 def test_a_list_read_in_any_pieces_is_the_list_read_at_once(ids: list[str], data: st.DataObject) -> None:
     entries = entries_of(ids)
-    whole = log.verify(log.published(KEY, entries))
+    whole = task_log.verify(task_log.published(KEY, entries))
     assert list(whole.entries) == entries
     half = data.draw(st.integers(0, len(ids)))
-    first = log.verify(log.published(KEY, entries[:half]))
-    rest = log.verify(log.published(KEY, entries, after=half), key=first.key, seen=first.seen)
+    first = task_log.verify(task_log.published(KEY, entries[:half]))
+    rest = task_log.verify(task_log.published(KEY, entries, after=half), key=first.key, seen=first.seen)
     assert first.entries + rest.entries == whole.entries
     assert rest.seen == whole.seen
-    assert log.verify(log.published(KEY, entries), key=first.key, seen=first.seen).seen == whole.seen
+    assert task_log.verify(task_log.published(KEY, entries), key=first.key, seen=first.seen).seen == whole.seen
 
 
 @given(st.lists(IDS, min_size=1, max_size=6), st.data())
 def test_any_change_to_a_list_is_noticed(ids: list[str], data: st.DataObject) -> None:
     entries = entries_of(ids)
-    body = json.loads(json.dumps(log.published(KEY, entries)))
-    seen = log.verify(body).seen
-    other = log.published(bytes(32), entries)
+    body = json.loads(json.dumps(task_log.published(KEY, entries)))
+    seen = task_log.verify(body).seen
+    other = task_log.published(bytes(32), entries)
     change = data.draw(st.sampled_from(["drop", "swap", "rename", "digest", "shorter", "key", "signature", "head"]))
     place = data.draw(st.integers(0, len(ids) - 1))
     if change == "drop":
@@ -131,16 +131,16 @@ def test_any_change_to_a_list_is_noticed(ids: list[str], data: st.DataObject) ->
     elif change == "digest":
         body["entries"][place]["digest"] = "f" * 64
     elif change in ("shorter", "swap"):
-        body = log.published(KEY, entries[:-1])
+        body = task_log.published(KEY, entries[:-1])
     elif change == "key":
         body["key"] = other["key"]
     elif change == "signature":
         body["signature"] = other["signature"]
     else:
         body["head"] = "e" * 64
-    for known in (log.Seen(), seen):
+    for known in (task_log.Seen(), seen):
         try:
-            found = log.verify(body, key=log.public_key(KEY), seen=known)
+            found = task_log.verify(body, key=task_log.public_key(KEY), seen=known)
         except BrokenLog:
             continue
         if known == seen:  # who has read it all is sent nothing new, rightly
@@ -155,11 +155,11 @@ def test_any_change_to_a_list_is_noticed(ids: list[str], data: st.DataObject) ->
 def test_any_body_for_a_list_raises_only_a_refusal(body: Any) -> None:
     for candidate in (
         body,
-        {"key": log.public_key(KEY), "entries": body},
-        {"key": body, "entries": [], "head": log.START},
+        {"key": task_log.public_key(KEY), "entries": body},
+        {"key": body, "entries": [], "head": task_log.START},
     ):
         try:
-            log.verify(candidate)
+            task_log.verify(candidate)
         except BrokenLog:
             continue
         raise AssertionError("nobody signed this")

@@ -14,13 +14,13 @@ import httpx
 import pandas as pd
 
 from tests.scenarios.processes import Process, stopped
-from thebes.coordinator.authority import Authority
+from tests.support.ports import free_ports
+from tests.support.site_home import EVERYBODY, declare
+from thebes.coordinator.auth.authority import Authority
 from thebes.coordinator.clock import SystemClock
 from thebes.ledger import Block, Entry, Ledger, NoKeeper
-from thebes.site.audit import Audit
 from thebes.site.home import AUDIT, Home, written
-from thebes.testing.ports import free_ports
-from thebes.testing.siting import EVERYBODY, declare
+from thebes.site.steward.audit_log import Audit
 
 SOON = 240.0  #: for whatever takes seconds on an idle machine
 

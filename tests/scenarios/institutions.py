@@ -10,8 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import PATIENCE
 
-from thebes.apps.hospitals import Hospitals
-from thebes.apps.processes import Process
+from thebes.cli.demo.hospitals import Hospitals
+from thebes.cli.processes import Process
 from thebes.requestor.server import connect
 
 
@@ -48,7 +48,7 @@ class Institutions:
 
     def _start(self, command: str, *arguments: str, called: str | None = None) -> Process:
         name = called or command
-        process = Process(name, "thebes.apps.command", command, *arguments, log=self.folder / f"{name}.log")
+        process = Process(name, "thebes.cli.main", command, *arguments, log=self.folder / f"{name}.log")
         self.processes[name] = process
         return process
 

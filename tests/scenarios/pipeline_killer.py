@@ -22,10 +22,10 @@ import alembic.command  # noqa: F401  imported before the forks, so that a proce
 import opendp.measurements  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
-from thebes.curator.pipelines.attempts import Attempts
+from tests.support.pipelines import Home, Lines
+from thebes.curator.pipelines.attempt_store import Attempts
 from thebes.ledger import Ledger
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.testing.pipelines import Home, Lines
 
 SEED = 3
 

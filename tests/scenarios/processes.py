@@ -26,7 +26,7 @@ class Process:
         self.launch()
 
     def launch(self) -> Process:
-        command = [sys.executable, "-m", "thebes.apps.command", *self.arguments]
+        command = [sys.executable, "-m", "thebes.cli.main", *self.arguments]
         quiet = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
         self._running = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=quiet

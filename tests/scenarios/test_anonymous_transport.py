@@ -19,8 +19,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import PersonProcess, stopped
 
-from thebes.testing.coordinator import Server
-from thebes.testing.tor import Network, Watch, Witness, network
+from tests.support.coordinator import Server
+from tests.support.tor import Network, Watch, Witness, network
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Unreachable
 

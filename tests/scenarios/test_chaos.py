@@ -1,4 +1,4 @@
-"""A short storm over a small world of real processes; `python -m chaos` is the long form."""
+"""A short storm over a small world of real processes; `python -m evidence.chaos` is the long form."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from chaos.blows import storm
-from chaos.world import World
-from thebes.testing.postgres import new_database
+from evidence.chaos.blows import storm
+from evidence.chaos.world import World
+from tests.support.postgres import new_database
 
 pytestmark = pytest.mark.slow
 SECONDS, SEED = 12.0, 3

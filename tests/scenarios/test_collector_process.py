@@ -61,7 +61,7 @@ class World:
         self.site = folder / "site"
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "thebes.apps.command", "collector", *arguments]
+        command = [sys.executable, "-m", "thebes.cli.main", "collector", *arguments]
         path = {**os.environ, "PYTHONPATH": str(self.site), "THEBES_HOME": str(self.person.home)}
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=path, cwd=self.folder

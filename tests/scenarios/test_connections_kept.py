@@ -13,7 +13,7 @@ import pytest
 
 from tests.scenarios.deployment import Institutions
 from tests.scenarios.processes import PersonProcess
-from thebes.wire.serving import KEPT_SECONDS
+from thebes.wire.server_options import KEPT_SECONDS
 
 pytestmark = pytest.mark.slow
 COMMON = 5.0  #: seconds for which httpx and its like keep a connection

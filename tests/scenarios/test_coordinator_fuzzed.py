@@ -10,7 +10,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi import checks
 
-from thebes.testing.coordinator import AGES, Server
+from tests.support.coordinator import AGES, Server
 
 pytestmark = pytest.mark.slow
 PATIENCE = 120  #: seconds for an answer; what asks would give up after ten

@@ -30,12 +30,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from thebes.coordinator.closing import HOLD_SECONDS
-from thebes.coordinator.database import StoreUnavailable
-from thebes.testing.coordinator import AGES, EVENTS, PETS, Front, HandClock, Server
-from thebes.testing.ports import free_ports
-from thebes.testing.postgres import new_database
-from thebes.wire import log
+from tests.support.coordinator import AGES, EVENTS, PETS, Front, HandClock, Server
+from tests.support.ports import free_ports
+from tests.support.postgres import new_database
+from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.coordinator.tasks.phase_end import HOLD_SECONDS
+from thebes.wire import task_log
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Unreachable
 
@@ -54,7 +54,7 @@ def test_one_line_when_it_is_ready_and_a_clean_end_on_sigterm(tmp_path: Path) ->
 
 def test_a_signal_to_the_whole_group_is_a_clean_end_too(tmp_path: Path) -> None:
     home, said = tmp_path / "home", (tmp_path / "log").open("wb")
-    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(home), "--port", "0"]
+    command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(home), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, start_new_session=True)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["ready"] is True
@@ -143,7 +143,7 @@ def test_servers_and_workers_killed_at_random_lose_and_double_nothing(tmp_path: 
     with Server(home, log=tmp_path / "log") as server:
         crowd.talk(server, tasks, [f"last-{number}" for number in range(12)])
         done = {task_id: server.wait_for(task_id, "done") for task_id in tasks}
-        listed = log.verify(server.client.get("/api/log").json())
+        listed = task_log.verify(server.client.get("/api/log").json())
         keys = {file.name for file in (home / "keys").iterdir()}
     assert crowd.changed == []
     assert crowd.results.items() <= {task_id: found["result"] for task_id, found in done.items()}.items()
@@ -187,10 +187,10 @@ def test_a_worker_that_dies_at_any_step_is_followed_by_one_that_ends_the_task_on
 _DIE = """
 import os, sys
 from pathlib import Path
-from thebes.coordinator import desk, keys
+from thebes.coordinator.tasks import phase_queue, task_keys
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.closing import Closing
-from thebes.coordinator.database import Database
+from thebes.coordinator.tasks.phase_end import Closing
+from thebes.coordinator.storage.database import Database
 from thebes.coordinator.home import Home
 
 def dying(owner, name, *, before):
@@ -203,12 +203,12 @@ def dying(owner, name, *, before):
 
 home, point = Home(Path(sys.argv[1])), sys.argv[2]
 dying(*{
-    "computed": (desk.Desk, "conclude"),
-    "stored": (desk.Desk, "conclude"),
-    "key gone": (keys.Keys, "destroy"),
-    "done": (desk.Desk, "finish"),
+    "computed": (phase_queue.Desk, "conclude"),
+    "stored": (phase_queue.Desk, "conclude"),
+    "key gone": (task_keys.Keys, "destroy"),
+    "done": (phase_queue.Desk, "finish"),
 }[point], before=point == "computed")
-Closing(desk.Desk(Database(home.store), "dying"), home.keys, SystemClock()).step()
+Closing(phase_queue.Desk(Database(home.store), "dying"), home.keys, SystemClock()).step()
 """
 
 
@@ -273,7 +273,7 @@ def test_cancelled_and_withdrawn_contributions_leave_no_key_behind(tmp_path: Pat
 @pytest.mark.slow
 def test_a_second_coordinator_on_a_file_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(home), "--port", "0"]
+    command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(home), "--port", "0"]
     with Server(home) as first:
         second = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert (second.returncode, second.stdout) == (1, "")
@@ -313,7 +313,7 @@ def test_two_coordinators_on_one_database_are_one_deployment(tmp_path: Path) -> 
         assert one.task(other)["status"] == "cancelled"
         lists = [server.client.get("/api/log").json() for server in (one, two)]
         assert lists[0] == lists[1]
-        assert len(log.verify(lists[0]).entries) == 2
+        assert len(task_log.verify(lists[0]).entries) == 2
     assert not (home / "coordinator.db").exists()
 
 
@@ -362,7 +362,7 @@ def test_a_database_that_is_gone_for_a_moment_costs_no_task_its_answer(
 @pytest.mark.slow
 def test_a_coordinator_serves_and_ends_well_whose_starter_hears_nothing_any_more(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(tmp_path / "home")]
+    command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(tmp_path / "home")]
     process = subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -382,7 +382,7 @@ def test_a_coordinator_serves_and_ends_well_whose_starter_hears_nothing_any_more
 
 def test_tls_is_served_where_a_certificate_is_given(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
-    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(tmp_path / "home")]
+    command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(tmp_path / "home")]
     process = subprocess.Popen(
         [*command, "--port", "0", "--tls-cert", str(cert), "--tls-key", str(key)], stdout=subprocess.PIPE, text=True
     )
@@ -430,7 +430,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [["--port", "70000"], ["--store", "mysql://x"], ["--tls-cert", "/dev/null"]])
 def test_a_start_that_cannot_work_ends_with_a_sentence_and_status_2(tmp_path: Path, wrong: list[str]) -> None:
-    command = [sys.executable, "-m", "thebes.apps.command", "coordinator", "--home", str(tmp_path / "home"), *wrong]
+    command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(tmp_path / "home"), *wrong]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert done.stdout == ""

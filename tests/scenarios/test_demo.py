@@ -16,7 +16,7 @@ import pytest
 from thebes.tasks import registry
 
 PATIENCE = 240.0  #: seconds for what takes some on an idle machine
-DEMO = [sys.executable, "-m", "thebes.apps.command", "demo"]
+DEMO = [sys.executable, "-m", "thebes.cli.main", "demo"]
 
 
 def started(place: Path, *more: str) -> subprocess.Popen[str]:
@@ -134,7 +134,7 @@ def test_where_a_process_is_killed_the_demo_names_it_and_ends(place: Path) -> No
         assert time.monotonic() < end
         time.sleep(0.05)
         if people(place):
-            found = [each.name for each in started_by(running.pid) if b"thebes.apps.crowd" in known(each)]
+            found = [each.name for each in started_by(running.pid) if b"thebes.cli.demo.crowd" in known(each)]
     os.kill(int(found[0]), signal.SIGKILL)
     _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 1
@@ -148,7 +148,7 @@ def test_where_a_process_is_killed_the_demo_names_it_and_ends(place: Path) -> No
 def test_a_part_that_cannot_start_is_named_and_nothing_is_left(place: Path) -> None:
     """Without room for a socket there is no coordinator."""
     code = (
-        "import sys, thebes.apps.stage as stage; from thebes.apps import command\n"
+        "import sys, thebes.cli.demo.deployment as stage; from thebes.cli import command\n"
         "start = stage.Stage._start\n"
         "stage.Stage._start = lambda self, name, *a: start(self, name, *[x if x != '0' else '70000' for x in a])\n"
         "sys.argv = ['thebes', 'demo', '--people', '50', '--exit']; command.main()"

@@ -19,12 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from thebes.coordinator.authority import Authority
-from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.federation.pace import Pace
-from thebes.privacy.faults import Mistake, Refusal
-from thebes.tasks import registry
-from thebes.testing.federation import (
+from tests.support.federation import (
     CENSUS,
     QUICK,
     Far,
@@ -33,7 +28,12 @@ from thebes.testing.federation import (
     contribution,
     counting,
 )
-from thebes.testing.measuring import forget_peak, peak
+from tests.support.memory_and_time import forget_peak, peak
+from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.clock import SystemClock
+from thebes.coordinator.sites.intervals import Pace
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.tasks import registry
 from thebes.wire.link import PATH, SERVER_NAME, pieces
 
 EDGY = replace(QUICK, silence=6.0)  #: bears little silence

@@ -15,17 +15,17 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from thebes.coordinator.accounts import ADMIN
-from thebes.coordinator.authority import Authority
+from tests.support.coordinator import Server
+from tests.support.federation import CENSUS, QUICK, Far, Gathering, Steward, contribution, counting
+from tests.support.ports import free_ports
+from tests.support.postgres import new_database
+from tests.support.site_home import site_home
+from thebes.coordinator.auth.accounts import ADMIN
+from thebes.coordinator.auth.authority import Authority
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.federation import questions
-from thebes.coordinator.schema import QUESTION
+from thebes.coordinator.sites import quote_queue
+from thebes.coordinator.storage.schema import QUESTION
 from thebes.tasks import registry
-from thebes.testing.coordinator import Server
-from thebes.testing.federation import CENSUS, QUICK, Far, Gathering, Steward, contribution, counting
-from thebes.testing.ports import free_ports
-from thebes.testing.postgres import new_database
-from thebes.testing.siting import site_home
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.scenarios import deployment
@@ -173,15 +173,15 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
         assert [ask["requestor"] for ask in north.asks] == [ADMIN.name] * 6
         assert waiting(first) == 0
 
-        monkeypatch.setattr(questions, "PATIENCE_SECONDS", 0.5)
+        monkeypatch.setattr(quote_queue, "PATIENCE_SECONDS", 0.5)
         north.silent = True
         told = await second.reception.quote(COUNT, ADMIN)
         assert told["sites"] == {}
         assert "another process" in told["missing"]["north"]
         assert waiting(first) == 0
 
-        table = questions._Table(second.database)
-        question = questions.Question("q", ("north",), {})
+        table = quote_queue._Table(second.database)
+        question = quote_queue.Question("q", ("north",), {})
         table.put(question, first.clock.now().timestamp() - 3600)  # of one that died
         await second.reception.quote(COUNT, ADMIN)
         assert waiting(first) == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from thebes.coordinator.authority import Authority
+from tests.support.federation import CENSUS, QUICK, Far, Gathering, counting
+from thebes.coordinator.auth.authority import Authority
 from thebes.tasks import registry
-from thebes.testing.federation import CENSUS, QUICK, Far, Gathering, counting
 
 
 def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
@@ -24,7 +24,7 @@ def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
 
     clock = Jumping()
     monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
-    monkeypatch.setattr("thebes.coordinator.federation.hub.time", clock)
+    monkeypatch.setattr("thebes.coordinator.sites.link_server.time", clock)
 
     async def scenario() -> None:
         world = await Gathering(tmp_path / "home").open(0)

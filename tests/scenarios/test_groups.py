@@ -21,16 +21,16 @@ import thebes
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import PATIENCE, PersonProcess, stopped
 
+from tests.support.coordinator import PETS, Server
+from tests.support.peers import Peer, group_of
+from tests.support.postgres import new_database
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.database import Database
-from thebes.coordinator.groups import Groups
 from thebes.coordinator.home import Home
+from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.storage.database import Database
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.testing.command import typed
-from thebes.testing.coordinator import PETS, Server
-from thebes.testing.peers import Peer, group_of
-from thebes.testing.postgres import new_database
 from thebes.wire.refusals import NotAllowed
 
 pytestmark = pytest.mark.slow
@@ -174,7 +174,7 @@ def test_two_coordinators_that_hear_one_pseudonym_at_once_store_one_contribution
 
 @pytest.mark.postgres
 def test_a_code_used_at_two_coordinators_at_once_gives_one_credential(tmp_path: Path) -> None:
-    from thebes.testing.peers import enrolment
+    from tests.support.peers import enrolment
 
     home, store = tmp_path / "home", new_database()
     with Server(home, store=store) as one, Server(home, store=store) as two:

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from test_site_process import World, until
 
-from thebes.curator.pipelines.workshop import Workshop
+from thebes.curator.pipelines.workspace import Workshop
 from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper
 from thebes.requestor.refusals import SitesRefused
@@ -38,8 +38,8 @@ high = 100
 COUNT = {"type": "query", "sites": "all", "dataset": "rides", "statistic": "count", "epsilon": 1.0}
 KILLED = """
 import os, sys
-from thebes.apps import command
-from thebes.data.growing import manifest, writing
+from thebes.cli import command
+from thebes.data.growing import manifest, writer
 
 def killed(*_, **__):
     os._exit(9)
@@ -52,7 +52,7 @@ def after(*args, **more):
 
 point = sys.argv.pop(1)
 if point == "written":
-    writing._counted = killed
+    writer._counted = killed
 elif point == "synced":
     manifest.Manifest.admit = killed
 else:
@@ -62,7 +62,7 @@ command.main()
 
 
 def thebes(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "thebes.apps.command", *map(str, arguments)]
+    line = [sys.executable, "-m", "thebes.cli.main", *map(str, arguments)]
     return subprocess.run(line, check=True, capture_output=True, text=True)
 
 
@@ -138,7 +138,7 @@ def test_killed_while_rows_come_in_they_are_there_whole_or_not_at_all(tmp_path: 
 def test_two_who_bring_the_same_file_at_once_bring_it_once(tmp_path: Path) -> None:
     home, file = tmp_path / "site", rides(tmp_path / "a.csv", "2026-01-01", 20_000)
     declared(tmp_path, home)
-    line = [sys.executable, "-m", "thebes.apps.command", "dataset", "ingest", "rides", str(file), "--home", str(home)]
+    line = [sys.executable, "-m", "thebes.cli.main", "dataset", "ingest", "rides", str(file), "--home", str(home)]
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = sorted(one.communicate(timeout=240)[0] for one in both)
     assert [("came in" in one, "there already" in one) for one in said] == [(True, False), (False, True)]
@@ -184,7 +184,7 @@ def test_a_pipeline_beside_a_running_site_and_its_tasks_spend_one_budget_under_o
     world.linked(site)
     until(lambda: any("rides" in (one["datasets"] or {}) for one in world.server.sites()))
     (tmp_path / "shares.json").write_text(json.dumps(SHARES))
-    run = [sys.executable, "-m", "thebes.apps.command", "pipeline", "run", str(tmp_path / "shares.json")]
+    run = [sys.executable, "-m", "thebes.cli.main", "pipeline", "run", str(tmp_path / "shares.json")]
     beside = subprocess.Popen(
         [*run, "--home", str(home), "--as", "ana"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

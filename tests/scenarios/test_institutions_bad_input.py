@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from tests.scenarios.deployment import SOON, Institutions, until
-from thebes.coordinator.authority import Authority
-from thebes.testing.coordinator import HandClock
-from thebes.testing.federation import Far, Steward, contribution
+from tests.support.coordinator import HandClock
+from tests.support.federation import Far, Steward, contribution
+from thebes.coordinator.auth.authority import Authority
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.postgres import new_database
 from thebes.ledger import Ledger, NoKeeper
-from thebes.testing.postgres import new_database
 
 SPENDER = Path(__file__).parent / "ledger_spender.py"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from bench import load
-from bench._hostile import ATTACKS
-from bench._institutions import Institutions
-from thebes.testing.postgres import new_database
+from evidence.bench import load
+from evidence.bench._hostile import ATTACKS
+from evidence.bench._institutions import Institutions
+from tests.support.postgres import new_database
 
 pytestmark = pytest.mark.slow
 PEOPLE, SECONDS = 100, 0.5

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator import Server
 from thebes.testing.command import typed
-from thebes.testing.coordinator import Server
 
 pytestmark = pytest.mark.slow
 COUNT = {"type": "query", "statistic": "count", "dataset": "visits", "epsilon": 1.0, "sites": ["local"]}
@@ -53,7 +53,7 @@ def process(home: Path) -> int | None:
                 line = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"thebes.site.algorithm" in line and str(home).encode() in line:
+            if b"thebes.site.algorithm_process" in line and str(home).encode() in line:
                 return int(entry.name)
     return None
 

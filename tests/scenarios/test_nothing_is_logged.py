@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from thebes.testing.coordinator import AGES, Server
+from tests.support.coordinator import AGES, Server
 
 FROM = "127.0.0.77"
 SLOT, OTHER = "5107f00d" * 4, "0dd0f00d" * 4

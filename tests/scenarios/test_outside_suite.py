@@ -20,24 +20,24 @@ import httpx
 import pytest
 import uvicorn
 
-from thebes.coordinator.accounts import Accounts, Role
+from tests.support.coordinator import AGES, PETS, Server
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.site_home import site_home
+from thebes.coordinator.auth.accounts import Accounts, Role
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.database import Database
-from thebes.data.growing.blocking import block_by
+from thebes.coordinator.storage.database import Database
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import NoKeeper
 from thebes.person.home import Person
 from thebes.person.rest import guarded as persons
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.simulation import example
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
-from thebes.site.rest import guarded as sites
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.coordinator import AGES, PETS, Server
-from thebes.testing.siting import site_home
+from thebes.site.steward.rest import guarded as sites
 from thebes.wire.access import Access
-from thebes.wire.local import listening_at
+from thebes.wire.local_server import listening_at
 
 pytestmark = pytest.mark.slow
 EXAMPLES = 4  #: of each phase for each operation, beside the ones that the suite derives from the description

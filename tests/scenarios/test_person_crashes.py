@@ -20,11 +20,11 @@ import thebes
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import PATIENCE, PersonProcess, coordinator, stopped
 
+from tests.support.ports import free_port
 from thebes.ledger import Ledger
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
 from thebes.simulation import example
-from thebes.testing.ports import free_port
 from thebes.wire.refusals import Conflict
 
 pytestmark = pytest.mark.slow

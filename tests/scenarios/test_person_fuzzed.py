@@ -16,14 +16,14 @@ import uvicorn
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi import checks
 
-from thebes.apps.pages.person import put_on
+from tests.support.coordinator import AGES, PETS
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.simulation import example
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.coordinator import AGES, PETS
+from thebes.web.person.pages import put_on
 from thebes.wire.access import Access, make_token, read_secret
-from thebes.wire.local import listening_at
+from thebes.wire.local_server import listening_at
 
 pytestmark = pytest.mark.slow
 PATIENCE = 120  #: seconds for an answer; what asks would give up after ten

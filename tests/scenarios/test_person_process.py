@@ -38,7 +38,7 @@ def running(tmp_path: Path) -> Iterator[PersonProcess]:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "thebes.apps.command", *arguments], capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-m", "thebes.cli.main", *arguments], capture_output=True, text=True, timeout=PATIENCE
     )
 
 
@@ -89,7 +89,7 @@ def test_an_unreachable_coordinator_is_said_so_and_the_rest_works(running: Perso
 def test_an_unreachable_coordinator_is_one_line_at_the_start(tmp_path: Path) -> None:
     with (tmp_path / "said").open("w") as said:
         arguments = ("person", "--home", str(tmp_path / "home"), "--coordinator", NOWHERE, "--port", "0")
-        command = [sys.executable, "-m", "thebes.apps.command", *arguments]
+        command = [sys.executable, "-m", "thebes.cli.main", *arguments]
         nowhere = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=nowhere)
         assert process.stdout is not None

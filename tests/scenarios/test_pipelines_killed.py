@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.testing.pipelines import SCHEMA
+from tests.support.pipelines import SCHEMA
 
 KILLER = Path(__file__).with_name("pipeline_killer.py")
 
@@ -74,7 +74,7 @@ def test_a_run_of_several_attempts_goes_on_after_a_kill(tmp_path: Path) -> None:
 FILE = """
 import time
 from pathlib import Path
-from thebes.testing.pipelines import Lines
+from tests.support.pipelines import Lines
 
 class Slopes(Lines):
     name = "slopes"
@@ -109,7 +109,7 @@ class Command:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         quiet = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-        command = [sys.executable, "-m", "thebes.apps.command", *arguments]
+        command = [sys.executable, "-m", "thebes.cli.main", *arguments]
         made = subprocess.Popen(
             command, cwd=self.folder, env=quiet, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

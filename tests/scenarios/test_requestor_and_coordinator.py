@@ -22,15 +22,15 @@ from thebes.requestor.server import Server, connect
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.shape import Ask, Closed, TaskClosed
-from thebes.wire import frames, log
+from thebes.tasks.protocols import Ask, Closed, TaskClosed
+from thebes.wire import frames, task_log
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotFound, NotSignedIn
 
 PEOPLE = 14
 START = """
 import pathlib, sys
-from thebes.coordinator.serving import serve
+from thebes.coordinator.process.server import serve
 serve(pathlib.Path(sys.argv[1]), host="127.0.0.1", port=0)
 """
 BOUNDS = {"age": (0, 120)}
@@ -173,10 +173,10 @@ def test_every_refusal_is_the_one_a_local_call_would_raise(server: Server, peopl
 def test_the_signed_list_names_every_task_and_goes_on(server: Server, people: CoordinatorClient) -> None:
     document = thebes.task.count(AGE, epsilon=1)
     first = server.submit(document)
-    read = log.verify(people.log())
+    read = task_log.verify(people.log())
     assert read.holds(first.task_id, registry.check(document).digest)
     second = server.submit(document)
-    more = log.verify(people.log(after=read.seen.length), key=read.key, seen=read.seen)
+    more = task_log.verify(people.log(after=read.seen.length), key=read.key, seen=read.seen)
     assert [entry.task_id for entry in more.entries] == [second.task_id]
 
 

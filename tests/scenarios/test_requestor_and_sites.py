@@ -20,7 +20,7 @@ from thebes.privacy.faults import Mistake
 from thebes.requestor.institutions import Round
 from thebes.requestor.refusals import NotFinished, SitesRefused
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.reading import release_from_json
+from thebes.tasks.release_reader import release_from_json
 
 pytestmark = pytest.mark.slow
 

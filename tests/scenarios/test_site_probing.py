@@ -11,14 +11,14 @@ from typing import Any
 import grpc
 import pytest
 
-from thebes.coordinator.authority import Authority
+from tests.support.coordinator import HandClock
+from thebes.coordinator.auth.authority import Authority
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.federation.hub import Hub
-from thebes.coordinator.federation.links import Links
-from thebes.coordinator.federation.pace import Pace
-from thebes.site import certificate, dialing
-from thebes.site.probing import trouble
-from thebes.testing.coordinator import HandClock
+from thebes.coordinator.sites.intervals import Pace
+from thebes.coordinator.sites.link_server import Hub
+from thebes.coordinator.sites.links import Links
+from thebes.site.link import certificate, dialer
+from thebes.site.link.probe import trouble
 
 
 def _issued(folder: Path, at: Path, *, ago: int = 0) -> Path:
@@ -79,7 +79,7 @@ def test_a_link_says_why_it_is_refused_before_anything_was_said(tmp_path: Path, 
         port = await hub.start("127.0.0.1", 0)
         folder = os.open(_issued(tmp_path / ("home" if ours else "other"), tmp_path / "site"), os.O_RDONLY)
         hub.open = True
-        link = dialing.Link(f"127.0.0.1:{port}", "north", folder)
+        link = dialer.Link(f"127.0.0.1:{port}", "north", folder)
         running = asyncio.create_task(link.run())
         while link.state not in ("connected", "refused"):
             await asyncio.sleep(0.05)
@@ -98,23 +98,23 @@ def test_a_site_that_was_saying_something_as_it_was_refused_knows_it_by_the_word
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """gRPC then tells of its own failed write instead of the coordinator's status."""
-    home, listen = tmp_path / "home", dialing.Link._listen
+    home, listen = tmp_path / "home", dialer.Link._listen
 
-    async def hidden(link: dialing.Link, call: Any) -> None:
+    async def hidden(link: dialer.Link, call: Any) -> None:
         try:
             await listen(link, call)
         except grpc.aio.AioRpcError as ended:
             told = ended.initial_metadata(), ended.trailing_metadata()
             raise grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, *told) from None
 
-    monkeypatch.setattr(dialing.Link, "_listen", hidden)
+    monkeypatch.setattr(dialer.Link, "_listen", hidden)
 
     async def scenario() -> str:
         hub = Hub(Authority(home, SystemClock()), Links(), Pace())
         port = await hub.start("127.0.0.1", 0)
         folder = os.open(_issued(home, tmp_path / "site"), os.O_RDONLY)
         hub.open = True
-        link = dialing.Link(f"127.0.0.1:{port}", "north", folder)
+        link = dialer.Link(f"127.0.0.1:{port}", "north", folder)
         Authority(home, SystemClock()).revoke("north")
         running = asyncio.create_task(link.run())
         try:

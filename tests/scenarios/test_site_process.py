@@ -23,16 +23,16 @@ import thebes
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import PATIENCE, Process, stopped
 
+from tests.support.ports import free_ports
+from tests.support.site_home import site_home
 from thebes.confinement import landlock
-from thebes.coordinator.authority import Authority
+from thebes.coordinator.auth.authority import Authority
 from thebes.coordinator.clock import SystemClock
 from thebes.ledger import Ledger
 from thebes.privacy.faults import ThebesError
-from thebes.site.audit import Audit
 from thebes.site.home import AUDIT, Home
+from thebes.site.steward.audit_log import Audit
 from thebes.testing.command import typed
-from thebes.testing.ports import free_ports
-from thebes.testing.siting import site_home
 
 pytestmark = pytest.mark.slow
 COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
@@ -213,7 +213,7 @@ def test_a_second_start_on_a_home_says_so_and_the_first_goes_on(world: World) ->
     site = world.site("north")
     world.linked(site)
     announced, both = (site.home.folder / "daemon.json").read_bytes(), site.both
-    line = [sys.executable, "-m", "thebes.apps.command", "site", "--home", str(site.home.folder)]
+    line = [sys.executable, "-m", "thebes.cli.main", "site", "--home", str(site.home.folder)]
     second = subprocess.run(
         [*line, "--coordinator", f"127.0.0.1:{world.ports[1]}"], capture_output=True, text=True, timeout=PATIENCE
     )
@@ -309,7 +309,7 @@ def test_another_authority_takes_the_place_of_the_one_before_while_everything_ru
 
 
 def test_a_site_without_a_certificate_or_at_a_wrong_home_says_what_to_do(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "thebes.apps.command", "site", "--home", str(tmp_path / "s")]
+    command = [sys.executable, "-m", "thebes.cli.main", "site", "--home", str(tmp_path / "s")]
 
     def said(*more: str) -> tuple[int, str]:
         ended = subprocess.run([*command, *more], capture_output=True, text=True, timeout=PATIENCE)

@@ -14,9 +14,9 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from thebes.coordinator.alone import MOST_AT_RISK, WRITE_SECONDS
-from thebes.testing.coordinator import EVENTS, Server
-from thebes.testing.postgres import new_database
+from tests.support.coordinator import EVENTS, Server
+from tests.support.postgres import new_database
+from thebes.coordinator.training.single_process import MOST_AT_RISK, WRITE_SECONDS
 
 PATIENCE = 240.0  #: seconds for what takes a few on an idle machine
 TASK = {**EVENTS, "stale_after": 10**6}

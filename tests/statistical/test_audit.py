@@ -36,9 +36,9 @@ ADD = Adjacency.ADD_REMOVE_ONE
 @pytest.fixture
 def table(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    for name in [n for n in sys.modules if n == "audit" or n.startswith("audit.")]:
+    for name in [n for n in sys.modules if n == "evidence.audit" or n.startswith("evidence.audit.")]:
         monkeypatch.delitem(sys.modules, name)
-    return importlib.import_module("audit.table")
+    return importlib.import_module("evidence.audit.table")
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_no_claim_is_exceeded_and_every_broken_mechanism_is_caught(table):
 
 
 def test_every_mechanism_and_estimator_has_a_place_in_the_audit():
-    rooms = "\n".join(path.read_text() for path in (ROOT / "audit").glob("*.py"))
+    rooms = "\n".join(path.read_text() for path in (ROOT / "evidence" / "audit").glob("*.py"))
     missing = [name for name in [*_released_by(mechanisms), *learning.__all__] if f"{name}" not in rooms]
     assert missing == ["from_json"], "a loader of released models releases nothing; everything else belongs here"
 

@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import thebes
-from bench import draw_discard as bench
+from evidence.bench import draw_discard as bench
 from thebes.tasks import registry
 from thebes.tasks.draw_discard.outliers import LARGEST, Outliers
 from thebes.tasks.draw_discard.plan import plan

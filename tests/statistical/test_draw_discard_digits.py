@@ -8,9 +8,9 @@ from functools import cache, partial
 
 import pytest
 
-from thebes.experiments import datasets
-from thebes.experiments.draw_discard.alternatives import Batches, DrawAndDiscard
-from thebes.experiments.draw_discard.digits import DOCUMENT, Digits, digits
+from papers import datasets
+from papers.draw_discard.alternatives import Batches, DrawAndDiscard
+from papers.draw_discard.digits import DOCUMENT, Digits, digits
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import thebes
-from bench import draw_discard as bench
+from evidence.bench import draw_discard as bench
 from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.privacy.accounting import gaussian
@@ -23,7 +23,7 @@ from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.tasks import registry
 from thebes.tasks.draw_discard.instances import Instances
 from thebes.tasks.draw_discard.plan import plan
-from thebes.tasks.shape import Ask
+from thebes.tasks.protocols import Ask
 from thebes.testing.kinds import Purse
 from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from bench import ensemble
-from thebes.experiments import datasets
+from evidence.bench import ensemble
+from papers import datasets
 
 pytestmark = pytest.mark.slow
 

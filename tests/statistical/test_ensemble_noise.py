@@ -12,10 +12,10 @@ from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.tasks import registry
 from thebes.tasks.ensemble import plan
+from thebes.tasks.ensemble.bin_search import direction, margin
 from thebes.tasks.ensemble.cells import cells_of, given
 from thebes.tasks.ensemble.histogram import Histogram
-from thebes.tasks.ensemble.searching import direction, margin
-from thebes.tasks.shape import Ask
+from thebes.tasks.protocols import Ask
 from thebes.testing.statistics import LEVEL, assert_rate
 
 BOUNDS = {

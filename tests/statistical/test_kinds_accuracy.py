@@ -10,7 +10,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import thebes
-from thebes.experiments import datasets
+from papers import datasets
 
 SEEDS = 3
 

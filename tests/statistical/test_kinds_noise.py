@@ -22,9 +22,9 @@ from thebes.privacy.mechanisms.variance import variance
 from thebes.privacy.promise import Unit
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.bounded.encoding import plan
+from thebes.tasks.bounded.encoder import plan
 from thebes.tasks.document import FAILURE
-from thebes.tasks.shape import Ask, Setting
+from thebes.tasks.protocols import Ask, Setting
 from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, assert_size, gaussian_cdf, laplace_cdf
 

@@ -1,6 +1,6 @@
 """Accuracy that the private estimators must keep on real data: replace-one, delta 1e-5, one setting for all.
 
-Mean of 3 seeds x 5 folds with public bounds (`thebes.experiments.datasets`). `bench/learning.py` prints it with goals.
+Mean of 3 seeds x 5 folds with public bounds (`papers.datasets`). `evidence/bench/learning.py` prints it with goals.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import thebes.learning as learning
-from thebes.experiments import datasets
+from papers import datasets
 
 FLOORS = [
     ("GaussianNB", "wine", 8, 0.80),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments.sage import training
-from thebes.experiments.sage.training import LINEAR, LOGISTIC, NETWORK, Task
+from papers.sage import training
+from papers.sage.training import LINEAR, LOGISTIC, NETWORK, Task
 
 pytestmark = pytest.mark.slow
 

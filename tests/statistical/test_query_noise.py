@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from thebes.curator.plans import Plan
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.plans import Plan
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Sums, Table
 from thebes.privacy.accounting import gaussian
@@ -20,8 +20,8 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
 from thebes.simulation.sites import run
 from thebes.tasks import registry
+from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.query.totals import TOTALS, whole
-from thebes.tasks.shape import Ask, Setting
 from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_size
 

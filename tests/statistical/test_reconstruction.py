@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from thebes.privacy.accounting.meaning import meaning
+from tests.support.site_home import EVERYBODY, ask, declare
+from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.guarantees import Guarantee, as_replace_one
 from thebes.privacy.losses import Pure
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.home import Home, written
-from thebes.testing.siting import EVERYBODY, ask, declare
 
 PEOPLE, QUESTIONS = 48, 72
 ODDS = 1e-9

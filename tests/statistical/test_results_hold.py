@@ -1,16 +1,16 @@
 """Quick experiments give what was committed: the same seeds, so nothing here hangs on luck.
 
-Where draws were changed on purpose, `thebes experiment check NAME --quick` says whether that was only the draws, and
-`thebes experiment run NAME --quick --home docs` and then `python -m tools.results` renew what is kept.
+Where draws were changed on purpose, `python -m papers check NAME --quick` says whether that was only the draws, and
+`python -m papers run NAME --quick --home docs` and then `python -m tools.results` renew what is kept.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from thebes.experiments.comparing import compare
-from thebes.experiments.registry import experiment
-from thebes.experiments.results import Results, published
+from papers.comparing import compare
+from papers.registry import experiment
+from papers.results import Results, published
 
 #: some of every paper, about 20 seconds of one core in all; the first five read no data
 FAST = (

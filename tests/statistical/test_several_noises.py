@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from thebes.privacy.faults import Fault
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
 from thebes.privacy.mechanisms.correlation import correlation
-from thebes.privacy.mechanisms.several import Several, parts_of, together, weighed_width, weighed_widths
+from thebes.privacy.mechanisms.summed_noise import Several, parts_of, together, weighed_width, weighed_widths
 from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.privacy.stability import Sensitivity
 from thebes.testing.statistics import LEVEL

@@ -10,10 +10,10 @@ from scipy.stats import binomtest
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck, ThresholdCheck, _part
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.synopsis import View
+from thebes.curator.cache.synthesis.base_histograms import Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
-from thebes.curator.cache.synthesis.groundwork import Groundwork
-from thebes.curator.plans import Integers, Plan
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.plans import Integers, Plan
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.data.table import Table
 from thebes.privacy.mechanisms.sparse_vector import difference_tail

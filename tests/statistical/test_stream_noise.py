@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.streams import Stream, Terms
-from thebes.data.growing.blocking import block_by
+from thebes.curator.streams.stream import Stream, Terms
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.privacy.randomness import Randomness, bulk, system

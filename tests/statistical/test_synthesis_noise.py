@@ -15,7 +15,7 @@ from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.domain import Domain, Measured
 from thebes.curator.cache.synthesis.recipe import Independent, SpanningTree
 from thebes.curator.cache.synthesis.tree import Tree
-from thebes.data.engines.opening import frame_table
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.privacy.accounting.calibration import rho_for
 from thebes.privacy.randomness import Randomness, bulk, system

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
+from tests.support.training import NOON, begun, run, site
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
 from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.shape import Ask, State
+from thebes.tasks.protocols import Ask, State
 from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf
-from thebes.testing.training import NOON, begun, run, site
 
 WIDE = 600
 PEOPLE = 50
@@ -239,7 +239,7 @@ def test_a_census_is_learned_by_three_sites_under_privacy() -> None:
     """Seen: .900 with either noise; the data set's ceiling for such a model is an AUC of .91."""
     from sklearn.metrics import roc_auc_score
 
-    from thebes.experiments import datasets
+    from papers import datasets
 
     people = datasets.people("adult")
     columns = {

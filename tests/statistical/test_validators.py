@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.curator.pipelines.adaptive import eta_of
-from thebes.curator.validators import BITS, Verdict, at_most, validate
+from thebes.curator.pipelines.adaptation import eta_of
+from thebes.curator.pipelines.validators import BITS, Verdict, at_most, validate
 from thebes.privacy import quality
 from thebes.privacy.grid import Grid
 from thebes.privacy.mechanisms.additive import Laplace

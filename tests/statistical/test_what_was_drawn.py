@@ -18,7 +18,7 @@ from thebes.privacy.mechanisms.sparse_vector import AboveThreshold
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.shape import Ask
+from thebes.tasks.protocols import Ask
 from thebes.testing.audit import Written, examine
 from thebes.testing.kinds import Purse
 from thebes.testing.transcripts import Loss, Repetition, Transcript, loss
@@ -35,9 +35,9 @@ ROWS = pd.DataFrame({"who": ["p", "q", "me", "me"], "x": ["no", "yes", "yes", "y
 def drawn():
     patched = pytest.MonkeyPatch()
     patched.syspath_prepend(str(ROOT))
-    for name in [n for n in sys.modules if n == "audit" or n.startswith("audit.")]:
+    for name in [n for n in sys.modules if n == "evidence.audit" or n.startswith("evidence.audit.")]:
         patched.delitem(sys.modules, name)
-    yield importlib.import_module("audit.drawn")
+    yield importlib.import_module("evidence.audit.drawn")
     patched.undo()
 
 
@@ -115,7 +115,7 @@ def _same_but_for_the_grid(drawn, stated):
 )
 def test_what_an_owner_draws_for_a_gradient_hides_two_clips(drawn, mechanism, more):
     """The scale in units of the clip, by the rule of the mechanism alone: 2 / epsilon, or the least analytic one."""
-    from audit import draw_discard
+    from evidence.audit import draw_discard
 
     body = {**draw_discard.DOCUMENT, "mechanism": mechanism, **more}
     document = registry.check({field: value for field, value in body.items() if value is not None})

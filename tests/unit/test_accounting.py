@@ -18,7 +18,7 @@ from thebes.privacy.accounting import (
     renyi,
     report,
 )
-from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.events import (
     ApproximateEvent,
     Composed,

@@ -14,30 +14,30 @@ import pandas as pd
 import pytest
 
 import thebes
-from thebes.apps.pages.asking.answers.queried import sections
-from thebes.apps.pages.asking.result import _covered
-from thebes.coordinator.accounts import Role, Somebody
-from thebes.curator.cache.answered import Answered, Source
+from tests.support.federation import Gathering
+from tests.support.site_home import ask, site_home
+from thebes.coordinator.auth.accounts import Role, Somebody
+from thebes.curator.cache.answer import Answered, Source
 from thebes.curator.cache.purchase import Purchase
-from thebes.curator.noise import noise_for, noise_made
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.noise import noise_for, noise_made
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Mistake
-from thebes.privacy.mechanisms.several import together
+from thebes.privacy.mechanisms.summed_noise import together
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument
+from thebes.tasks.protocols import Setting
 from thebes.tasks.query.accuracy import alone as alone_at
 from thebes.tasks.query.accuracy import expected, priced, split
 from thebes.tasks.query.totals import halves, noised
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Setting
-from thebes.testing.federation import Gathering
-from thebes.testing.siting import ask, site_home
+from thebes.tasks.release_reader import release_from_json
+from thebes.web.coordinator.answers.query import sections
+from thebes.web.coordinator.result import _covered
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 BODY: dict[str, Any] = {

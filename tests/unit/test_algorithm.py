@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import thebes
+from tests.support.training import DOCUMENT, SCHEMA, Silent, patients, run, site
 from thebes.data.schema import schema_of
 from thebes.learning.slopes import curvatures, squared, steepest, triangle
 from thebes.learning.updates import Adam, Newton
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.testing.training import DOCUMENT, SCHEMA, Silent, patients, run, site
 
 SITES = {"a": patients(90, 1), "b": patients(150, 2)}
 TABLES = {name: site(rows) for name, rows in SITES.items()}

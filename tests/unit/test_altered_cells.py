@@ -15,14 +15,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from thebes.coordinator import schema as coordinator
-from thebes.coordinator.database import Database
-from thebes.coordinator.store import CoordinatorStore, append
+from tests.support.postgres import new_database
+from thebes.coordinator.storage import schema as coordinator
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.store import CoordinatorStore, append
 from thebes.ledger import Ledger, LedgerUnavailable, NoKeeper, Tampered
 from thebes.ledger.schema import METADATA, VERSIONS
-from thebes.site.audit import Audit
-from thebes.testing.postgres import new_database
-from thebes.wire import log
+from thebes.site.steward.audit_log import Audit
+from thebes.wire import task_log
 from thebes.wire.refusals import BrokenLog
 
 
@@ -178,7 +178,7 @@ def test_every_altered_cell_of_a_sites_audit_log_is_noticed(tmp_path: Path) -> N
 
 
 def test_every_altered_cell_of_the_list_of_tasks_is_noticed_by_whoever_reads_it(tmp_path: Path) -> None:
-    private, path = log.new_key(), tmp_path / "coordinator.db"
+    private, path = task_log.new_key(), tmp_path / "coordinator.db"
     with closing(Database(f"sqlite:///{path}")) as database:
         for number in range(3):
             database.write(lambda c, number=number: append(c, f"task{number}", f"{number:064x}"))
@@ -186,8 +186,8 @@ def test_every_altered_cell_of_the_list_of_tasks_is_noticed_by_whoever_reads_it(
 
         def seen() -> bool:
             try:
-                told = log.published(private, store.entries())
-                log.verify(json.loads(json.dumps(told)), key=log.public_key(private))
+                told = task_log.published(private, store.entries())
+                task_log.verify(json.loads(json.dumps(told)), key=task_log.public_key(private))
             except (BrokenLog, TypeError, ValueError):  # what is no text is not even sent
                 return True
             return False

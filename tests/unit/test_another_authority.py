@@ -17,16 +17,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from thebes.apps.operating import copying
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import Finding, How
-from thebes.coordinator.authority import Authority, Certificate
+from tests.support.coordinator import Front, HandClock
+from tests.support.site_home import site_home
+from thebes.cli.homes import copy as copying
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import Finding, How
+from thebes.coordinator.auth.authority import Authority, Certificate
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import Home
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.testing.command import typed
-from thebes.testing.coordinator import Front, HandClock
-from thebes.testing.siting import site_home
 
 
 class Killed(BaseException):

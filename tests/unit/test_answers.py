@@ -21,18 +21,18 @@ import httpx
 import pytest
 
 import thebes
+from papers import fetching
+from tests.support.socks import SocksServer
 from thebes.confinement import answers
 from thebes.data.connectors.connector import SourceUnavailable
 from thebes.data.connectors.web import Web, WebSource
-from thebes.experiments import fetching
 from thebes.privacy.faults import Refusal
 from thebes.privacy.reading import MOST_VALUES
-from thebes.testing.socks import SocksServer
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.connection import LIST, LONG, SHORT, Kind
 from thebes.wire.link import read_envelope
-from thebes.wire.local import Local
+from thebes.wire.local_server import Local
 from thebes.wire.refusals import Malformed, TooLarge, Unreachable
 
 SOON = 0.4  #: a deadline
@@ -261,7 +261,7 @@ def test_an_answer_without_end_is_cut_off_at_the_most_of_its_kind(
 ) -> None:
     for name in ("wire.client.LIST", "wire.client.LONG"):  # else it takes a quarter of a gigabyte to see it
         monkeypatch.setattr(f"thebes.{name}", Kind(2**20, 2**10))
-    monkeypatch.setattr("thebes.wire.local._MOST_BYTES", 2**20)
+    monkeypatch.setattr("thebes.wire.local_server._MOST_BYTES", 2**20)
     for say in (endless, boasting):
         server = hostile(say)
         with pytest.raises(Refusal):
@@ -417,7 +417,6 @@ def test_certificates_are_verified_by_default() -> None:
 
 
 def test_every_client_of_http_is_made_in_the_one_place() -> None:
-    """Save one that measures, over connections of its own to processes that it started."""
     house = Path(thebes.__file__).parent
     asking = re.compile(
         r"\b(httpx\.(Async)?Client\(|httpx\.(get|post|put|request|stream|HTTPTransport)\(|HTTPS?Connection\(|urlopen\()"
@@ -427,7 +426,7 @@ def test_every_client_of_http_is_made_in_the_one_place() -> None:
         for path in house.rglob("*.py")
         if "testing" not in path.parts and asking.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"confinement/answers.py", "experiments/tiresias/clients.py"}
+    assert found == {"confinement/answers.py"}
 
 
 def test_nothing_is_lost_of_an_ordinary_answer(hostile: Start) -> None:

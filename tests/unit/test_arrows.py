@@ -26,10 +26,9 @@ for _role in ("coordinator", "person", "site", "requestor"):
 BELOW["coordinator"] = BELOW["coordinator"] - {"curator"}
 BELOW["collectors"] = {"privacy", "data", "wire"}  # beside the roles: they meet a person by HTTP only
 BELOW["simulation"] = BELOW["wire"]  # beside the roles, above tasks, without wire
-BELOW["experiments"] = BELOW["simulation"] | {"simulation", "torch"}  # what is measured is what people run
-BELOW["apps"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation", "collectors"}
-BELOW["apps"] |= {"experiments"}
-BELOW["testing"] = BELOW["apps"] | {"apps"}
+BELOW["web"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation", "collectors"}
+BELOW["cli"] = BELOW["web"] | {"web"}
+BELOW["testing"] = BELOW["cli"] | {"cli"}
 
 #: thin public faces beside the rooms: module -> rooms it may show
 FACES = {

@@ -16,11 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from thebes.coordinator.authority import Authority, Certificate
+from tests.support.coordinator import HandClock
+from thebes.coordinator.auth.authority import Authority, Certificate
 from thebes.coordinator.clock import SystemClock
 from thebes.privacy.faults import Mistake
 from thebes.testing.command import typed
-from thebes.testing.coordinator import HandClock
 from thebes.wire.link import SERVER_NAME
 from thebes.wire.refusals import NotFound
 
@@ -181,7 +181,7 @@ def test_a_crash_while_writing_leaves_the_old_file(
 
 def test_several_processes_issue_at_once_and_none_is_lost(tmp_path: Path) -> None:
     issue = (
-        "import sys; from pathlib import Path; from thebes.coordinator.authority import Authority; "
+        "import sys; from pathlib import Path; from thebes.coordinator.auth.authority import Authority; "
         "from thebes.coordinator.clock import SystemClock; home, name = Path(sys.argv[1]), sys.argv[2]; "
         "[Authority(home, SystemClock()).issue(f'{name}-{n}', home / f'{name}-{n}') for n in range(5)]"
     )

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from thebes.apps import command
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import How
-from thebes.coordinator import restored
-from thebes.coordinator.belonging import database_of
+from tests.support.postgres import new_database
+from thebes.cli import main
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
 from thebes.coordinator.home import DATABASE, Home
-from thebes.coordinator.schema import CALLED
+from thebes.coordinator.storage import restored_home
+from thebes.coordinator.storage.database_owner import database_of
+from thebes.coordinator.storage.schema import CALLED
 from thebes.privacy.faults import Mistake
-from thebes.testing.postgres import new_database
 
 TASK = "0123456789abcdef0123456789abcdef"
 
@@ -110,7 +110,7 @@ def test_a_command_refuses_it_and_creates_nobody(
     ):
         monkeypatch.setattr(sys, "argv", ["thebes", *arguments, "--home", str(home), "--store", stores[1]])
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            main.main()
         assert ended.value.code == 2, arguments
         assert "is not the database that this home works on" in capsys.readouterr().err
 
@@ -125,7 +125,7 @@ def test_one_that_was_brought_back_without_its_name_has_it_again_once_it_is_sett
     database.close()
     with pytest.raises(Mistake, match="thebes settle"):
         used(home, stores[0])
-    assert restored.settle(home.folder, stores[0]) == 0
+    assert restored_home.settle(home.folder, stores[0]) == 0
     used(home, stores[0])
 
 

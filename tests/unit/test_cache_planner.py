@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 
 from thebes.curator.cache import store
-from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.answer import Answered, Source
 from thebes.curator.cache.forecast import forecast
-from thebes.curator.cache.likeness import Likeness
+from thebes.curator.cache.look_alike_rows import Likeness
 from thebes.curator.cache.planner import FRESH_SECONDS, Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
-from thebes.curator.cache.released import key_of
+from thebes.curator.cache.released_answers import key_of
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart import synopsis
 from thebes.curator.cache.store import PAID_SECONDS, Store
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import noise_made
-from thebes.curator.plans import Integers, Plan
-from thebes.curator.questions import Question, question_of
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.noise import noise_made
+from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.question import Question, question_of
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.data.table import Table
 from thebes.privacy.faults import Fault, Refusal

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from thebes.curator.cache.cells import Cells, mass_of
-from thebes.curator.questions import Question
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.question import Question
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from thebes.coordinator.groups import Groups
+from tests.support.coordinator import Front, HandClock
+from tests.support.federation import Gathering
+from tests.support.site_home import site_home
+from thebes.coordinator.people.groups import Groups
 from thebes.person.home import Person
 from thebes.simulation import example
-from thebes.site.algorithm import Office
-from thebes.testing.coordinator import Front, HandClock
-from thebes.testing.federation import Gathering
-from thebes.testing.siting import site_home
+from thebes.site.algorithm_process import Office
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import Word
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from chaos.invariants import World, broken
+from evidence.chaos.invariants import World, broken
 
 PEOPLE = ("person-0", "person-1")
 SITE = "site-0"

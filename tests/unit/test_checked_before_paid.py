@@ -12,27 +12,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.pipelines.attempts import RunState
+from tests.support.site_home import EVERYBODY, ask, declare
+from thebes.curator.pipelines.attempt_store import RunState
 from thebes.curator.pipelines.ready import MODELS, of
 from thebes.curator.pipelines.ready.statistics import ERROR
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workshop import Workshop
-from thebes.curator.streams import Stream, Terms
-from thebes.curator.validators import METRICS
-from thebes.data.engines.opening import table_of
-from thebes.data.growing.blocking import block_by
+from thebes.curator.pipelines.validators import METRICS
+from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.streams.stream import Stream, Terms
+from thebes.data.engines.source import table_of
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.home import Home, written
-from thebes.site.own import Question
-from thebes.site.synthesizing import Wish, synthesized
+from thebes.site.steward.questions import Question
+from thebes.site.steward.synthesis import Wish, synthesized
 from thebes.tasks import registry
-from thebes.tasks.packets import part_of
-from thebes.tasks.shape import Ask
-from thebes.testing.siting import EVERYBODY, ask, declare
+from thebes.tasks.aggregation.packets import part_of
+from thebes.tasks.protocols import Ask
 from thebes.wire.link import Code, Word
 
 DAY = datetime(2026, 11, 1, tzinfo=UTC)

@@ -18,16 +18,16 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.support.openspecimen import Bank, OpenSpecimenServer, User
+from tests.support.redcap import Entry, Project, RedcapServer, Variable
+from tests.support.web import Reply, WebServer
 from thebes.data.connectors import web
 from thebes.data.connectors.connector import Connector, SourceUnavailable, open_connector
-from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.engines.source import frame_table, table_of
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of
 from thebes.data.table import Axis, Factor, Sums, Term
 from thebes.privacy.faults import Mistake, ThebesError
-from thebes.testing.openspecimen import Bank, OpenSpecimenServer, User
-from thebes.testing.redcap import Entry, Project, RedcapServer, Variable
-from thebes.testing.web import Reply, WebServer
 
 TOWNS = ("Zürich", "łódź", "東京", "São Paulo", "naïve 🫀")
 PEOPLE = [{"who": f"P-{n}", "age": 18 + n % 60, "town": TOWNS[n % 5]} for n in range(103)]

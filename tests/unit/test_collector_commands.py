@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import command
-from thebes.collectors.installed import Installed
+from thebes.cli import main
+from thebes.collectors.installation import Installed
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def collector(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setenv("THEBES_HOME", str(home))
         monkeypatch.setattr(sys, "argv", ["thebes", "collector", *arguments])
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-        monkeypatch.setattr(command, "_wire", lambda: None)
+        monkeypatch.setattr(main, "_wire", lambda: None)
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            main.main()
         said = capsys.readouterr()
         return int(ended.value.code or 0), said.out, said.err
 
-    if not command.app.registered_commands:
-        command._wire()
+    if not main.app.registered_commands:
+        main._wire()
     return run
 
 
@@ -96,7 +96,7 @@ def test_where_nobody_can_be_asked_about_the_rows_the_collector_stays(
             return [{"name": "screen", "tables": []}]
 
     assert collector("install", "screen", "--yes")[0] == 0
-    monkeypatch.setattr("thebes.apps.collecting.person_of", lambda place: Serving())
+    monkeypatch.setattr("thebes.cli.collector_runs.person_of", lambda place: Serving())
     status, _, err = collector("remove", "screen")
     assert (status, err.count("\n"), "--keep-data or --with-data" in err) == (2, 1, True)
     assert "screen       installed" in collector("list")[1]

@@ -12,12 +12,12 @@ import pytest
 
 from thebes.collector import Collector, CollectorFailed, Option, Outcome, Session, table
 from thebes.collectors import session as sessions
-from thebes.collectors.declaring import checked, declaration
-from thebes.collectors.finding import load, offers
-from thebes.collectors.installed import Installed, Record
-from thebes.collectors.setting import read_interval, read_options
+from thebes.collectors.declaration import checked, declaration
+from thebes.collectors.installation import Installed, Record
+from thebes.collectors.options import read_interval, read_options
+from thebes.collectors.registry import load, offers
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.testing.collecting import HomeOnDisk
+from thebes.testing.collectors import HomeOnDisk
 from thebes.wire.refusals import Conflict, Unreachable
 
 

@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-from thebes.testing.collecting import HomeOnDisk
+from thebes.testing.collectors import HomeOnDisk
 
 RUNNER = """
 import sys
 from thebes.collector import Collector, table
 from thebes.collectors import session
-from thebes.testing.collecting import HomeOnDisk
+from thebes.testing.collectors import HomeOnDisk
 
 session.ROWS_IN_PART = 3
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from thebes.collectors import parsing, sources
+from thebes.collectors import sources, stream_parser
 from thebes.collectors.shipped.browser import Browser
 from thebes.collectors.shipped.calendar import Calendar
 from thebes.collectors.shipped.github import Github
@@ -26,7 +26,7 @@ from thebes.collectors.shipped.location import Location
 from thebes.collectors.shipped.shell import Shell
 from thebes.collectors.shipped.table import TableFile
 from thebes.privacy.faults import Mistake
-from thebes.testing.collecting import HomeOnDisk
+from thebes.testing.collectors import HomeOnDisk
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_xml_that_would_explode_or_fetch(home: HomeOnDisk, tmp_path: Path, name:
 def test_one_attribute_larger_than_memory_should_hold(
     home: HomeOnDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parsing, "LARGEST_ITEM", 2**18)
+    monkeypatch.setattr(stream_parser, "LARGEST_ITEM", 2**18)
     (tmp_path / "export.xml").write_text(f'<HealthData><Record type="{"x" * 2**20}"/></HealthData>')
     with pytest.raises(Mistake, match="too large"):
         home.collect(Health(), "--file", str(tmp_path / "export.xml"))
@@ -74,7 +74,7 @@ def test_one_attribute_larger_than_memory_should_hold(
 def test_one_element_larger_than_memory_should_hold(
     home: HomeOnDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parsing, "LARGEST_ITEM", 2**18)
+    monkeypatch.setattr(stream_parser, "LARGEST_ITEM", 2**18)
     (tmp_path / "Records.json").write_text('{"locations": [{"x": "' + "y" * 2**20)
     with pytest.raises(Mistake, match="too large"):
         home.collect(Location(), "--file", str(tmp_path / "Records.json"))

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from thebes.collectors import finding
-from thebes.collectors.declaring import declaration
-from thebes.collectors.finding import load, loaded, offer, offers
-from thebes.collectors.installed import Installed
+from thebes.collectors import registry
+from thebes.collectors.declaration import declaration
+from thebes.collectors.installation import Installed
 from thebes.collectors.publication import FILE, Unverified, make_key, read_key, read_publication, sign, verify
+from thebes.collectors.registry import load, loaded, offer, offers
 from thebes.privacy.faults import Mistake
 
 PROGRAM = """
@@ -239,7 +239,7 @@ def test_a_package_that_points_into_thebes_is_not_taken_for_a_part_of_it(
 ) -> None:
     """Its program would otherwise run unsigned."""
     imported: list[str] = []
-    monkeypatch.setattr(finding, "loaded", imported.append)
+    monkeypatch.setattr(registry, "loaded", imported.append)
     for entry in ("thebes.collectors.shipped.browser:Browser", "thebes.collectors.shipped.acme:Steps"):
         package.offer("steps", entry)
         assert offer("steps").package == "acme_steps"
@@ -316,4 +316,4 @@ def test_a_program_that_cannot_be_loaded_is_said_so(package: Package) -> None:
     for entry in ("acme_steps.nowhere:Steps", "acme_steps.collector:Nothing", "acme_steps.collector:Path"):
         with pytest.raises(Mistake):
             loaded(entry)
-    assert finding.GROUP == "thebes.collectors"
+    assert registry.GROUP == "thebes.collectors"

@@ -29,7 +29,7 @@ from thebes.collectors.shipped.location import Location
 from thebes.collectors.shipped.screen import Screen
 from thebes.collectors.shipped.shell import Shell
 from thebes.privacy.faults import Mistake
-from thebes.testing.collecting import HomeOnDisk
+from thebes.testing.collectors import HomeOnDisk
 
 MARCH = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
@@ -179,7 +179,7 @@ def test_a_view_that_never_ends_is_not_read(home: HomeOnDisk, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_real_chromium_s_history_is_read(home: HomeOnDisk, tmp_path: Path) -> None:
-    from thebes.testing.browser import needed
+    from tests.support.browser import needed
 
     chromium = needed()
 

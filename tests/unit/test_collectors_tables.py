@@ -12,11 +12,11 @@ import duckdb
 import pytest
 
 from thebes.collectors.inference import Reading, Types
+from thebes.collectors.options import read_options
 from thebes.collectors.session import Outcome
-from thebes.collectors.setting import read_options
 from thebes.collectors.shipped.table import TableFile
 from thebes.privacy.faults import Mistake
-from thebes.testing.collecting import HomeOnDisk
+from thebes.testing.collectors import HomeOnDisk
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.forms import composing, filled, put_up, write
-from thebes.testing.peers import group_of
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.forms import composing, filled, put_up, write
+from tests.support.peers import group_of
 
 COLUMNS = {
     "age": {"type": "float", "description": "years"},

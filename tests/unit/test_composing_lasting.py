@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator import Front
+from tests.support.forms import composing, filled, put_up, write
+from tests.support.peers import group_of
 from thebes.tasks import registry
-from thebes.testing.coordinator import Front
-from thebes.testing.forms import composing, filled, put_up, write
-from thebes.testing.peers import group_of
 
 COLUMNS = {
     "age": {"type": "float", "description": "years"},
@@ -152,7 +152,7 @@ def test_a_form_like_such_a_task_means_that_task(front: Front, more: dict[str, A
 
 
 def test_a_network_comes_from_json_and_the_form_keeps_it(front: Front) -> None:
-    from thebes.apps.scenes import LOSS, MODEL
+    from thebes.cli.demo.scenes import LOSS, MODEL
 
     numbers = {"type": "range", "low": 0, "high": 1}
     asked = "SELECT age AS x0, age AS x1, votes FROM town.hall"

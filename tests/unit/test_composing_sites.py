@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from thebes.apps.pages.asking import attempting, blocks, composing, inquiry, words
-from thebes.apps.pages.asking.composing import form_of, told_plainly
-from thebes.apps.pages.asking.inquiry import Inquiry, cautions, datasets_of
-from thebes.apps.pages.frame import Frame
+from tests.support.forms import filled
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
-from thebes.testing.forms import filled
+from thebes.web.coordinator import new_task, words
+from thebes.web.coordinator.forms import blocks, pipeline, site_draft
+from thebes.web.coordinator.forms.site_draft import Inquiry, cautions, datasets_of
+from thebes.web.coordinator.new_task import form_of, told_plainly
+from thebes.web.frame import Frame
 
 COLUMNS = {
     "age": {"type": "integer", "low": 18, "high": 98},
@@ -79,7 +80,7 @@ def test_a_question_by_accuracy_is_composed_and_asked_again_at_todays_price() ->
     assert refused.value.problems == [("alpha", "must be a number")]
     for more in ({}, {"statistic": "mean"}, {"asked_by": "epsilon"}):
         draft = Inquiry.read({**FORM, **typed, **more}).settled(SITES)
-        told = {"kinds": composing.KIND_WORDS, "inquiry": inquiry, "sites": SITES, "tables": {}, "published": {}}
+        told = {"kinds": new_task.KIND_WORDS, "inquiry": site_draft, "sites": SITES, "tables": {}, "published": {}}
         page = bytes(Frame("test", ()).part("coordinator/fields.html", d=draft, **told).body).decode()
         again = Inquiry.read(filled(page)).settled(SITES)
         assert {name: again.get(name) for name in (*typed, "epsilon")} == {
@@ -331,17 +332,17 @@ def test_what_no_line_can_say_of_a_pipeline_stays_json() -> None:
 
 
 def test_every_kind_has_the_same_few_words_everywhere() -> None:
-    assert set(words.KINDS) == set(composing.KIND_WORDS) == set(registry.types())
-    assert {kind: told for kind, (told, _) in composing.KIND_WORDS.items()} == words.KINDS
-    assert set(inquiry.KINDS) == set(registry.site_types())
+    assert set(words.KINDS) == set(new_task.KIND_WORDS) == set(registry.types())
+    assert {kind: told for kind, (told, _) in new_task.KIND_WORDS.items()} == words.KINDS
+    assert set(site_draft.KINDS) == set(registry.site_types())
 
 
-@pytest.mark.parametrize("model", attempting.MODELS)
+@pytest.mark.parametrize("model", pipeline.MODELS)
 def test_nothing_typed_is_lost_on_the_page_of_a_pipeline(model: str) -> None:
-    shown = {name: name for name in attempting.FIELDS} | {"model": model, "strategy": "aggressive"}
+    shown = {name: name for name in pipeline.FIELDS} | {"model": model, "strategy": "aggressive"}
     elsewhere = {"where": "age > 3", "noise": "coordinator", "min_sites": "2", "patience": "9", "site": "south"}
     draft = Inquiry.read({**TRAINED, **shown, **elsewhere}).settled(GROWING)
-    told = {"kinds": composing.KIND_WORDS, "inquiry": inquiry, "sites": GROWING, "tables": {}, "published": {}}
+    told = {"kinds": new_task.KIND_WORDS, "inquiry": site_draft, "sites": GROWING, "tables": {}, "published": {}}
     page = Frame("test", ()).part("coordinator/fields.html", d=draft, **told)
     again = Inquiry.read(filled(bytes(page.body).decode())).settled(GROWING)
     assert dict(again.fields) == {**draft.fields, "name": "", "purpose": ""}

@@ -15,16 +15,16 @@ import duckdb
 import pandas as pd
 import pytest
 
+from tests.support.memory_and_time import made_up, measured
+from tests.support.postgres import new_database
 from thebes.data.connectors.connector import LeftOut, SourceUnavailable, Written, open_connector, secret_of
-from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.engines.source import frame_table, table_of
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of
 from thebes.data.table import Axis, Factor, Sums, Term
 from thebes.privacy.faults import Mistake
 from thebes.privacy.stability import LARGEST_TOTAL
-from thebes.testing.measuring import made_up, measured
-from thebes.testing.postgres import new_database
 
 SECRET = "Jane-Roe-4711"  # a value of a row: it must never be seen in a message
 SCHEMA = schema_of(

@@ -15,13 +15,13 @@ import httpx
 import numpy as np
 import pytest
 
-from thebes.coordinator.accounts import Role
-from thebes.coordinator.closing import setting
-from thebes.coordinator.database import StoreUnavailable
+from tests.support.coordinator import AGES, PETS, Front, HandClock
+from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.settings import Settings
+from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.coordinator.tasks.phase_end import setting
 from thebes.tasks import registry
-from thebes.testing.coordinator import AGES, PETS, Front, HandClock
-from thebes.wire import frames, log
+from thebes.wire import frames, task_log
 from thebes.wire.problems import MEDIA_TYPE, from_problem
 from thebes.wire.refusals import BrokenLog
 
@@ -216,7 +216,7 @@ def test_a_quote_costs_and_changes_nothing(front: Front) -> None:
 def test_every_task_stands_in_the_signed_list_and_a_changed_list_is_noticed(front: Front) -> None:
     tasks = [front.post(AGES), front.post(PETS), front.post(AGES)]
     body = front.client.get("/api/log").json()
-    seen = log.verify(body)
+    seen = task_log.verify(body)
     assert [entry.task_id for entry in seen.entries] == tasks
     assert seen.holds(tasks[1], registry.check(PETS).digest)
     later = front.client.get("/api/log", params={"after": 2}).json()
@@ -228,7 +228,7 @@ def test_every_task_stands_in_the_signed_list_and_a_changed_list_is_noticed(fron
         {"signature": body["signature"][::-1]},
     ):
         with pytest.raises(BrokenLog):
-            log.verify({**body, **change}, key=seen.key)
+            task_log.verify({**body, **change}, key=seen.key)
 
 
 def test_cancelling_is_for_the_requestor_and_operators(front: Front) -> None:

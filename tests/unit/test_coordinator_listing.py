@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from thebes.coordinator.accounts import ADMIN, Role, Somebody
-from thebes.coordinator.lately import Together
-from thebes.coordinator.reception import Reception
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.federation import CENSUS, Gathering, Steward, counting
+from thebes.coordinator.api.single_flight import Together
+from thebes.coordinator.auth.accounts import ADMIN, Role, Somebody
+from thebes.coordinator.service import Reception
 from thebes.tasks import registry
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.federation import CENSUS, Gathering, Steward, counting
 from thebes.wire.refusals import NotAllowed, NotSignedIn
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator import Front
+from tests.support.forms import HERE
 from thebes.curator.pipelines.bundles import Bundles
-from thebes.testing.coordinator import Front
-from thebes.testing.forms import HERE
 
 BUNDLE: dict[str, Any] = {
     "model": {"kind": "StatisticsModel", "column": "hour", "numbers": {"0": 0.5, "1": 0.25}},

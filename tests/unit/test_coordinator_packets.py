@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.coordinator import Front
 from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.tasks import registry
-from thebes.tasks.packets import slot_of
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Ask
-from thebes.testing.coordinator import Front
+from thebes.tasks.aggregation.packets import slot_of
+from thebes.tasks.protocols import Ask
+from thebes.tasks.release_reader import release_from_json
 
 DOCUMENT: dict[str, Any] = {
     "type": "ensemble",

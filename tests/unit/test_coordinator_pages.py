@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import pages
-from thebes.apps.pages.asking.log import fingerprint
-from thebes.apps.pages.asking.words import kind as kind_of
-from thebes.coordinator.accounts import Role
-from thebes.coordinator.guard import STRANGERS
-from thebes.coordinator.schema import ENDED
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.forms import filled
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.forms import filled
+from thebes import web as pages
+from thebes.coordinator.api.middleware import STRANGERS
+from thebes.coordinator.auth.accounts import Role
+from thebes.coordinator.storage.schema import ENDED
+from thebes.web.coordinator.log import fingerprint
+from thebes.web.coordinator.words import kind as kind_of
 
 TEMPLATES = Path(pages.__file__).parent / "templates"
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
@@ -341,12 +341,12 @@ def payload_of(front: Front, task_id: str) -> dict[str, Any]:
     """A contribution of a gradient task, made by its owner's half over one made-up row."""
     import numpy as np
 
-    from thebes.coordinator.closing import setting
+    from thebes.coordinator.tasks.phase_end import setting
     from thebes.privacy.randomness import system
-    from thebes.simulation.featurizing import featurize
+    from thebes.simulation.featurizer import featurize
     from thebes.simulation.tables import people_of
     from thebes.tasks import registry
-    from thebes.tasks.shape import Ask
+    from thebes.tasks.protocols import Ask
     from thebes.testing.kinds import Purse
 
     asked = front.ask(task_id)
@@ -362,8 +362,8 @@ def test_an_ensemble_is_summed_up_by_its_labels() -> None:
     import numpy as np
 
     import thebes
-    from thebes.apps.pages.asking import result
     from thebes.tasks import registry
+    from thebes.web.coordinator import result
 
     draw = np.random.default_rng(1)
     rows = {"age": draw.uniform(17, 90, 3000), "income": np.where(draw.random(3000) < 0.3, "high", "low")}

@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from thebes.apps import users
+from tests.support.coordinator import HandClock
+from thebes.cli import user as users
 from thebes.coordinator import settings as settings_file
-from thebes.coordinator.accounts import ADMIN, LIFE, Accounts, Role
-from thebes.coordinator.database import Database
+from thebes.coordinator.auth.accounts import ADMIN, LIFE, Accounts, Role
 from thebes.coordinator.home import Home
-from thebes.coordinator.keys import Keys, TaskKey, place_of
-from thebes.coordinator.records import pack, unpack
-from thebes.coordinator.serving import serve
+from thebes.coordinator.people.contribution_record import pack, unpack
+from thebes.coordinator.process.server import serve
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.tasks.task_keys import Keys, TaskKey, place_of
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks.contributions import Contributions, Slot, read_payloads
-from thebes.testing.coordinator import HandClock
 from thebes.wire.refusals import Conflict, NotFound, NotSignedIn
 
 ID = "0123456789abcdef" * 2

@@ -21,14 +21,14 @@ import uvicorn
 from uvicorn.server import ServerState
 
 import thebes
-from thebes.coordinator import lobby
-from thebes.coordinator.accounts import Role, Somebody
-from thebes.coordinator.guard import STRANGERS
+from tests.support.coordinator import AGES, Front
+from thebes.coordinator.api.middleware import STRANGERS
+from thebes.coordinator.auth import access as lobby
+from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.privacy.faults import Refusal
-from thebes.testing.coordinator import AGES, Front
 from thebes.wire import whole
 from thebes.wire.refusals import Busy
-from thebes.wire.serving import manners
+from thebes.wire.server_options import manners
 from thebes.wire.whole import WholeAnswers
 
 LARGE = json.dumps({**AGES, "username": "a", "password": "b", "purpose": "x" * STRANGERS}).encode()

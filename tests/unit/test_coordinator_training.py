@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.coordinator import alone, several, training
-from thebes.coordinator.accounts import Role
-from thebes.coordinator.database import StoreUnavailable
-from thebes.coordinator.examining import Submission
-from thebes.coordinator.shelf import Shelf
-from thebes.coordinator.sieve import Sieve
+from tests.support.coordinator import AGES, EVENTS, Front
+from tests.support.postgres import new_database
+from thebes.coordinator.auth.accounts import Role
+from thebes.coordinator.people.bloom_filter import Sieve
+from thebes.coordinator.people.contribution_check import Submission
+from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.coordinator.training import endless_task as training
+from thebes.coordinator.training import multiple_processes, single_process
+from thebes.coordinator.training.model_store import Shelf
 from thebes.privacy.faults import Fault
 from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
-from thebes.tasks.reading import release_from_json
-from thebes.testing.coordinator import AGES, EVENTS, Front
-from thebes.testing.postgres import new_database
+from thebes.tasks.release_reader import release_from_json
 from thebes.wire import frames
 
 SHARED = pytest.param("shared", marks=pytest.mark.postgres)
@@ -90,13 +91,13 @@ def test_there_is_an_answer_from_min_count_on_while_the_task_stays_open(front: F
 
 
 def test_an_answer_is_made_again_at_most_every_second(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.coordinator.training.SHOWN_SECONDS", 3600.0)
+    monkeypatch.setattr("thebes.coordinator.training.endless_task.SHOWN_SECONDS", 3600.0)
     task_id = front.post(EVENTS)
     front.train(task_id, 12)
     first = front.task(task_id)["result"]
     front.train(task_id, 1)
     assert front.task(task_id)["result"] == first
-    monkeypatch.setattr("thebes.coordinator.training.SHOWN_SECONDS", 0.0)
+    monkeypatch.setattr("thebes.coordinator.training.endless_task.SHOWN_SECONDS", 0.0)
     assert front.task(task_id)["result"]["certificate"]["contributors"] == 13
 
 
@@ -453,7 +454,7 @@ def test_after_a_clean_stop_nothing_is_forgotten(tmp_path: Path, store: str) -> 
 def test_what_was_not_written_yet_is_written_when_the_process_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alone, "WRITE_SECONDS", 3600.0)
+    monkeypatch.setattr(single_process, "WRITE_SECONDS", 3600.0)
     with Front(tmp_path / "home") as front:
         task_id = front.post(EVENTS)
         front.train(task_id, 3)
@@ -483,8 +484,8 @@ def test_one_process_alone_writes_within_half_a_second(tmp_path: Path) -> None:
 
 def test_no_more_are_acknowledged_than_may_be_at_risk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the disk does not take what is written, at most `MOST_AT_RISK` are told that they were taken."""
-    monkeypatch.setattr(alone, "WRITE_UPDATES", 5)
-    monkeypatch.setattr(alone, "MOST_AT_RISK", 10)
+    monkeypatch.setattr(single_process, "WRITE_UPDATES", 5)
+    monkeypatch.setattr(single_process, "MOST_AT_RISK", 10)
     with Front(tmp_path / "home") as front:
         task_id = front.post(EVENTS)
         broken = True
@@ -549,7 +550,7 @@ def test_what_one_process_mixes_in_another_draws(tmp_path: Path) -> None:
             body["payload"]["weights"] = [weight + 1e-5 for weight in body["payload"]["weights"]]
             assert two.submit(task_id, body).status_code == 202  # known there at once, however new
             assert one.submit(task_id, body).status_code == 202  # a repeat
-        time.sleep(several.COPY_SECONDS * 2)
+        time.sleep(multiple_processes.COPY_SECONDS * 2)
         drawn = {tuple(front.update(task_id)["payload"]["weights"]) for front in (one, two) for _ in range(60)}
         assert {tuple(model) for model in models(one, task_id)} == drawn
         assert one.progress(task_id)["contributions"] == two.progress(task_id)["contributions"] == 40
@@ -574,7 +575,7 @@ def test_what_several_processes_counted_is_brought_together(tmp_path: Path) -> N
         assert told["contributions"] == 23
         assert one.database.read(lambda c: c.exec_driver_sql("SELECT accepted FROM coordinator_task").scalar()) == 23
         assert one.close_task(task_id).status_code == 204
-        time.sleep(several.COPY_SECONDS * 2)
+        time.sleep(multiple_processes.COPY_SECONDS * 2)
         assert two.client.get(f"/api/task/{task_id}/ask", params={"slot": "x"}).status_code == 410
         two.closing.step()
         assert two.task(task_id)["result"]["refused"] == 5
@@ -633,7 +634,7 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
         assert len({first, a, b}) == 3
         for front in (one, two):
             settled(front)
-        time.sleep(several.COPY_SECONDS * 2)
+        time.sleep(multiple_processes.COPY_SECONDS * 2)
         assert one.progress(task_id)["contributions"] == two.progress(task_id)["contributions"] == 3
         assert sum(Shelf(one.database).read(task_id).times) == 3
 

@@ -20,29 +20,30 @@ import keyring
 import numpy as np
 import pytest
 
-from thebes.apps import command
-from thebes.apps.operating import archive, copying, sealing
-from thebes.apps.operating import snapshot as module
-from thebes.apps.operating.roles import Role, role_of
-from thebes.apps.operating.snapshot import STAGE, snapshot
-from thebes.coordinator.accounts import Role as AccountRole
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.site_home import ask, site_home
+from thebes.cli import main
+from thebes.cli.homes import archive, sealed_file
+from thebes.cli.homes import copy as copying
+from thebes.cli.homes import snapshot as module
+from thebes.cli.homes.roles import Role, role_of
+from thebes.cli.homes.snapshot import STAGE, snapshot
+from thebes.coordinator.auth.accounts import Role as AccountRole
 from thebes.curator.cache.store import Store as Cache
 from thebes.data import keys
-from thebes.data.growing.blocking import block_by
+from thebes.data.growing.block_rule import block_by
 from thebes.data.growing.manifest import Manifest
 from thebes.data.rows import Rows
 from thebes.data.schema import schema_of
 from thebes.data.store import Store
 from thebes.ledger import Frozen, Head, Ledger, NoKeeper
 from thebes.person.home import Person
-from thebes.person.participation import State
+from thebes.person.participation.participation import State
 from thebes.privacy.faults import Fault, Mistake
-from thebes.site.algorithm import Office
-from thebes.site.outbox import LARGE, Answer, Outbox, Request
+from thebes.site.algorithm_process import Office
+from thebes.site.requests.response_store import LARGE, Answer, Outbox, Request
 from thebes.tasks import registry
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.siting import ask, site_home
 from thebes.wire.access import make_token
 from thebes.wire.link import write_envelope
 from thebes.wire.refusals import NotSignedIn
@@ -67,7 +68,7 @@ SECRET = "a passphrase of some length"
 
 @pytest.fixture(autouse=True)
 def _quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "_MEMORY_KIB", 64)
+    monkeypatch.setattr(sealed_file, "_MEMORY_KIB", 64)
 
 
 def copied(home: Path, to: Path, passphrase: str | None = None) -> copying.Made:
@@ -637,17 +638,17 @@ def test_what_must_not_lie_open_on_a_disk_goes_into_a_sealed_copy_only(tmp_path:
 
 
 def test_chunks_of_a_sealed_file_cannot_change_places_or_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "_CHUNK", 8)
+    monkeypatch.setattr(sealed_file, "_CHUNK", 8)
     file = io.BytesIO()
-    sealing_ = sealing.Sealing(file, SECRET)
+    sealing_ = sealed_file.Sealing(file, SECRET)
     sealing_.write(bytes(range(30)))
     sealing_.close()
-    head, body = file.getvalue()[: len(sealing.MAGIC) + 16], file.getvalue()[len(sealing.MAGIC) + 16 :]
+    head, body = file.getvalue()[: len(sealed_file.MAGIC) + 16], file.getvalue()[len(sealed_file.MAGIC) + 16 :]
     chunks = [body[place : place + 24] for place in range(0, len(body), 24)]
     assert len(chunks) == 4
 
     def read(chosen: list[bytes]) -> bytes:
-        return sealing.Opening(io.BytesIO(head[len(sealing.MAGIC) :] + b"".join(chosen)), SECRET).read(100)
+        return sealed_file.Opening(io.BytesIO(head[len(sealed_file.MAGIC) :] + b"".join(chosen)), SECRET).read(100)
 
     assert read(chunks) == bytes(range(30))
     for wrong in (chunks[:3], [chunks[1], chunks[0], *chunks[2:]], [chunks[0], *chunks[2:]], [*chunks, chunks[3]], []):
@@ -705,7 +706,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     def go(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
         return (int(stop.value.code or 0), *capsys.readouterr())
 
     monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)

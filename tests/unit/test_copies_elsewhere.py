@@ -13,26 +13,26 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import command
-from thebes.apps.operating import copying
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import How
-from thebes.coordinator.belonging import database_of
-from thebes.coordinator.database import Database
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.postgres import new_database
+from tests.support.site_home import ask, site_home
+from thebes.cli import main
+from thebes.cli.homes import copy as copying
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
 from thebes.coordinator.home import Home as CoordinatorHome
-from thebes.coordinator.schema import METADATA
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.database_owner import database_of
+from thebes.coordinator.storage.schema import METADATA
 from thebes.curator.cache.store import Store as Cache
-from thebes.data.growing.blocking import block_by
+from thebes.data.growing.block_rule import block_by
 from thebes.data.growing.manifest import Manifest
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.home import Home
 from thebes.tasks import registry
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.postgres import new_database
-from thebes.testing.siting import ask, site_home
-from thebes.wire.local import Hold
+from thebes.wire.local_server import Hold
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
@@ -47,7 +47,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Said:
     def say(name: str, home: Path) -> None:
         monkeypatch.setattr(sys, "argv", ["thebes", "ledger", name, "--home", str(home)])
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
         assert not stop.value.code
 
     return say
@@ -254,7 +254,7 @@ def _settle(home: Path, store: str | None) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["thebes", "settle", "--home", str(home), *named])
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
     return int(stop.value.code or 0)
 
 
@@ -265,6 +265,6 @@ def test_a_ledger_beside_strangers_files_is_not_taken_for_a_homes(tmp_path: Path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["thebes", "ledger", "freeze", where])
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
     assert not stop.value.code
     assert (tmp_path / "outbox.db").read_bytes() == b"something else"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import crowd
-from thebes.testing.coordinating import CoordinatorInMemory
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from thebes.cli.demo import crowd
 
 PEOPLE, COUNT = 14, 11
 MEDIAN = {

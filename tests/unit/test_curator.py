@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from thebes.curator.groups import Groups
-from thebes.curator.noise import loosest, noise_for
-from thebes.curator.plans import Plan
-from thebes.curator.quantiles import QuantilePlan, levels_for, variances
-from thebes.curator.questions import Question
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.groups import Groups
+from thebes.curator.questions.noise import loosest, noise_for
+from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.quantiles import QuantilePlan, levels_for, variances
+from thebes.curator.questions.question import Question
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Axis
 from thebes.privacy.faults import Mistake

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from thebes.coordinator.database import Database
-from thebes.coordinator.schema import VERSIONS as COORDINATOR
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
 from thebes.ledger.refusals import LedgerUnavailable
 from thebes.ledger.schema import VERSIONS as LEDGER

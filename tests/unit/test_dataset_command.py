@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from thebes.apps import command
+from thebes.cli import main
 from thebes.ledger import Ledger, NoKeeper
+from thebes.site.budget.policy import Asked, PolicyFile
 from thebes.site.dataset import DataSets, read
 from thebes.site.home import Home
-from thebes.site.policy import Asked, PolicyFile
 
 Run = Callable[..., tuple[int, str, str]]
 SCHEMA = """
@@ -42,7 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         status = 0
         try:
-            command.main()
+            main.main()
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capsys.readouterr()

@@ -14,7 +14,7 @@ import pytest
 import typer
 import yaml
 
-from thebes.apps import command
+from thebes.cli import main
 from thebes.coordinator import settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -34,8 +34,8 @@ def unit(path: Path) -> dict[str, list[str]]:
 
 def options(*names: str) -> set[str]:
     """Every option of a command of the program; a command that does not exist fails."""
-    command._wire()
-    found = typer.main.get_command(command.app)
+    main._wire()
+    found = typer.main.get_command(main.app)
     for name in names:
         found = found.commands[name]  # type: ignore[attr-defined]
     return {option for parameter in found.params for option in parameter.opts}

@@ -19,18 +19,18 @@ from pathlib import Path
 
 import pytest
 
-from thebes.apps import command, doctor
-from thebes.apps.operating import examination
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import Finding, How
-from thebes.coordinator.authority import Authority
+from tests.support.coordinator import AGES, Front, HandClock
+from tests.support.site_home import site_home
+from thebes.cli import doctor, main
+from thebes.cli.homes import examination
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import Finding, How
+from thebes.coordinator.auth.authority import Authority
 from thebes.ledger import Ledger, NoKeeper
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
-from thebes.site.audit import Audit
-from thebes.site.outbox import Outbox
-from thebes.testing.coordinator import AGES, Front, HandClock
-from thebes.testing.siting import site_home
+from thebes.site.requests.response_store import Outbox
+from thebes.site.steward.audit_log import Audit
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DAY = 86400.0
@@ -373,8 +373,8 @@ def test_a_person_behind_a_proxy_is_looked_at_through_it_only(person: Path) -> N
 
 @pytest.mark.postgres
 def test_a_database_elsewhere_is_looked_at_without_showing_its_address(coordinator: Path, tmp_path: Path) -> None:
-    from thebes.coordinator.database import Database
-    from thebes.testing.postgres import new_database
+    from tests.support.postgres import new_database
+    from thebes.coordinator.storage.database import Database
 
     url = new_database()
     Database(url).close()
@@ -398,7 +398,7 @@ def test_the_command_tells_of_a_home_in_words_and_as_json(
     def run(*arguments: object) -> int:
         monkeypatch.setattr(sys, "argv", ["thebes", "doctor", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
         return int(stop.value.code or 0)
 
     monkeypatch.setattr(doctor, "_walls", lambda: iter(()))

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from thebes.apps import command
+from thebes.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -40,11 +40,11 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def test_every_command_of_a_page_is_there_with_its_options() -> None:
-    command._wire()
+    main._wire()
     missing, seen = [], 0
     for page in PAGES:
         for said in commands(page):
-            words, here = said.split(), typer.main.get_command(command.app)
+            words, here = said.split(), typer.main.get_command(main.app)
             while isinstance(here, TyperGroup) and words and re.fullmatch(r"[a-z][a-z|-]*", words[0]):
                 first, *others = words.pop(0).split("|")  # `check|explain` are two
                 missing += [f"{page.name}: thebes {said}" for name in (first, *others) if name not in here.commands]

@@ -13,13 +13,13 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
-from thebes.apps.pages.person import put_on as persons_pages
-from thebes.apps.pages.site.front import put_on as sites_pages
+from tests.support.coordinator import Front
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.person.home import Person
 from thebes.person.rest import guarded as persons
-from thebes.site.rest import guarded as sites
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.coordinator import Front
+from thebes.site.steward.rest import guarded as sites
+from thebes.web.person.pages import put_on as persons_pages
+from thebes.web.site.pages import put_on as sites_pages
 from thebes.wire.access import Access
 from thebes.wire.refusals import Unreachable
 
@@ -146,7 +146,7 @@ def test_a_name_given_twice_is_refused_wherever_json_is_read(door: Door) -> None
 
 
 def test_a_submission_gives_no_name_twice(tmp_path: Path) -> None:
-    from thebes.testing.coordinator import AGES
+    from tests.support.coordinator import AGES
 
     with Front(tmp_path / "home") as front:
         task = front.post(AGES)

@@ -17,19 +17,19 @@ from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.promise import Unit
-from thebes.simulation import training
-from thebes.simulation.featurizing import featurize
+from thebes.simulation import endless_task
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.draw_discard import certifying, families, owner
+from thebes.tasks.draw_discard import certificate, families, owner
 from thebes.tasks.draw_discard.features import Batch
 from thebes.tasks.draw_discard.instances import MOST_POINTS, Instances
 from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import weights_of
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed
+from thebes.tasks.protocols import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed
+from thebes.tasks.release_reader import release_from_json
 from thebes.testing.kinds import Purse
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -543,7 +543,7 @@ def test_a_certificate_says_who_may_be_many_and_whose_instances_a_release_holds(
     group, setting = {"anonymity": "token", "group": "friends"}, Setting(Unit.DEVICE, randomness.system())
     for more, said in (({}, (True, False)), ({"average": "predictions"}, (True, True)), (group, (False, False))):
         document = checked(**more)
-        told = certifying.certificate(document, setting, 12, {"active": True}, []).text
+        told = certificate.certificate(document, setting, 12, {"active": True}, []).text
         assert (many in told, held in told) == said
     assert many not in thebes.simulate(checked(), PEOPLE, seed=1).certificate.text
 
@@ -582,7 +582,7 @@ def test_a_crowd_computed_together_gives_what_one_after_another_gives(in_flight,
     order = np.random.default_rng(9).permutation(400)
 
     together = begun(document, simulated=True)
-    crew = training._Crew(document, together, 0, prepared, together.setting.randomness, in_flight)
+    crew = endless_task._Crew(document, together, 0, prepared, together.setting.randomness, in_flight)
     crew._draws._ready, crew._discards._ready = places[0].tolist(), places[1].tolist()
     taken = crew.work(order)
 
@@ -696,7 +696,7 @@ def test_the_instance_that_was_drawn_is_found_no_more_often_than_the_certificate
         models = chance.normal(size=(instances, weights)) * math.sqrt(instances / 2)
         update = models[0] + chance.normal(size=weights)
         found += int(np.square(models - update).sum(axis=1).argmin() == 0)
-    said = certifying._found(instances, weights)
+    said = certificate._found(instances, weights)
     assert found / 1000 <= said + 0.03
     assert (said > 0.999) == (weights == 33)
 
@@ -705,5 +705,5 @@ def test_an_instance_descends_from_a_kth_of_the_updates() -> None:
     source, lengths = randomness.seeded_for_simulation(8), np.zeros(20, dtype=int)
     for drawn, discarded in zip(source.below(20, 40_000), source.below(20, 40_000), strict=True):
         lengths[discarded] = lengths[drawn] + 1
-    assert lengths.mean() == pytest.approx(40_000 / certifying.each_of(checked(instances=20)), rel=0.1)
-    assert certifying.each_of(checked(instances=20, learning_rate=[0.1, 0.2])) == 40
+    assert lengths.mean() == pytest.approx(40_000 / certificate.each_of(checked(instances=20)), rel=0.1)
+    assert certificate.each_of(checked(instances=20, learning_rate=[0.1, 0.2])) == 40

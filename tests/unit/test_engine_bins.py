@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.engines.source import frame_table, table_of
 from thebes.data.schema import schema_of
 from thebes.data.table import Axis, Sums, Term
 

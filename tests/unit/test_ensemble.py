@@ -16,14 +16,14 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
+from thebes.tasks.aggregation.packets import drawn, part_of, partition_of, parts_of, phase_of, slot_of
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument, Range, Values
-from thebes.tasks.ensemble import choosing, plan
+from thebes.tasks.ensemble import plan, scouts
+from thebes.tasks.ensemble.bin_search import Search, margin
 from thebes.tasks.ensemble.cells import Cut, cells_of, given
 from thebes.tasks.ensemble.histogram import FOLDS, Histogram
-from thebes.tasks.ensemble.searching import Search, margin
-from thebes.tasks.packets import drawn, part_of, partition_of, parts_of, phase_of, slot_of
-from thebes.tasks.shape import Ask, Setting, Wait
+from thebes.tasks.protocols import Ask, Setting, Wait
 
 RANGES = {f"x{i}": {"type": "range", "low": -4.0, "high": 4.0, "default": 0.0} for i in range(4)}
 TOWN = {"town": {"type": "set", "values": ["a", "b", "c"], "default": "a"}}
@@ -355,14 +355,14 @@ def test_bins_that_tell_the_same_are_put_together_and_telling_features_come_firs
         histogram.hear(cells.of(rows))
         heard.append(histogram)
     heard[4].support = np.array([[40, 10, 40, 10, 20, 30]] * FOLDS) * 8
-    towns, _ = choosing.merged(heard[4])
+    towns, _ = scouts.merged(heard[4])
     assert sorted(map(sorted, towns.groups)) == [[0, 1], [2]]
     places = heard[4].cells.cuts[0].within(towns)
     assert places is not None
     assert places[0] == places[1] != places[2]
     assert towns.within(heard[4].cells.cuts[0]) is None  # finer than what it is put into
-    assert choosing.merged(heard[0])[0].thresholds == (-1.0, 0.0, 1.0)
-    chosen = [cut.column for cut in choosing.chosen(heard, N)]
+    assert scouts.merged(heard[0])[0].thresholds == (-1.0, 0.0, 1.0)
+    chosen = [cut.column for cut in scouts.chosen(heard, N)]
     assert chosen[:2] == ["x0", "town"]
 
 
@@ -382,7 +382,7 @@ def test_bins_that_tell_the_same_are_put_together_and_telling_features_come_firs
     ids=lambda more: more.get("method", "vote") + str(len(more)),
 )
 def test_every_method_learns_and_its_model_is_plain_data(more: dict[str, Any], people: dict[str, Any]) -> None:
-    from thebes.tasks.reading import release_from_json
+    from thebes.tasks.release_reader import release_from_json
 
     release = thebes.simulate({**DOCUMENT, "epsilon": 8.0, **more}, people, seed=4)
     model = release.model  # type: ignore[attr-defined]
@@ -534,7 +534,7 @@ def test_the_certificate_says_what_bending_peers_can_do_in_every_phase(people: d
 def test_what_protects_nobody_cannot_be_posted_however_it_is_checked() -> None:
     from datetime import UTC, datetime
 
-    from thebes.tasks.posting import check_postable
+    from thebes.tasks.posting_rules import check_postable
 
     with pytest.raises(InvalidDocument, match="NOT PRIVATE") as refused:
         check_postable(checked(perturbation="none"), datetime.now(UTC))

@@ -18,9 +18,9 @@ from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.ensemble import odds, plan
 from thebes.tasks.ensemble.cells import cells_of, given
+from thebes.tasks.ensemble.feature_pairs import joints
 from thebes.tasks.ensemble.histogram import Histogram
-from thebes.tasks.ensemble.joining import joints
-from thebes.tasks.shape import Ask
+from thebes.tasks.protocols import Ask
 
 SIZES = {"a": 2, "b": 2, "c": 3, "d": 3, "e": 6}
 BOUNDS: dict[str, dict[str, Any]] = {

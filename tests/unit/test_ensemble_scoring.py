@@ -19,11 +19,11 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.ensemble import fitting, plan
+from thebes.tasks.ensemble import plan, voters
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import cells_of, given
 from thebes.tasks.ensemble.model import Member
-from thebes.tasks.shape import Ask, Closed, Setting
+from thebes.tasks.protocols import Ask, Closed, Setting
 
 BOUNDS = {
     "x0": {"type": "range", "low": -4.0, "high": 4.0, "default": 0.0},
@@ -208,7 +208,7 @@ def test_members_that_vote_alike_are_scored_as_one() -> None:
         Member(towns, 0.1, np.array([[0.71, 0.29], [1.0, 0.0], [0.0, 1.0]])),
         Member(towns, 0.1, np.array([[0.71, 0.29], [0.0, 1.0], [0.0, 1.0]])),
     ]
-    found, cast = fitting.ballots(members, base)
+    found, cast = voters.ballots(members, base)
     assert [ballot.votes for ballot in found] == [(0, 0, 1), (0, 1), (0, 1, 1)]  # cut at the base rate, as in the vote
     assert cast == [0, 1, 0, 2]
 

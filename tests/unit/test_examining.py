@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thebes.coordinator.examining import Submission
+from thebes.coordinator.people.contribution_check import Submission
 from thebes.privacy.faults import Mistake
 from thebes.wire import frames
 

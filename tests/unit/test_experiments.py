@@ -12,24 +12,23 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import command
-from thebes.experiments import datasets
-from thebes.experiments.anonml import asking
-from thebes.experiments.experiment import Experiment
-from thebes.experiments.outcome import Found, Outcome, Row
-from thebes.experiments.registry import experiment, experiments
-from thebes.experiments.results import Results
+from papers import command, datasets
+from papers.anonml import asking
+from papers.experiment import Experiment
+from papers.outcome import Found, Outcome, Row
+from papers.registry import experiment, experiments
+from papers.results import Results
 from thebes.privacy.faults import Fault, Mistake
 
 
 @pytest.fixture
-def thebes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """Run one command in this process: (exit status, standard output, standard error)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("THEBES_HOME", raising=False)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
+        monkeypatch.setattr(sys, "argv", ["papers", *arguments])
         with pytest.raises(SystemExit) as ended:
             command.main()
         out, err = capsys.readouterr()
@@ -61,7 +60,7 @@ def test_every_experiment_says_what_it_is() -> None:
         assert one.place
         assert one.measure
         assert 1 <= one.quick_seeds <= one.seeds
-        assert one.find.__module__.startswith("thebes.experiments.")
+        assert one.find.__module__.startswith("papers.")
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
@@ -123,7 +122,7 @@ def test_without_the_data_made_up_people_stand_in_and_say_so(
 
 
 def test_a_run_on_made_up_people_says_so_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thebes.apps.pages.experiments import page
+    from papers.page import page
 
     monkeypatch.setenv("THEBES_DATA", str(tmp_path))
     outcome = experiment("anonml-7").run(quick=True)
@@ -146,16 +145,16 @@ def test_formulas_of_the_paper_agree_with_the_mechanisms() -> None:
 # --- the command ----------------------------------------------------------------------------------------------
 
 
-def test_an_experiment_is_listed_run_kept_and_reported(thebes: Any) -> None:
-    status, out, _ = thebes("experiment", "list", "--json")
+def test_an_experiment_is_listed_run_kept_and_reported(papers: Any) -> None:
+    status, out, _ = papers("list", "--json")
     assert status == 0
     assert {"name", "paper", "place", "shows"} == set(json.loads(out)[0])
-    assert "anonml-2" in thebes("experiment", "list")[1]
-    status, out, err = thebes("experiment", "run", "anonml-2", "--quick", "--json")
+    assert "anonml-2" in papers("list")[1]
+    status, out, err = papers("run", "anonml-2", "--quick", "--json")
     assert (status, err) == (0, "")
     assert json.loads(out)["rows"][0]["printed"] == pytest.approx(0.6225, abs=1e-4)
     assert Path("thebes-experiments/results/anonml-2.quick.json").is_file()
-    status, out, _ = thebes("experiment", "report")
+    status, out, _ = papers("report")
     assert status == 0
     assert out.strip() == "thebes-experiments/report/index.html"
     page = Path(out.strip()).read_text(encoding="utf-8")
@@ -165,16 +164,16 @@ def test_an_experiment_is_listed_run_kept_and_reported(thebes: Any) -> None:
     assert "Thebes" in page.partition("seeds, ")[2][:40]
     assert "Where we differ: Printed is the paper" in page
     assert "All 28 rows" in page
-    status, out, _ = thebes("experiment", "run", "anonml-2", "--quick", "--home", "elsewhere")
+    status, out, _ = papers("run", "anonml-2", "--quick", "--home", "elsewhere")
     assert "0.6225" in out
     assert "Epsilon is what one person pays in all." in out
 
 
-def test_what_cannot_be_run_or_reported_is_said_in_a_sentence(thebes: Any) -> None:
-    status, _, err = thebes("experiment", "run", "anonml-99")
+def test_what_cannot_be_run_or_reported_is_said_in_a_sentence(papers: Any) -> None:
+    status, _, err = papers("run", "anonml-99")
     assert status == 2
     assert "there is no experiment 'anonml-99'" in err
-    status, _, err = thebes("experiment", "report", "--home", "empty")
+    status, _, err = papers("report", "--home", "empty")
     assert status == 2
     assert "holds no outcome" in err
 
@@ -192,7 +191,7 @@ class _Seen(HTMLParser):
 
 
 def test_the_page_loads_nothing_and_escapes_what_it_is_told() -> None:
-    from thebes.apps.pages.experiments import page
+    from papers.page import page
 
     body = page([coin().run(seeds=[1, 2]), coin(name="two", across="").run()])
     seen = _Seen()
@@ -207,14 +206,14 @@ def test_the_page_loads_nothing_and_escapes_what_it_is_told() -> None:
 
 
 def test_a_curve_of_one_point_and_one_of_equal_values_can_be_drawn() -> None:
-    from thebes.apps.pages.charts import curves
+    from thebes.web.charts import curves
 
     assert "circle" in curves({"a": [(1.0, 0.5, None)]}, title="t", across="x")
     assert "nan" not in curves({"a": [(0.0, 0.5, 0.0), (3.0, 0.5, None)]}, title="t", across="x")
 
 
 def test_places_that_lie_close_are_named_only_where_they_can_be_read() -> None:
-    from thebes.apps.pages.charts import curves
+    from thebes.web.charts import curves
 
     drawn = str(curves({"a": [(float(x), 1.0, None) for x in (1, 400, 450, 500)]}, title="t", across="x"))
     assert drawn.count('class="axis"') == 5  # each has its mark
@@ -224,7 +223,7 @@ def test_places_that_lie_close_are_named_only_where_they_can_be_read() -> None:
 
 
 def test_one_place_only_is_drawn_as_bars_and_a_measure_leaves_its_words_to_the_panel() -> None:
-    from thebes.apps.pages.experiments import pictures
+    from papers.page import pictures
 
     rows = tuple(Row(panel="seconds", series=name, at=2, ours=1.5) for name in ("whole", "compute"))
     outcome = replace(coin().run(seeds=[1]), rows=rows, measure="seconds, or what its panel says", across="sites")

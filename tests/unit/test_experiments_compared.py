@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.apps import command
-from thebes.experiments.comparing import Comparison, compare, family
-from thebes.experiments.experiment import Experiment, Headline
-from thebes.experiments.outcome import Found, Made, Outcome, Row
-from thebes.experiments.registry import experiments
-from thebes.experiments.results import Results, published, text
+from papers import command
+from papers.comparing import Comparison, compare, family
+from papers.experiment import Experiment, Headline
+from papers.outcome import Found, Made, Outcome, Row
+from papers.registry import experiments
+from papers.results import Results, published, text
 
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -210,11 +210,11 @@ def test_a_headline_chooses_by_words_and_places() -> None:
 
 
 @pytest.fixture
-def thebes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
+        monkeypatch.setattr(sys, "argv", ["papers", *arguments])
         with pytest.raises(SystemExit) as ended:
             command.main()
         out, err = capsys.readouterr()
@@ -223,36 +223,36 @@ def thebes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
-def test_check_fails_with_a_table_of_what_fell(thebes: Any, tmp_path: Path) -> None:
-    assert thebes("experiment", "run", "anonml-2", "--quick", "--home", "then")[0] == 0
-    status, out, _ = thebes("experiment", "check", "all", "--quick", "--against", "then", "--same-draws")
+def test_check_fails_with_a_table_of_what_fell(papers: Any, tmp_path: Path) -> None:
+    assert papers("run", "anonml-2", "--quick", "--home", "then")[0] == 0
+    status, out, _ = papers("check", "all", "--quick", "--against", "then", "--same-draws")
     assert status == 0
     assert "Nothing fell" in out
     then = Results(tmp_path / "then").kept()["anonml-2"]
     moved = replace(then.rows[0], ours=0.1, spread=0.001)
     Results(tmp_path / "now").keep(replace(then, rows=(moved, *then.rows[1:])))
-    arguments = ("experiment", "check", "anonml-2", "--quick", "--against", "then", "--home", "now")
-    status, out, _ = thebes(*arguments)
+    arguments = ("check", "anonml-2", "--quick", "--against", "then", "--home", "now")
+    status, out, _ = papers(*arguments)
     assert status == 1
     assert "1 rows fell" not in out
     assert "1 row fell" in out
     assert "p of (p, q): 2" in out
-    status, out, _ = thebes(*arguments, "--json")
+    status, out, _ = papers(*arguments, "--json")
     told = json.loads(out)
     assert (status, told["ok"], told["odds"]) == (1, False, 1e-4)
     assert told["compared"][0]["fell"][0]["now"] == 0.1
 
 
-def test_check_says_what_is_missing(thebes: Any, tmp_path: Path) -> None:
-    status, _, err = thebes("experiment", "check", "anonml-2", "--against", "nowhere")
+def test_check_says_what_is_missing(papers: Any, tmp_path: Path) -> None:
+    status, _, err = papers("check", "anonml-2", "--against", "nowhere")
     assert (status, "holds no whole outcome" in err) == (2, True)
-    thebes("experiment", "run", "anonml-2", "--quick", "--home", "then")
-    status, _, err = thebes("experiment", "check", "anonml-3", "--quick", "--against", "then")
+    papers("run", "anonml-2", "--quick", "--home", "then")
+    status, _, err = papers("check", "anonml-3", "--quick", "--against", "then")
     assert (status, "no earlier quick outcome of 'anonml-3'" in err) == (2, True)
-    status, _, err = thebes("experiment", "check", "all", "--quick", "--against", "then", "--home", "empty")
+    status, _, err = papers("check", "all", "--quick", "--against", "then", "--home", "empty")
     assert (status, "nothing could be compared" in err) == (2, True)
-    status, _, err = thebes("experiment", "check", "anonml-2", "--quick", "--against", "then", "--home", "empty")
+    status, _, err = papers("check", "anonml-2", "--quick", "--against", "then", "--home", "empty")
     assert (status, "holds no quick outcome of 'anonml-2'" in err) == (2, True)
     Results(tmp_path / "up").keep(replace(Results(tmp_path / "then").kept()["anonml-2"], made_up=True))
-    status, out, err = thebes("experiment", "check", "anonml-2", "--quick", "--against", "then", "--home", "up")
+    status, out, err = papers("check", "anonml-2", "--quick", "--against", "then", "--home", "up")
     assert (status, "nothing could be compared" in err, "made-up" in out) == (2, True, True)

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.experiments import checksums, cifar, converting, datasets
-from thebes.experiments.checksums import of_table
+from papers import checksums, cifar, converting, datasets
+from papers.checksums import of_table
 from thebes.privacy.faults import Mistake
 
 RIDES = "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments.draw_discard import PAPER, calls, digits, figure_5, known_weights, searches, table_theorem_1
-from thebes.experiments.draw_discard.alternatives import (
+from papers.draw_discard import PAPER, calls, digits, figure_5, known_weights, searches, table_theorem_1
+from papers.draw_discard.alternatives import (
     AveragedSame,
     Batches,
     DrawAndDiscard,
@@ -17,9 +17,9 @@ from thebes.experiments.draw_discard.alternatives import (
     SameInstance,
     trained,
 )
-from thebes.experiments.draw_discard.crowd import Crowd
-from thebes.experiments.draw_discard.judging import judged
-from thebes.experiments.registry import experiments
+from papers.draw_discard.crowd import Crowd
+from papers.draw_discard.judging import judged
+from papers.registry import experiments
 from thebes.privacy import randomness
 from thebes.simulation.world import simulate
 from thebes.tasks import registry
@@ -181,7 +181,7 @@ def test_the_spread_between_instances_is_half_of_k_updates_noise() -> None:
 
 
 def test_known_weights_are_drawn_as_points_and_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thebes.apps.pages.experiments import page, pictures
+    from papers.page import page, pictures
 
     monkeypatch.setattr(figure_5, "QUICK_UPDATES", 4000)
     outcome = figure_5.EXPERIMENT.run(quick=True)

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import command
-from thebes.experiments import checksums, converting, datasets, places
-from thebes.experiments.fetching import NotFetched, fetch
-from thebes.experiments.places import FILES, Place, Published, files_of, large, sets
+from papers import checksums, converting, datasets, places
+from papers.fetching import NotFetched, fetch
+from papers.places import FILES, Place, Published, files_of, large, sets
+from thebes.cli import main
 from thebes.privacy.faults import Mistake
 
 TEXT = b"a,b\n1,2\n"
@@ -234,7 +234,7 @@ def test_the_command_says_what_it_fetched_and_what_it_may_not(
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["thebes", "experiment", "fetch", *arguments, "--data", str(tmp_path)])
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            main.main()
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from papers import datasets
+from papers.leap import PAPER, figure_5_2, figure_5_4, moles, pictures
+from papers.registry import experiments
 from thebes.data.schema import schema_of
-from thebes.experiments import datasets
-from thebes.experiments.leap import PAPER, figure_5_2, figure_5_4, moles, pictures
-from thebes.experiments.registry import experiments
 from thebes.learning.graph import read_loss, read_model
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry

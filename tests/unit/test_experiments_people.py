@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments import datasets
-from thebes.experiments.tiresias import table_people
-from thebes.experiments.tiresias.table_people import ASKED, CHANCE, MEAN, SHARE, TRUSTED, UNTRUSTED
+from papers import datasets
+from papers.tiresias import table_people
+from papers.tiresias.table_people import ASKED, CHANCE, MEAN, SHARE, TRUSTED, UNTRUSTED
 from thebes.tasks import registry
 
 PEOPLE = datasets.made_up("adult")

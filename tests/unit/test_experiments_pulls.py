@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from papers.registry import experiment
+from papers.tiresias import merging, pulls
+from papers.tiresias.pulls import INPUTS, MERGED, PEOPLE, WHO
 from thebes.data.schema import schema_of
-from thebes.experiments.registry import experiment
-from thebes.experiments.tiresias import merging, pulls
-from thebes.experiments.tiresias.pulls import INPUTS, MERGED, PEOPLE, WHO
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.simulation.world import simulate

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from papers.registry import experiment
+from papers.sage import clicks, rides, training
+from papers.sage.frames import data_of
 from thebes.data.schema import schema_of
-from thebes.experiments.registry import experiment
-from thebes.experiments.sage import clicks, rides, training
-from thebes.experiments.sage.frames import data_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thebes.experiments.registry import experiments
-from thebes.experiments.sage import figure_6, training
-from thebes.experiments.sage.table_2 import ATTEMPTS, METHODS, Models, among_accepted, told, tried
+from papers.registry import experiments
+from papers.sage import figure_6, training
+from papers.sage.table_2 import ATTEMPTS, METHODS, Models, among_accepted, told, tried
 from thebes.privacy.randomness import seeded_for_simulation
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thebes.experiments.registry import experiment, experiments
-from thebes.experiments.sage.workload import STRATEGIES, Load, run
+from papers.registry import experiment, experiments
+from papers.sage.workload import STRATEGIES, Load, run
 
 HEAVY = Load(rows=16_000, rate=0.7, least=8_000, most=800_000, hours=24 * 5)
 LIGHT = Load(rows=16_000, rate=0.1, least=8_000, most=800_000, hours=24 * 5)

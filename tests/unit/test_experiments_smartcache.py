@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments.registry import experiment, experiments
-from thebes.experiments.smartcache import tables
-from thebes.experiments.smartcache.asking import EXACT, GAUSSIAN, NONE, PMW, SYNTHETIC, Strategy, Trail, ask, width_of
-from thebes.experiments.smartcache.questions import ORDERS, workload
-from thebes.experiments.smartcache.tables import Asked, made_up
+from papers.registry import experiment, experiments
+from papers.smartcache import tables
+from papers.smartcache.asking import EXACT, GAUSSIAN, NONE, PMW, SYNTHETIC, Strategy, Trail, ask, width_of
+from papers.smartcache.questions import ORDERS, workload
+from papers.smartcache.tables import Asked, made_up
 
 
 @cache

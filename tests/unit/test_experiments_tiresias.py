@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments import datasets
-from thebes.experiments.datasets import Dataset
-from thebes.experiments.outcome import Row
-from thebes.experiments.registry import experiment, experiments
-from thebes.experiments.tiresias import PAPER, asking, figure_5_1, learning, table, table_5_1, table_5_2
+from papers import datasets
+from papers.datasets import Dataset
+from papers.outcome import Row
+from papers.registry import experiment, experiments
+from papers.tiresias import PAPER, asking, figure_5_1, learning, table, table_5_1, table_5_2
 from thebes.simulation import population
 from thebes.tasks import registry
 
@@ -134,7 +134,7 @@ def test_what_the_figure_asks_is_answered_about_made_up_people() -> None:
 
 @pytest.mark.slow
 def test_people_answer_a_coordinator_process_and_the_task_ends_with_all_of_them(tmp_path: Path) -> None:
-    from thebes.experiments.tiresias.clients import Coordinator
+    from papers.tiresias.clients import Coordinator
 
     with Coordinator(tmp_path) as there:
         for document in figure_5_1.TASKS.values():

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.experiments import cifar
-from thebes.experiments.registry import experiment
-from thebes.experiments.tiresias import transfer
-from thebes.experiments.tiresias.backbone import FEATURES, Backbone, installed, learned
-from thebes.experiments.tiresias.pictures import KEPT, PUBLIC, Pictures, pictures
+from papers import cifar
+from papers.registry import experiment
+from papers.tiresias import transfer
+from papers.tiresias.backbone import FEATURES, Backbone, installed, learned
+from papers.tiresias.pictures import KEPT, PUBLIC, Pictures, pictures
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE, read_model
 from thebes.learning.graph.interpret import outputs_of

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from thebes.apps.pages.asking import words as asking
-from thebes.apps.pages.own import words as own
-from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.tasks import explanation, registry
+from thebes.web.coordinator import words as asking
+from thebes.web.person import words as own
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 from test_kinds import SAMPLES

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thebes.data.derived import DerivedTable, derived_schema
-from thebes.data.engines.opening import frame_table
+from thebes.data.derived_columns import DerivedTable, derived_schema
+from thebes.data.engines.source import frame_table
 from thebes.data.expressions import check_expression, columns_in, read_expression
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of

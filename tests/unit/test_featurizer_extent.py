@@ -15,7 +15,7 @@ from thebes.data.store import Store
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.posting import check_postable
+from thebes.tasks.posting_rules import check_postable
 
 T = "profile.demographics"
 

@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from thebes.coordinator.accounts import Role, Somebody
-from thebes.coordinator.database import StoreUnavailable
-from thebes.coordinator.federation.conversation import Lost
-from thebes.coordinator.federation.federation import Federation
-from thebes.coordinator.federation.links import Links
-from thebes.coordinator.federation.run import longest
-from thebes.coordinator.federation.store import FederationStore, NoLongerOurs
-from thebes.coordinator.schema import FAREWELL, RELEASE, RUN, TASK
+from tests.support.federation import CENSUS, PATIENTS, Gathering, Near, Steward, contribution, counting, refusal
+from thebes.coordinator.auth.accounts import Role, Somebody
+from thebes.coordinator.sites.federation import Federation
+from thebes.coordinator.sites.links import Links
+from thebes.coordinator.sites.session import Lost
+from thebes.coordinator.sites.site_store import FederationStore, NoLongerOurs
+from thebes.coordinator.sites.task_run import longest
+from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.coordinator.storage.schema import FAREWELL, RELEASE, RUN, TASK
 from thebes.data.schema import read_shown
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Slot
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.shape import TaskClosed
-from thebes.tasks.sites import declared
-from thebes.testing.federation import CENSUS, PATIENTS, Gathering, Near, Steward, contribution, counting, refusal
+from thebes.tasks.protocols import TaskClosed
+from thebes.tasks.site_document import declared
 from thebes.wire.link import Word, write_envelope
 from thebes.wire.refusals import Conflict, NotAllowed
 

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thebes
-from thebes.apps.pages import figures as pages
-from thebes.apps.pages.drawing import interval
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.figures import at_most, figure, percent
+from thebes.web import figures as pages
+from thebes.web.drawings import interval
 
 HOUSE = Path(thebes.__file__).parent
-#: what prints nothing that a person meets but their own reports of runs, and where numbers are made
-ELSEWHERE = ("experiments", "testing", "privacy/accounting", "privacy/figures.py")
+#: what prints nothing that a person meets, and where numbers are made
+ELSEWHERE = ("testing", "privacy/accounting", "privacy/figures.py")
 #: what a machine reads, or a name that must stay what it is
 NOT_FOR_EYES = {
-    "apps/pages/site/words.py": "an option of a command line",
+    "web/site/words.py": "an option of a command line",
     "learning/features.py": "the name of a feature, a part of models",
     "tasks/draw_discard/example.py": "a number again, rounded",
     "ledger/amounts.py": "losses as the journal spells them",
@@ -104,7 +104,7 @@ def formats() -> Iterator[tuple[str, str]]:
 def test_there_is_one_formatter_of_numbers_for_people() -> None:
     found = {name for name, _ in formats()}
     assert found <= set(NOT_FOR_EYES), sorted(found - set(NOT_FOR_EYES))
-    for template in sorted((HOUSE / "apps" / "pages" / "templates").rglob("*.html")):
+    for template in sorted((HOUSE / "web" / "templates").rglob("*.html")):
         text = template.read_text(encoding="utf-8")
         assert not [spec for spec in ("%g", "%.3g", "%.4g", "%e", "%.6g") if spec in text], template
 

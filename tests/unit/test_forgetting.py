@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from thebes.apps import command
-from thebes.coordinator.schema import FAREWELL, METADATA
+from tests.support.coordinator import AGES, PETS, Front, HandClock
+from tests.support.postgres import new_database
+from thebes.cli import main
+from thebes.coordinator.storage.schema import FAREWELL, METADATA
 from thebes.ledger import NoKeeper
 from thebes.person.home import Person
-from thebes.testing.coordinator import AGES, PETS, Front, HandClock
-from thebes.testing.postgres import new_database
-from thebes.wire import log
+from thebes.wire import task_log
 
 Run = Callable[..., tuple[int, str, str]]
 WORD = "Wherefore we ask this"
@@ -29,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
         return (int(stop.value.code or 0), *capsys.readouterr())
 
     return go
@@ -73,7 +73,7 @@ def test_of_a_forgotten_task_its_place_in_the_list_is_left_and_nothing_else(
     front: Front, store: str | None, run: Run, document: dict[str, object], payload: dict[str, object] | None
 ) -> None:
     task, other = front.post({**document, "purpose": WORD}), front.post(AGES)
-    seen = log.verify(front.client.get("/api/log").json())
+    seen = task_log.verify(front.client.get("/api/log").json())
     status, _, err = run("forget", task, *of(front, store))
     assert (status, "is under way" in err) == (1, True)
     receipts = front.fill(task, 3, payload) if payload else []
@@ -90,7 +90,7 @@ def test_of_a_forgotten_task_its_place_in_the_list_is_left_and_nothing_else(
         assert told.encode() not in kept(front, store)
     for receipt in receipts:
         assert front.client.delete(f"/api/task/{task}/submit", params={"receipt": receipt}).status_code == 404
-    again = log.verify(front.client.get("/api/log").json(), key=seen.key, seen=seen.seen)
+    again = task_log.verify(front.client.get("/api/log").json(), key=seen.key, seen=seen.seen)
     assert again.seen == seen.seen
     assert front.task(other)["status"] == "open"
     assert run("forget", task, *of(front, store))[0] == 1

@@ -16,11 +16,11 @@ import pytest
 from prometheus_client import Counter, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from thebes.coordinator.counted import FIGURES, gathered
-from thebes.coordinator.fronts import Fronts, Told, serve_together
+from tests.support.federation import CENSUS, Gathering, counting
+from thebes.coordinator.process.fronts import Fronts, Told, serve_together
+from thebes.coordinator.process.metrics import FIGURES, gathered
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.testing.federation import CENSUS, Gathering, counting
 
 PROCESS = """
 import json, os, sys
@@ -102,7 +102,7 @@ def test_where_one_cannot_begin_all_end_with_its_status_and_nothing_is_said(
 def test_none_is_left_when_the_one_that_keeps_them_is_killed(tmp_path: Path) -> None:
     keeper = f"""
 import asyncio, sys
-from thebes.coordinator.fronts import Fronts, Told
+from thebes.coordinator.process.fronts import Fronts, Told
 asyncio.run(Fronts([sys.executable, "-ISc", {PROCESS!r}, sys.argv[1]], {TOLD!r}, 2, {{}}).run())
 """
     with subprocess.Popen([sys.executable, "-c", keeper, str(tmp_path)], stdout=subprocess.PIPE) as process:

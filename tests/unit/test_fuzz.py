@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from fuzz import judging, kept, mutating
-from fuzz.running import NAMES, inputs
+from evidence.fuzz import judging, kept, mutating
+from evidence.fuzz.running import NAMES, inputs
 from thebes.privacy.faults import Fault, Mistake
 
 
@@ -26,7 +26,7 @@ def closed() -> Iterator[None]:
 
 
 def outcomes(name: str) -> dict[str, bool]:
-    one = import_module(f"fuzz.targets.{name}").one
+    one = import_module(f"evidence.fuzz.targets.{name}").one
     found = {}
     for file in inputs(name):
         try:
@@ -47,7 +47,7 @@ def test_everything_in_the_corpus_is_taken_or_refused_as_promised(name: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "documents"])
 def test_a_hundred_changes_of_it_are_too(name: str) -> None:
-    one, chance = import_module(f"fuzz.targets.{name}").one, random.Random(7)
+    one, chance = import_module(f"evidence.fuzz.targets.{name}").one, random.Random(7)
     kept = [file.read_bytes() for file in inputs(name)]
     outcomes(name)
     for _ in range(100):

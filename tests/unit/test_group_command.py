@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import command
+from tests.support.coordinator import Front
+from tests.support.socks import SocksServer
+from thebes.cli import main
 from thebes.person.home import Person
 from thebes.person.settings import Settings
-from thebes.testing.coordinator import Front
-from thebes.testing.socks import SocksServer
 
 URL = "http://coordinator.example"
 Run = Callable[..., tuple[int, str, str]]
@@ -30,14 +30,14 @@ def thebes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        monkeypatch.setattr(command, "_wire", lambda: None)
+        monkeypatch.setattr(main, "_wire", lambda: None)
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            main.main()
         said = capsys.readouterr()
         return int(ended.value.code or 0), said.out, said.err
 
-    if not command.app.registered_commands:
-        command._wire()
+    if not main.app.registered_commands:
+        main._wire()
     return run
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from thebes.apps.pages.person import put_on
+from tests.support.coordinator import Front
+from tests.support.peers import enrolment
 from thebes.person.home import Person
 from thebes.person.rest import guarded
-from thebes.testing.coordinator import Front
-from thebes.testing.peers import enrolment
+from thebes.web.person.pages import put_on
 from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.client import CoordinatorClient
 

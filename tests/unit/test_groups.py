@@ -18,15 +18,15 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from thebes.coordinator.admission import Admission, Shown
-from thebes.coordinator.examining import Sent
-from thebes.coordinator.groups import Groups
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.peers import Peer, enrolment, frozen, group_of, members
+from thebes.coordinator.people.contribution_check import Sent
+from thebes.coordinator.people.contributor_identity import Admission, Shown
+from thebes.coordinator.people.groups import Groups
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.peers import Peer, enrolment, frozen, group_of, members
 from thebes.tokens import Enrolment, EnrolmentRefused, Parameters
-from thebes.wire import frames, log
+from thebes.wire import frames, task_log
 from thebes.wire.groups import GroupRecord, listed_key, listed_record, member_of, report_of
 from thebes.wire.problems import MEDIA_TYPE
 from thebes.wire.refusals import Busy, Conflict, NotFound
@@ -121,7 +121,7 @@ def test_the_command_says_of_names_when_a_group_is_made_and_when_codes_are_hande
 ) -> None:
     from typer.testing import CliRunner
 
-    from thebes.apps.group import app
+    from thebes.cli.group import app
 
     def said(*line: str) -> str:
         answer = CliRunner().invoke(app, [*line, "--home", str(front.home.folder)])
@@ -190,13 +190,13 @@ def test_names_that_could_not_stand_in_an_address_are_refused(register: Groups, 
 
 def test_the_signed_list_carries_what_members_pin_and_what_was_frozen(front: Front, peers: list[Peer]) -> None:
     record = frozen(front.client, "city", "one")
-    listed = {e.task_id: e.digest for e in log.verify(front.client.get("/api/log").json()).entries}
+    listed = {e.task_id: e.digest for e in task_log.verify(front.client.get("/api/log").json()).entries}
     assert listed == {
         listed_key("city", "one"): record.parameters.digest,
         listed_record("city", "one"): record.digest,
     }
     task_id = front.post(ROWS)
-    assert task_id in {e.task_id for e in log.verify(front.client.get("/api/log").json()).entries}
+    assert task_id in {e.task_id for e in task_log.verify(front.client.get("/api/log").json()).entries}
 
 
 @pytest.mark.parametrize(

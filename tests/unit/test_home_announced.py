@@ -13,7 +13,7 @@ import pytest
 from thebes.person.folder import DAEMON
 from thebes.person.home import Person
 from thebes.wire.access import make_token
-from thebes.wire.local import Hold, HomeInUse, Local
+from thebes.wire.local_server import Hold, HomeInUse, Local
 
 
 @pytest.fixture

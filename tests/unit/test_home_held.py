@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from thebes.collectors.installed import Installed
-from thebes.coordinator.authority import Authority
-from thebes.coordinator.belonging import hold_of
+from thebes.collectors.installation import Installed
+from thebes.coordinator.auth.authority import Authority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import Home as CoordinatorHome
-from thebes.curator.pipelines.workshop import Workshop
+from thebes.coordinator.storage.database_owner import hold_of
+from thebes.curator.pipelines.workspace import Workshop
 from thebes.person.folder import prepared
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site import distant
+from thebes.site import client
 from thebes.site.home import Home
 from thebes.site.supervisor import Supervisor
 from thebes.testing.command import typed
 from thebes.wire.access import make_token
-from thebes.wire.local import DAEMON, TOKEN, Hold, HomeInUse
+from thebes.wire.local_server import DAEMON, TOKEN, Hold, HomeInUse
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def test_two_who_look_for_the_site_that_runs_do_not_take_each_other_for_it(
     make_token(site.folder)
     (site.folder / DAEMON).write_text(json.dumps({"url": "http://127.0.0.1:9"}))  # left by one that was killed
     with closing(site.hold(shared=True)), pytest.raises(Refusal, match="no `thebes site` runs"):
-        distant.running(site.folder)
+        client.running(site.folder)
     with closing(site.hold()):
-        distant.running(site.folder).close()
+        client.running(site.folder).close()
 
 
 def test_whoever_only_looks_keeps_nobody_from_starting(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("tests", "audit", "bench", "chaos", "fuzz", "peers", "tools")
+FOLDERS = ("tests", "evidence", "papers", "tools")
 FILES = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
 #: where a module is looked for; the last two are put on the path by whoever imports what lies there
 PLACES = (ROOT / "src", ROOT, ROOT / "tests" / "scenarios", ROOT / "tests" / "contract")
@@ -121,11 +121,11 @@ def test_what_a_file_takes_from_another_is_there(path: Path) -> None:
         "from thebes.ledger import Ledgers",
         "from thebes.ledgers import Ledger",
         "import thebes.ledgers",
-        "from thebes.site import algorithm\nalgorithm.OWN",
-        "import thebes.site.algorithm as there\nthere.OWN",
+        "from thebes.site import algorithm_process\nalgorithm_process.OWN",
+        "import thebes.site.algorithm_process as there\nthere.OWN",
         "def test():\n    from processes import Processes",
         "from tests.scenarios.processes import Processes",
-        "from bench.nowhere import run",
+        "from evidence.bench.nowhere import run",
     ],
 )
 def test_what_is_not_there_is_found(code: str) -> None:
@@ -134,7 +134,7 @@ def test_what_is_not_there_is_found(code: str) -> None:
 
 def test_what_is_there_is_not() -> None:
     code = (
-        "import thebes, numpy.nowhere\nfrom thebes.ledger import Ledger, sqlite\nfrom thebes.site import algorithm\n"
-        "algorithm.APPEND\nsqlite.__name__\nfrom processes import Process\nfrom nobody import anything\nthebes.connect"
+        "import thebes, numpy.nowhere\nfrom thebes.ledger import Ledger, sqlite\nfrom thebes.site import metrics\n"
+        "metrics.Any\nsqlite.__name__\nfrom processes import Process\nfrom nobody import anything\nthebes.connect"
     )
     assert missing_from(ast.parse(code)) == []

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import thebes
-from thebes.apps.pages.asking import result, words
-from thebes.apps.pages.asking.institutions import bounds, course, history
 from thebes.simulation.patients import NAMES, SCHEMA, hospital
 from thebes.tasks import registry
+from thebes.web.coordinator import result, words
+from thebes.web.coordinator.sites import bounds, course, history
 
 ROUNDS = [{"round": 0, "update": 1.5, "loss": 0.7, "sites": 2}, {"round": 1, "update": 0.5, "loss": 0.6, "sites": 2}]
 SECONDS = {

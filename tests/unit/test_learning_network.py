@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from papers.sage.frames import data_of
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.ready import of
-from thebes.experiments.sage.frames import data_of
 from thebes.learning import network
 from thebes.learning.network import Sampling
 from thebes.privacy.accounting.calibration import sampled_ratio

@@ -374,7 +374,7 @@ def test_a_headless_machine_has_no_keeper(backend: str) -> None:
 
 
 def test_postgres_tests_are_failed_and_not_skipped_where_they_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thebes.testing import postgres
+    from tests.support import postgres
 
     monkeypatch.setattr(postgres, "running_cluster", lambda: None)
     monkeypatch.delenv("THEBES_REQUIRE", raising=False)

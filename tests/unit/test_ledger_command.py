@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from thebes.apps import command
+from thebes.cli import main
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.losses import Concentrated
 
@@ -25,7 +25,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["thebes", "ledger", *map(str, arguments)])
         status = 0
         try:
-            command.main()
+            main.main()
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capsys.readouterr()

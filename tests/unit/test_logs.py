@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from thebes.privacy.faults import Mistake
-from thebes.wire import logs
+from thebes.wire import log_output
 
 SECRET = "31459"
 
@@ -20,7 +20,7 @@ def said() -> Iterator[tuple[logging.Logger, io.StringIO]]:
     """A logger of its own, and what it wrote as JSON."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.setFormatter(logs.Lines())
+    handler.setFormatter(log_output.Lines())
     log = logging.getLogger("thebes.test_logs")
     log.propagate = False
     log.addHandler(handler)
@@ -41,7 +41,9 @@ def test_every_line_is_one_object_whatever_was_said(said: tuple[logging.Logger, 
 
 def test_what_cannot_be_put_into_words_is_said_to_be_so() -> None:
     record = logging.LogRecord("thebes", logging.ERROR, "/some/place.py", 7, "too %d", (SECRET,), None)
-    assert json.loads(logs.Lines().format(record))["message"] == "place.py:7 said something that cannot be written"
+    assert (
+        json.loads(log_output.Lines().format(record))["message"] == "place.py:7 said something that cannot be written"
+    )
 
 
 def test_an_error_is_told_by_kind_and_place(said: tuple[logging.Logger, io.StringIO]) -> None:
@@ -57,12 +59,12 @@ def test_an_error_is_told_by_kind_and_place(said: tuple[logging.Logger, io.Strin
 
 
 def test_the_choice_reaches_the_processes_that_a_role_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thebes.site.starting import algorithm_environment, connector_environment
+    from thebes.site.process_start import algorithm_environment, connector_environment
 
-    monkeypatch.setenv(logs.CHOICE, "text")
-    assert (logs.in_json(), logs.of_uvicorn()) == (False, {})
-    logs.choose("json")
-    assert (logs.in_json(), logs.of_uvicorn()) == (True, {"log_config": None})
-    assert algorithm_environment(3)[logs.CHOICE] == connector_environment(3)[logs.CHOICE] == "json"
+    monkeypatch.setenv(log_output.CHOICE, "text")
+    assert (log_output.in_json(), log_output.of_uvicorn()) == (False, {})
+    log_output.choose("json")
+    assert (log_output.in_json(), log_output.of_uvicorn()) == (True, {"log_config": None})
+    assert algorithm_environment(3)[log_output.CHOICE] == connector_environment(3)[log_output.CHOICE] == "json"
     with pytest.raises(Mistake, match="text or json"):
-        logs.choose("xml")
+        log_output.choose("xml")

@@ -13,14 +13,14 @@ import httpx
 import keyring
 import pytest
 
-from thebes.apps import command
-from thebes.apps.operating import archive, sealing
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import How
+from tests.support.coordinator import AGES, Front
+from tests.support.peers import enrolment
+from thebes.cli import main
+from thebes.cli.homes import archive, sealed_file
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
 from thebes.ledger import Frozen, NoKeeper
 from thebes.person.home import Person
-from thebes.testing.coordinator import AGES, Front
-from thebes.testing.peers import enrolment
 from thebes.wire.client import CoordinatorClient
 
 Run = Callable[..., tuple[int, str, str]]
@@ -30,13 +30,13 @@ TOKENS = {**AGES, "group": "city", "anonymity": "token"}
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setattr(sealing, "_MEMORY_KIB", 64)
+    monkeypatch.setattr(sealed_file, "_MEMORY_KIB", 64)
     monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
 
     def go(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            command.main()
+            main.main()
         return (int(stop.value.code or 0), *capsys.readouterr())
 
     return go

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thebes.apps import command
+from thebes.cli import main
 from thebes.curator.pipelines.bundles import Bundles
 
 BUNDLE = {
@@ -27,7 +27,7 @@ BUNDLE = {
 def thebes(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setattr(sys, "argv", ["thebes", *words])
     with pytest.raises(SystemExit) as ended:
-        command.main()
+        main.main()
     return int(ended.value.code or 0)
 
 

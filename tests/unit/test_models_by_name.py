@@ -12,12 +12,12 @@ import pytest
 
 import thebes
 from thebes.curator.pipelines.ready.statistics import StatisticsModel
-from thebes.curator.pipelines.serving import Served
+from thebes.curator.pipelines.served_model import Served
 from thebes.learning.features import Bins, Categories, Features, Range
 from thebes.learning.moments import LinearModel
 from thebes.learning.odds import OddsModel
 from thebes.privacy.faults import Mistake
-from thebes.tasks.reading import release_from_json
+from thebes.tasks.release_reader import release_from_json
 
 DRAW = np.random.default_rng(7)
 N = 800

@@ -16,12 +16,12 @@ from opentelemetry import _logs, metrics, trace
 from opentelemetry.context import Context
 
 import thebes
+from tests.support.coordinator import Front
 from thebes.person.home import Person
 from thebes.person.rest import guarded as person_rest
-from thebes.site.rest import guarded as site_rest
-from thebes.testing.coordinator import Front
+from thebes.site.steward.rest import guarded as site_rest
 from thebes.wire.access import Access, make_token
-from thebes.wire.serving import application
+from thebes.wire.server_options import application
 
 SECRET = "e19d5a"  # in every request below
 PORT = 8765
@@ -170,7 +170,7 @@ def test_every_server_is_made_in_the_one_place_that_turns_it_off() -> None:
         for path in sorted(house.rglob("*.py"))
         if re.search(r"\b(FastAPI|Starlette)\(", path.read_text(encoding="utf-8"))
     ]
-    assert made == ["wire/serving.py"]
+    assert made == ["wire/server_options.py"]
 
 
 def test_the_frameworks_settings_are_those_that_are_turned_off() -> None:

@@ -12,12 +12,12 @@ import keyring.backend
 import pytest
 from fastapi.testclient import TestClient
 
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import How
-from thebes.apps.pages import person as pages
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
 from thebes.ledger import Ledger, NoKeeper
 from thebes.person.home import Person
 from thebes.person.rest import guarded
+from thebes.web.person import pages
 from thebes.wire.access import Access, make_token
 
 TOLD = "cannot notice an older copy of this home"

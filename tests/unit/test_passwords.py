@@ -9,9 +9,9 @@ import pytest
 from argon2 import PasswordHasher
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from thebes.coordinator.accounts import LONGEST_PASSWORD, Accounts, Role
-from thebes.coordinator.database import Database
-from thebes.testing.coordinator import HandClock
+from tests.support.coordinator import HandClock
+from thebes.coordinator.auth.accounts import LONGEST_PASSWORD, Accounts, Role
+from thebes.coordinator.storage.database import Database
 from thebes.wire.refusals import NotSignedIn
 
 PASSWORD = "a long password"

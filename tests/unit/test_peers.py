@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NAMES = sorted(place.parent.name for place in (ROOT / "peers").glob("*/requirements.txt"))
+NAMES = sorted(place.parent.name for place in (ROOT / "evidence" / "peers").glob("*/requirements.txt"))
 SOURCE = '''
 def asked(given):
     """Not counted,
@@ -42,10 +42,10 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT))
 
     def module(name: str) -> ModuleType:
-        return import_module(f"peers.{name}")
+        return import_module(f"evidence.peers.{name}")
 
     yield module
-    for name in [name for name in sys.modules if name == "peers" or name.startswith("peers.")]:
+    for name in [name for name in sys.modules if name == "evidence.peers" or name.startswith("evidence.peers.")]:
         monkeypatch.delitem(sys.modules, name)
 
 
@@ -74,14 +74,14 @@ def test_every_work_has_a_function_on_both_sides_and_a_peer_pins_all_it_installs
         assert callable(getattr(tables, work.tables))
         assert callable(getattr(tables, work.score))
         for side in ("ours", "theirs"):
-            tree = ast.parse((ROOT / "peers" / name / f"{side}.py").read_text(encoding="utf-8"))
+            tree = ast.parse((ROOT / "evidence" / "peers" / name / f"{side}.py").read_text(encoding="utf-8"))
             (function,) = (
                 node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == work.function(side)
             )
             arguments = [argument.arg for argument in function.args.args]
             assert all(arguments[1:] == list(setting) for setting in work.settings)
             assert running.written(name, side, work) > 1
-    wanted = (ROOT / "peers" / name / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    wanted = (ROOT / "evidence" / "peers" / name / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert all("==" in line for line in wanted if line and not line.startswith("#"))
     assert peers("environments").pinned(name)
 
@@ -105,8 +105,8 @@ def test_a_script_calls_every_table_with_every_setting_and_keeps_what_is_for_war
         called.append((int(given.rows.sum()), epsilon))
         return {"seconds": 2.5, "said": given.rows * epsilon} if epsilon > 1 else given.rows
 
-    monkeypatch.setitem(sys.modules, "peers.made_up", ModuleType("peers.made_up"))
-    sys.modules["peers.made_up"].work = work  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "evidence.peers.made_up", ModuleType("evidence.peers.made_up"))
+    sys.modules["evidence.peers.made_up"].work = work  # type: ignore[attr-defined]
     np.savez(tmp_path / "t.npz", count=2, **{"0/rows": np.array([7]), "1/rows": np.array([1, 2])})  # type: ignore[arg-type]
     order = {"tables": str(tmp_path / "t.npz"), "settings": [{"epsilon": 1}, {"epsilon": 2}], "calls": 2}
     told = peers("script").main("made_up", "work", {**order, "warm": True, "spare": 1})
@@ -168,4 +168,4 @@ def test_the_page_is_what_the_results_give(peers: Any) -> None:
     found = {name: peers("running").worded(name, one) for name, one in peers("results").kept().items()}
     written = peers("page").written(found)
     assert found
-    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == written, "run: python -m peers --page"
+    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == written, "run: python -m evidence.peers --page"

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.ledger import BudgetExceeded, Ledger
-from thebes.person.blocks import Blocks, consumed
-from thebes.person.book import Book
+from thebes.person.budget.blocks import Blocks, consumed
+from thebes.person.budget.budget import Purse, period
 from thebes.person.home import Person
-from thebes.person.purse import Purse, period
-from thebes.person.rules import Rule, read_rules
 from thebes.person.settings import Cap, Settings
+from thebes.person.tasks.rules import Rule, read_rules
+from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
-from thebes.testing.coordinating import CoordinatorInMemory
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MEDIAN = {

@@ -19,12 +19,12 @@ from typing import Any
 import httpx
 import pytest
 
-from thebes.person import work
+from tests.support.coordinator import AGES, PETS, Front
+from tests.support.peers import Peer, enrolment
 from thebes.person.home import Person
+from thebes.person.participation import worker
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
-from thebes.testing.coordinator import AGES, PETS, Front
-from thebes.testing.peers import Peer, enrolment
 from thebes.tokens import GroupTooSmall, Parameters, UnpinnedGroup
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound, Unreachable
@@ -225,7 +225,7 @@ def test_a_task_of_several_phases_is_first_asked_by_nobody_and_then_under_the_op
 def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
     front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
     luck = SimpleNamespace(randbelow=random.Random(1).randrange, token_hex=secrets.token_hex)
     for module in ("pacing", "decisions"):  # how far apart the moments of a few packets lie is the same in every run
         monkeypatch.setattr(f"thebes.person.{module}.secrets", luck)

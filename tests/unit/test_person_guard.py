@@ -19,15 +19,15 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from thebes.apps.pages.person import put_on
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.person.folder import Hold, HomeInUse, prepared
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.privacy.faults import Mistake
-from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.web.person.pages import put_on
 from thebes.wire.access import Access, UnsafeFile, make_token, read_secret
 from thebes.wire.guard import Guard
-from thebes.wire.local import listening_at
+from thebes.wire.local_server import listening_at
 
 PORT = 8765
 JSON = {"Content-Type": "application/json"}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thebes.coordinator.records import most_bytes
-from thebes.person.length import filled
+from thebes.coordinator.people.contribution_record import most_bytes
+from thebes.person.participation.message_length import filled
 from thebes.tasks.contributions import Layout, Slot
 
 LAYOUT: Layout = {

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.rows import Rows
-from thebes.person.board import NotListed
 from thebes.person.home import Person
+from thebes.person.tasks.task_feed import NotListed
 from thebes.privacy.randomness import system
 from thebes.simulation import example
 from thebes.tasks import registry
-from thebes.tasks.packets import slot_of
-from thebes.tasks.shape import Closed
-from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.tasks.aggregation.packets import slot_of
+from thebes.tasks.protocols import Closed
 from thebes.wire.refusals import Unreachable
 
 EXAMPLE = {

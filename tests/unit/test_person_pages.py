@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import thebes
-from thebes.apps.pages import frame
-from thebes.apps.pages.own import answer, words
-from thebes.apps.pages.own.rules import read_form
-from thebes.apps.scenes import scenes
+from thebes.cli.demo.scenes import scenes
 from thebes.ledger import Ledger
-from thebes.person.participation import State
-from thebes.person.rules import Rule
+from thebes.person.participation.participation import State
+from thebes.person.tasks.rules import Rule
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
+from thebes.web import frame
+from thebes.web.person import answer, words
+from thebes.web.person.rules import read_form
 from thebes.wire.refusals import Unreachable
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.socks import SocksServer
 from thebes.data.rows import Rows
 from thebes.data.store import Store
-from thebes.person import work
 from thebes.person.home import Person
-from thebes.person.pacing import Pacing
-from thebes.person.participation import State
+from thebes.person.participation import worker
+from thebes.person.participation.participation import State
+from thebes.person.participation.schedule import Pacing
 from thebes.person.settings import Settings
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.socks import SocksServer
 from thebes.wire.refusals import NotAllowed, Unreachable
 
 URL = "http://coordinator.example"
@@ -73,7 +73,7 @@ def _same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _quick_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
     rows = Rows.one_each({"species": ["cat"], "age": [37.0]})
     monkeypatch.setattr(Store, "featurize", lambda self, sql, most_rows=1: rows)
 

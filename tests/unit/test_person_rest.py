@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from thebes.apps.pages.person import put_on
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.person.home import Person
 from thebes.person.rest import guarded
 from thebes.simulation import example
-from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.web.person.pages import put_on
 from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.problems import MEDIA_TYPE
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from thebes.apps.pages.own import words
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.person.home import Person
 from thebes.simulation import example
-from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.web.person import words
 
 AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}
 PETS = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.person.home import Person
 from thebes.simulation import example
-from thebes.testing.coordinating import CoordinatorInMemory
 from thebes.wire import frames
 from thebes.wire.refusals import Conflict, Unreachable
 

@@ -13,23 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.ledger import Budget, BudgetExceeded, Ledger
 from thebes.ledger.amounts import Amount
-from thebes.person import purse, work
-from thebes.person.board import NotListed
-from thebes.person.book import Book
-from thebes.person.decisions import NothingToSend
+from thebes.person.budget import budget
 from thebes.person.home import Person
-from thebes.person.participation import AFTER, State
+from thebes.person.participation import worker
+from thebes.person.participation.participation import AFTER, State
+from thebes.person.tasks.decisions import NothingToSend
+from thebes.person.tasks.task_feed import NotListed
+from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Refusal
 from thebes.simulation import example
 from thebes.tasks import registry
-from thebes.tasks.shape import Ask, TaskClosed
-from thebes.testing.coordinating import CoordinatorInMemory
+from thebes.tasks.protocols import Ask, TaskClosed
 from thebes.wire import frames
-from thebes.wire import log as wire_log
+from thebes.wire import task_log as wire_log
 from thebes.wire.refusals import BrokenLog, Conflict, NotAllowed, NotFound, Unreachable
 
 AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}
@@ -297,7 +298,7 @@ def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: Coord
 def test_the_moment_of_sending_is_drawn_at_consent_and_kept(
     home: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)
@@ -321,7 +322,7 @@ def test_how_long_reading_took_shows_nowhere(
 ) -> None:
     """Neither this contribution nor the one behind it leaves earlier or later by what the rows did. Time passes while
     rows are read and while something is held back, and at no other moment."""
-    monkeypatch.setattr(work, "COMPUTING_SECONDS", 0.6)
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.6)
     passed = [100.0]
 
     class Held:
@@ -336,7 +337,7 @@ def test_how_long_reading_took_shows_nowhere(
         return Rows.one_each({"age": [37.0]})
 
     now, left = time.time(), []
-    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: passed[0]))
     with Person(home, client=server, clock=lambda: now) as me:  # type: ignore[arg-type]
         monkeypatch.setattr(me._work, "_stopping", Held())
         example.fill(me, seed=4)
@@ -353,8 +354,8 @@ def test_how_long_reading_took_shows_nowhere(
 def test_how_long_a_computation_is_held_does_not_count_from_when_reading_ended(
     monkeypatch: pytest.MonkeyPatch, began: float
 ) -> None:
-    monkeypatch.setattr(purse.time, "monotonic", lambda: began)
-    claim = purse.Waiting(SimpleNamespace(remaining=None))  # type: ignore[arg-type]
+    monkeypatch.setattr(budget.time, "monotonic", lambda: began)
+    claim = budget.Waiting(SimpleNamespace(remaining=None))  # type: ignore[arg-type]
     claim.hold(began + 20.0)
     assert claim.held == 20.0
 
@@ -362,7 +363,7 @@ def test_how_long_a_computation_is_held_does_not_count_from_when_reading_ended(
 def test_a_process_that_ends_sends_nothing_that_is_held_back(
     home: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "COMPUTING_SECONDS", 3600.0)
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 3600.0)
     now = time.time()
     me = Person(home, client=server, clock=lambda: now)  # type: ignore[arg-type]
     example.fill(me, seed=4)
@@ -664,7 +665,7 @@ def test_another_key_or_a_rewritten_list_is_refused(me: Person, server: Coordina
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.75, 0.0), (0.25, 1e-6)])
 def test_no_contribution_costs_more_than_was_set_aside_for_it(epsilon: float, delta: float) -> None:
-    claim = purse.Waiting(SimpleNamespace(remaining=Budget(Amount("1"), Amount("0.000001"))))  # type: ignore[arg-type]
+    claim = budget.Waiting(SimpleNamespace(remaining=Budget(Amount("1"), Amount("0.000001"))))  # type: ignore[arg-type]
     claim.consume(epsilon=0.5, delta=5e-7)
     with pytest.raises(Refusal, match="more than was set aside"):
         claim.consume(epsilon=epsilon, delta=delta)
@@ -785,7 +786,7 @@ def test_that_the_coordinator_knows_a_task_no_longer_is_said_and_ends_nothing(
     for _ in range(2):
         me.poll()
         (mine,) = me.participations()
-        assert (mine["state"], mine["note"]) == ("sent", work.FORGOTTEN)
+        assert (mine["state"], mine["note"]) == ("sent", worker.FORGOTTEN)
         assert mine["receipts"]
     with pytest.raises(Refusal, match="still sent: the coordinator no longer knows"):
         me.wait(task, state="done", timeout=0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thebes.curator.pipelines.adaptive import Limits, Past, Strategy, eta_of, next_attempt, paid_by_block
+from thebes.curator.pipelines.adaptation import Limits, Past, Strategy, eta_of, next_attempt, paid_by_block
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.privacy.faults import Mistake
 

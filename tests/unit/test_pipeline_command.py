@@ -16,21 +16,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.apps import command
-from thebes.curator.pipelines.attempts import Attempts
-from thebes.curator.pipelines.loading import pipelines_in
+from tests.support.pipelines import Lines
+from thebes.cli import main
+from thebes.curator.pipelines.attempt_store import Attempts
+from thebes.curator.pipelines.loader import pipelines_in
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workshop import Workshop
+from thebes.curator.pipelines.workspace import Workshop
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.site.budget.budget import Purse
+from thebes.site.budget.pipeline_rights import Rights
+from thebes.site.budget.policy import Rule
 from thebes.site.dataset import DataSets
 from thebes.site.home import Home
-from thebes.site.outbox import Outbox
-from thebes.site.policy import Rule
-from thebes.site.purse import Purse
-from thebes.site.rights import Rights
+from thebes.site.requests.response_store import Outbox
 from thebes.site.streams import stream_of
-from thebes.testing.pipelines import Lines
 
 Run = Callable[..., tuple[int, str, str]]
 SCHEMA = """
@@ -49,8 +49,8 @@ high = 1.0
 """
 FILE = """
 from thebes.pipeline import Allowance, Data
-from thebes.testing.pipelines import Line
-from thebes.testing.pipelines import Lines as _Lines
+from tests.support.pipelines import Line
+from tests.support.pipelines import Lines as _Lines
 
 class Slopes(_Lines):
     name = "slopes"
@@ -68,7 +68,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         status = 0
         try:
-            command.main()
+            main.main()
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capsys.readouterr()
@@ -356,7 +356,7 @@ def test_of_several_pipelines_one_is_named(run: Run, tmp_path: Path) -> None:
 
 
 def test_waiting_ends_with_the_timeout_at_a_terminal(stocked: Run, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("thebes.apps.pipeline._LOOK", 0.3)
+    monkeypatch.setattr("thebes.cli.pipeline._LOOK", 0.3)
     text = FILE.replace('timeout = "1h"', 'timeout = "3s"\n    targets = {"mse": 1e-9}')
     (tmp_path / "slopes.py").write_text(text)
     status, out, _ = stocked(*PIPELINE, "ana", "--wait")

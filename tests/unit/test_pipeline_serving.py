@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from papers.sage.frames import data_of
 from thebes.curator.pipelines import blocks
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Feature
 from thebes.curator.pipelines.ready import of
-from thebes.curator.pipelines.serving import MOST_ROWS, Served
-from thebes.experiments.sage.frames import data_of
+from thebes.curator.pipelines.served_model import MOST_ROWS, Served
 from thebes.learning.features import Features, Range
 from thebes.learning.moments import LinearModel
 from thebes.privacy.faults import Mistake, Refusal

@@ -13,23 +13,23 @@ import pandas as pd
 import pytest
 
 import thebes
-from thebes.apps.pages.asking.result import shown
-from thebes.data.growing.blocking import block_by
+from tests.support.pipelines import RIDES
+from tests.support.site_home import ask
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
 from thebes.site.home import Home, written
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import read_payloads
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Ask, Setting, State
-from thebes.testing.pipelines import RIDES
-from thebes.testing.siting import ask
+from thebes.tasks.protocols import Ask, Setting, State
+from thebes.tasks.release_reader import release_from_json
+from thebes.web.coordinator.result import shown
 
 RULE = """
 [[allow]]

@@ -16,23 +16,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.pipelines import START, Home, Line, Lines
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.attempts import AttemptState, RunState
+from thebes.curator.pipelines.attempt_store import AttemptState, RunState
 from thebes.curator.pipelines.bundles import Bundles
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.stopping import OutOfTime, finished
-from thebes.curator.pipelines.workshop import Workshop
-from thebes.curator.streams import Stream, Terms
-from thebes.curator.validators import Validation, Verdict
-from thebes.data.growing import writing
-from thebes.data.growing.blocking import block_by
+from thebes.curator.pipelines.time_limit import OutOfTime, finished
+from thebes.curator.pipelines.validators import Validation, Verdict
+from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.streams.stream import Stream, Terms
+from thebes.data.growing import writer
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
-from thebes.testing.pipelines import START, Home, Line, Lines
 from thebes.testing.transcripts import loss
 
 
@@ -777,7 +777,7 @@ def test_all_that_a_run_tells_is_within_what_its_certificate_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: int
 ) -> None:
     """A small answer of a block with a large budget: its noisy size says more than the answer does."""
-    monkeypatch.setattr(writing.secrets, "token_hex", lambda size: "7" * 2 * size)  # the same coins for all other rows
+    monkeypatch.setattr(writer.secrets, "token_hex", lambda size: "7" * 2 * size)  # the same coins for all other rows
     days = pd.date_range(START, periods=200, freq="7min").tz_localize(None)
     others = pd.DataFrame({"at": days, "x": np.linspace(0, 1, 200), "y": np.linspace(0, 1, 200)})
     also = pd.concat([others, others.tail(1).assign(x=1.0, y=1.0)], ignore_index=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from thebes.curator.pipelines.attempts import Run, RunState
-from thebes.curator.validators import Verdict
-from thebes.curator.waiting import Turns
-from thebes.testing.pipelines import Home, Lines
+from tests.support.pipelines import Home, Lines
+from thebes.curator.pipelines.attempt_store import Run, RunState
+from thebes.curator.pipelines.scheduler import Turns
+from thebes.curator.pipelines.validators import Verdict
 
 
 class Hopeless(Lines):

@@ -12,18 +12,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.answer import Answered, Source
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.pmw import Parameters, Pmw, synopsis
 from thebes.curator.cache.pmw.ranges import nodes_of
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Piece, Synopsis, View
 from thebes.curator.cache.synthesis.recipe import SpanningTree
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.plans import Integers, Plan
-from thebes.curator.questions import Question
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.question import Question
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.data.table import Table
 from thebes.privacy.faults import Fault, Mistake, Refusal

@@ -85,7 +85,7 @@ def test_a_store_takes_every_declaration_and_row(tmp_path: Path) -> None:
 
 
 def test_a_featurizer_gives_the_same_in_a_store_and_over_everybody(tmp_path: Path) -> None:
-    from thebes.simulation.featurizing import featurize
+    from thebes.simulation.featurizer import featurize
     from thebes.simulation.tables import people_of
 
     made = population(3, 8)

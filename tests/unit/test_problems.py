@@ -11,7 +11,7 @@ from thebes.ledger.refusals import BlockRetired, BudgetExceeded, ClaimEnded, Fro
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.privacy.mechanisms.sparse_vector import AlreadyAnswered
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.shape import TaskClosed
+from thebes.tasks.protocols import TaskClosed
 from thebes.wire.problems import from_problem, problem, to_problem
 from thebes.wire.refusals import (
     BrokenLog,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import thebes
-from thebes.apps.simulate import simulate
-from thebes.data.engines.opening import frame_table
+from thebes.cli.simulate import simulate
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
@@ -24,9 +24,9 @@ from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
+from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.query.release import QueryRelease
 from thebes.tasks.query.totals import LOWER, TOTALS, UPPER
-from thebes.tasks.shape import Ask, Setting, State
 from thebes.testing.kinds import Purse
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from papers.sage.frames import data_of
+from tests.support.pipelines import Home
 from thebes.curator.pipelines import blocks, ready
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Trial
 from thebes.curator.pipelines.ready import GroupMeans, Histogram, of
-from thebes.curator.validators import Verdict
-from thebes.experiments.sage.frames import data_of
+from thebes.curator.pipelines.validators import Verdict
 from thebes.learning.moments import LinearModel
 from thebes.learning.network import NetworkModel
 from thebes.learning.odds import OddsModel
@@ -24,7 +25,6 @@ from thebes.privacy.accounting.report import total
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Concentrated, Renyi
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.testing.pipelines import Home
 
 SCHEMA: dict[str, Any] = {
     "unit": "event",

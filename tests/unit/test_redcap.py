@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.redcap import MOST_INPUTS, Entry, Project, RedcapServer, Variable, php
+from tests.support.web import Call, Reply
 from thebes.data.connectors import web
 from thebes.data.connectors.connector import SourceUnavailable, open_connector
-from thebes.data.engines.opening import table_of
+from thebes.data.engines.source import table_of
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of
 from thebes.data.table import Axis, Factor, Sums, Term
 from thebes.privacy.faults import Mistake
-from thebes.testing.redcap import MOST_INPUTS, Entry, Project, RedcapServer, Variable, php
-from thebes.testing.web import Call, Reply
 
 VARIABLES = (
     Variable("record_id"),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from thebes.apps import rehearsal
+from tests.support.coordinator import AGES, PETS
 from thebes.tasks import registry
-from thebes.testing.coordinator import AGES, PETS
+from thebes.web.coordinator import rehearsal
 from thebes.wire.refusals import Busy
 
 
@@ -83,8 +83,8 @@ def test_a_coordinator_with_its_pages_never_loads_an_owners_half_nor_a_simulatio
         "import sys\n"
         "from pathlib import Path\n"
         "from tempfile import mkdtemp\n"
-        "from thebes.testing.coordinator import AGES, Front\n"
-        "from thebes.apps import rehearsal\n"
+        "from tests.support.coordinator import AGES, Front\n"
+        "from thebes.cli import rehearsal\n"
         "from thebes.tasks import registry\n"
         "with Front(Path(mkdtemp()) / 'home') as front:\n"
         "    task_id = front.post(AGES)\n"

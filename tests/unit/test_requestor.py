@@ -22,22 +22,22 @@ from starlette.routing import Route
 from typer.testing import CliRunner
 
 import thebes.task
+from tests.support.coordinator import EVENTS
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.requestor.handle import PATIENCE_SECONDS
 from thebes.requestor.institutions import document_of, round_of
-from thebes.requestor.listing import Listing
 from thebes.requestor.refusals import NotFinished, TaskCancelled, TaskExpired, TaskFailed
 from thebes.requestor.server import Server, connect
+from thebes.requestor.tables import Listing
 from thebes.tasks import registry
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.reading import release_from_json
+from thebes.tasks.protocols import Setting, State
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Setting, State
-from thebes.testing.coordinator import EVENTS
+from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import NotFound, NotSignedIn, Unreachable
@@ -258,7 +258,7 @@ def test_a_process_that_never_made_one_reads_every_form_of_release(server: Serve
     handle = server.submit(thebes.task.bounded(AGE, epsilon=4, bounds={"age": (0, 120)}))
     small.hear(handle.task_id, 11)
     program = (
-        "import json, sys; from thebes.tasks.reading import release_from_json as read;"
+        "import json, sys; from thebes.tasks.release_reader import release_from_json as read;"
         "from thebes.tasks.release import Release;"
         "print(type(read(json.load(sys.stdin))).__name__, sorted(Release.FORMS))"
     )
@@ -462,8 +462,8 @@ def run(through: Through, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run one command against the small coordinator: (status, standard output, standard error)."""
     import typer
 
-    from thebes.apps import requests
-    from thebes.apps.command import with_json_target
+    from thebes.cli import task_runs
+    from thebes.cli.main import with_json_target
     from thebes.requestor import server as rooms
 
     def inside(url: str, token: str | None = None, **options: Any) -> CoordinatorClient:
@@ -473,7 +473,7 @@ def run(through: Through, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("THEBES_COORDINATOR", "http://127.0.0.1:1")
     monkeypatch.setenv("THEBES_TOKEN", TOKEN)
     app = typer.Typer()
-    for name, command in requests.COMMANDS.items():
+    for name, command in task_runs.COMMANDS.items():
         app.command(name)(command)
 
     def once(*arguments: str) -> tuple[Any, str, str]:

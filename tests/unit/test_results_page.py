@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from thebes.experiments.experiment import Experiment, Headline
-from thebes.experiments.outcome import Found, Made, Outcome, Row
-from thebes.experiments.registry import experiments
-from thebes.experiments.results import Results, published
+from papers.experiment import Experiment, Headline
+from papers.outcome import Found, Made, Outcome, Row
+from papers.registry import experiments
+from papers.results import Results, published
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tools.results.epsilons import Line, matrix

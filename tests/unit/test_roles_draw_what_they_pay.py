@@ -13,20 +13,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from thebes.data.engines.opening import frame_table
-from thebes.data.growing.blocking import block_by
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.site_home import EVERYBODY, ask, declare
+from thebes.data.engines.source import frame_table
+from thebes.data.growing.block_rule import block_by
 from thebes.data.rows import Rows
 from thebes.data.schema import schema_of
 from thebes.data.store import Store
-from thebes.person import work
 from thebes.person.home import Person
+from thebes.person.participation import worker
 from thebes.privacy.randomness import Randomness
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets
 from thebes.site.home import Home, written
-from thebes.site.synthesizing import Made, Wish, synthesized
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.siting import EVERYBODY, ask, declare
+from thebes.site.steward.synthesis import Made, Wish, synthesized
 from thebes.testing.transcripts import Loss, loss
 
 PATIENTS = {
@@ -253,7 +253,7 @@ def test_what_a_person_sends_hides_them_by_what_their_ledger_was_charged(
         def over(source: Randomness) -> None:
             server = CoordinatorInMemory()
             monkeypatch.setattr(Store, "featurize", lambda self, sql, most_rows=1: Rows.one_each({"age": [age]}))
-            monkeypatch.setattr(work, "system", lambda: source)
+            monkeypatch.setattr(worker, "system", lambda: source)
             person = Person(tmp_path / str(age), client=server, delay=False)  # type: ignore[arg-type]
             try:
                 task = server.post(document)

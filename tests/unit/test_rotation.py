@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from thebes.apps import command, users
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import How
-from thebes.coordinator.accounts import Role
+from tests.support.coordinator import AGES, Front
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.postgres import new_database
+from thebes.cli import main, user
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
+from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.home import Home
-from thebes.person.board import NotListed
 from thebes.person.home import Person
+from thebes.person.tasks.task_feed import NotListed
 from thebes.privacy.faults import Mistake
-from thebes.testing.coordinating import CoordinatorInMemory
-from thebes.testing.coordinator import AGES, Front
-from thebes.testing.postgres import new_database
-from thebes.wire import log
+from thebes.wire import task_log
 from thebes.wire.refusals import BrokenLog, NotFound
 
 PASSWORD = "a long password"
@@ -59,12 +59,12 @@ def list_key(home: Path, store: str | None) -> list[str]:
 def thebes(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
     with pytest.raises(SystemExit) as ended:
-        command.main()
+        main.main()
     return int(str(ended.value.code))
 
 
 def fingerprint(private: bytes) -> str:
-    return log.fingerprint(log.public_key(private))
+    return task_log.fingerprint(task_log.public_key(private))
 
 
 # --- a person's machine ------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_a_key_that_the_one_before_it_did_not_sign_is_not_followed(me: Person, s
     server.post({**AGES, "name": "before"})
     assert names(me) == ["before"]
     known = me.coordinator_key()
-    server.rotate(by=log.new_key())
+    server.rotate(by=task_log.new_key())
     server.post({**AGES, "name": "after"})
     with pytest.raises(BrokenLog, match="not signed by the one before it"):
         me.tasks()
@@ -127,20 +127,20 @@ def test_a_key_is_not_followed_unless_the_list_names_it(me: Person, server: Coor
 def test_what_a_key_said_last_cannot_be_changed(part: str) -> None:
     server = CoordinatorInMemory()
     server.post(AGES)
-    pinned = log.public_key(server.key)
+    pinned = task_log.public_key(server.key)
     server.rotate()
     other = {
-        "key": log.public_key(log.new_key()),
-        "next": log.public_key(log.new_key()),
+        "key": task_log.public_key(task_log.new_key()),
+        "next": task_log.public_key(task_log.new_key()),
         "length": 1,
         "head": "0" * 64,
-        "signature": log.sign(log.new_key(), log.Seen()),
+        "signature": task_log.sign(task_log.new_key(), task_log.Seen()),
     }
-    assert log.verify(server.log(), key=pinned).earlier == (pinned,)
+    assert task_log.verify(server.log(), key=pinned).earlier == (pinned,)
     changed: dict[str, Any] = {part: other[part]}
     server.successions = [replace(server.successions[0], **changed)]
     with pytest.raises(BrokenLog):
-        log.verify(server.log(), key=pinned)
+        task_log.verify(server.log(), key=pinned)
 
 
 def test_who_followed_does_not_go_back(me: Person, server: CoordinatorInMemory) -> None:
@@ -195,21 +195,21 @@ def test_a_coordinator_that_runs_signs_with_the_next_key_at_once(
 ) -> None:
     with Front(tmp_path / "home", store=store) as front:
         front.post(AGES)
-        first = log.verify(front.client.get("/api/log").json())
+        first = task_log.verify(front.client.get("/api/log").json())
         assert thebes(monkeypatch, *list_key(tmp_path / "home", store)) == 0
         said = capsys.readouterr().out
         body = front.client.get("/api/log", params={"after": first.seen.length}).json()
-        followed = log.verify(body, key=first.key, seen=first.seen)
+        followed = task_log.verify(body, key=first.key, seen=first.seen)
         assert followed.earlier == (first.key,)
         assert followed.key != first.key
-        assert log.fingerprint(first.key) in said
-        assert log.fingerprint(followed.key) in said
+        assert task_log.fingerprint(first.key) in said
+        assert task_log.fingerprint(followed.key) in said
         front.post(AGES)
         later = front.client.get("/api/log", params={"after": followed.seen.length}).json()
-        assert log.verify(later, key=followed.key, seen=followed.seen).seen.length == 3
+        assert task_log.verify(later, key=followed.key, seen=followed.seen).seen.length == 3
         page = front.client.get("/log").text
         assert "Another key" in page
-        assert log.fingerprint(first.key)[:4] in page
+        assert task_log.fingerprint(first.key)[:4] in page
 
 
 @pytest.mark.postgres
@@ -219,7 +219,7 @@ def test_every_process_on_one_database_signs_with_the_next_key_at_once(
     home, where = tmp_path / "home", new_database()
     with Front(home, store=where) as one, Front(home, store=where) as two:
         one.post(AGES)
-        known = log.verify(two.client.get("/api/log").json())
+        known = task_log.verify(two.client.get("/api/log").json())
         assert thebes(monkeypatch, "rotate", "log.key", "--home", str(home)) == 2
         assert "--store" in capsys.readouterr().err
         for front, other in ((one, two), (two, one)):
@@ -227,7 +227,7 @@ def test_every_process_on_one_database_signs_with_the_next_key_at_once(
             front.post(AGES)
             bodies = [each.client.get("/api/log").json() for each in (front, other)]
             assert bodies[0] == bodies[1]
-            followed = log.verify(bodies[0], key=known.key, seen=known.seen)
+            followed = task_log.verify(bodies[0], key=known.key, seen=known.seen)
             assert followed.earlier[-1] == known.key
             known = followed
 
@@ -255,9 +255,9 @@ def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
     home = tmp_path / "home"
     with Front(home, store=store) as front:
         front.post(AGES)
-        first = log.verify(front.client.get("/api/log").json())
+        first = task_log.verify(front.client.get("/api/log").json())
         where = {
-            "the entry": "thebes.coordinator.rotation.append",
+            "the entry": "thebes.coordinator.auth.log_key.append",
             "what the key says last": "thebes.coordinator.home.Home._put",
             "the key itself": "thebes.coordinator.home.os.replace",
         }[moment]
@@ -265,15 +265,15 @@ def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
             patched.setattr(where, dies)
             patched.setattr(sys, "argv", ["thebes", *list_key(home, store)])
             with pytest.raises(Killed):
-                command.main()
-        between = log.verify(front.client.get("/api/log").json(), key=first.key, seen=first.seen)
+                main.main()
+        between = task_log.verify(front.client.get("/api/log").json(), key=first.key, seen=first.seen)
         assert between.key == first.key
         front.post(AGES)
         assert store or said_of_the_list_key(front) is How.WARNING  # the doctor reads the list of a home only
         assert thebes(monkeypatch, *list_key(home, store)) == 0
         body = front.client.get("/api/log").json()
-        assert log.verify(body, key=first.key, seen=first.seen).earlier == (first.key,)
-        assert sum(log.is_successor(entry["task_id"]) for entry in body["entries"]) == 1
+        assert task_log.verify(body, key=first.key, seen=first.seen).earlier == (first.key,)
+        assert sum(task_log.is_successor(entry["task_id"]) for entry in body["entries"]) == 1
         assert store or said_of_the_list_key(front) is How.OK
 
 
@@ -327,7 +327,7 @@ def test_another_password_logs_in_and_the_one_before_does_not(tmp_path: Path) ->
     with Front(tmp_path / "home") as front:
         front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
         told = ["password", "ana", "--password-stdin", "--home", str(tmp_path / "home")]
-        done = CliRunner().invoke(users.app, told, input="quite another one\n")
+        done = CliRunner().invoke(user.app, told, input="quite another one\n")
         assert done.exit_code == 0, done.output
         status = [
             front.client.post("/api/login", json={"username": "ana", "password": tried}).status_code

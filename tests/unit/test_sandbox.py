@@ -439,7 +439,7 @@ def test_a_childs_memory_is_hidden_from_other_programs_of_the_user() -> None:
 
 
 def test_doctor_says_which_additional_walls_stand(capsys: pytest.CaptureFixture[str]) -> None:
-    from thebes.apps.doctor import doctor
+    from thebes.cli.doctor import doctor
 
     doctor()
     lines = [line for line in capsys.readouterr().out.splitlines() if "strangers' work" in line]
@@ -453,7 +453,7 @@ def test_doctor_gives_advice_only_where_something_is_wrong(
 ) -> None:
     import typer
 
-    from thebes.apps import doctor
+    from thebes.cli import doctor
 
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.x")

@@ -12,7 +12,7 @@ import pytest
 
 import thebes
 from thebes.privacy.faults import Mistake
-from thebes.simulation.featurizing import featurize
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.files import load
 from thebes.testing.command import typed
 

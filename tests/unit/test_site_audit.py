@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from thebes.ledger import Head, Tampered
-from thebes.site.audit import Audit
+from thebes.site.steward.audit_log import Audit
 
 
 @pytest.fixture

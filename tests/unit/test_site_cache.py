@@ -19,16 +19,16 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from thebes.apps import command
-from thebes.apps.pages.site.front import put_on
+from tests.support.site_home import AGES, ask, site_home
+from thebes.cli import main
 from thebes.curator.cache import store
-from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.answer import Answered, Source
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.plans import Plan
+from thebes.curator.questions.plans import Plan
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.events import LaplaceEvent
@@ -36,15 +36,15 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 from thebes.site import caches
-from thebes.site.algorithm import Office, serve
+from thebes.site.algorithm_process import Office, serve
+from thebes.site.budget.budget import Purse
+from thebes.site.budget.policy import Rule
 from thebes.site.dataset import Cache, DataSets, read
 from thebes.site.home import Home, written
-from thebes.site.outbox import Outbox
-from thebes.site.planning import Planning
-from thebes.site.policy import Rule
-from thebes.site.purse import Purse
-from thebes.site.rest import guarded, one_time
-from thebes.testing.siting import AGES, ask, site_home
+from thebes.site.requests.planned_question import Planning
+from thebes.site.requests.response_store import Outbox
+from thebes.site.steward.rest import guarded, one_time
+from thebes.web.site.pages import put_on
 from thebes.wire import frames
 from thebes.wire.access import Access
 from thebes.wire.link import MOST_BYTES, write_envelope
@@ -666,7 +666,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         status = 0
         try:
-            command.main()
+            main.main()
         except SystemExit as stop:
             status = int(stop.code or 0)
         return (status, *capsys.readouterr())
@@ -839,7 +839,7 @@ def test_a_copy_that_may_spend_again_has_no_opening_that_may_have_been_closed_si
 
 _DIES = """
 import os, signal, sys
-from thebes.apps import command
+from thebes.cli import command
 from thebes.privacy.mechanisms.additive import Additive
 Additive.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 command.main()

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.site_home import AGES, ask, site_home
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
-from thebes.site import contributing
-from thebes.site.algorithm import Office
-from thebes.site.audit import Audit
+from thebes.site.algorithm_process import Office
 from thebes.site.home import Home, written
-from thebes.site.outbox import Outbox
+from thebes.site.requests import contribution
+from thebes.site.requests.response_store import Outbox
+from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
-from thebes.testing.siting import AGES, ask, site_home
 from thebes.wire.link import write_envelope
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
@@ -412,7 +412,7 @@ def test_a_site_tells_schemas_without_keys_and_never_how_many_rows_it_has(tmp_pa
     home = Home(tmp_path / "site")
     import pandas as pd
 
-    from thebes.testing.siting import declare
+    from tests.support.site_home import declare
 
     declare(home, pd.DataFrame({"who": ["a", "b"], "age": [1, 2]}), schema=schema)
     office = Office(home, "north")
@@ -520,7 +520,7 @@ class Reaper:
             (Outbox, ("begin", "first", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
             (Audit, ("note",)),
             (Ledger, ("reserve", "_consume", "_release")),
-            (contributing, ("carried",)),
+            (contribution, ("carried",)),
         ):
             for name in names:
                 monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from thebes.apps.pages.site.front import put_on
-from thebes.site.rest import guarded, one_time
+from thebes.site.steward.rest import guarded, one_time
+from thebes.web.site.pages import put_on
 from thebes.wire.access import Access
 from thebes.wire.refusals import Unreachable
 

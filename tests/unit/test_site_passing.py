@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.site_home import ask, site_home
 from thebes.confinement import landlock
-from thebes.site import certificate
-from thebes.site.algorithm import Lanes, Office, serve
-from thebes.site.control import Ear, tell
-from thebes.site.passing import Algorithm
-from thebes.site.starting import PIPE, algorithm_command, algorithm_environment, connector_environment
-from thebes.testing.siting import ask, site_home
+from thebes.site.algorithm_process import Lanes, Office, serve
+from thebes.site.link import certificate
+from thebes.site.link.control import Ear, tell
+from thebes.site.link.row_process import Algorithm
+from thebes.site.process_start import PIPE, algorithm_command, algorithm_environment, connector_environment
 from thebes.wire.link import BlockingPipe, glance, read_envelope, write_envelope
 from thebes.wire.refusals import Malformed, Unreachable
 
@@ -177,7 +177,7 @@ def test_descriptors_travel_with_the_lines_they_were_sent_with(tmp_path: Path) -
 
 REACHER = """
 import os, socket, sys
-from thebes.site.connector import confine
+from thebes.site.link.connector import confine
 folder = os.open(sys.argv[1] + "/link", os.O_RDONLY | os.O_DIRECTORY)
 print(confine(folder))
 def tried(what, work):
@@ -195,7 +195,7 @@ tried("parent", lambda: open(f"/proc/{os.getppid()}/environ").read())
 tried("signal", lambda: os.kill(os.getppid(), 0))
 tried("link", lambda: os.open("site.pem", os.O_RDONLY, dir_fd=folder))
 tried("hosts", lambda: open("/etc/hosts").read())
-import grpc, uvicorn, fastapi, numpy, thebes.site.dialing, thebes.site.rest
+import grpc, uvicorn, fastapi, numpy, thebes.site.link.dialer, thebes.site.steward.rest
 print("imported")
 """
 
@@ -233,7 +233,7 @@ def test_without_landlock_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def link(tmp_path: Path) -> Path:
-    from thebes.coordinator.authority import Authority
+    from thebes.coordinator.auth.authority import Authority
     from thebes.coordinator.clock import SystemClock
 
     Authority(tmp_path / "coordinator", SystemClock()).issue("north", tmp_path / "site")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thebes.privacy.faults import Mistake
-from thebes.site.examples import POLICY
-from thebes.site.policy import Asked, PolicyFile, Rule, appended, read
+from thebes.site.budget.policy import Asked, PolicyFile, Rule, appended, read
+from thebes.site.steward.example_files import POLICY
 
 RULE = """
 [[allow]]

@@ -11,7 +11,7 @@ import pytest
 
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Table, Term
-from thebes.site.algorithm import Tables
+from thebes.site.algorithm_process import Tables
 from thebes.site.dataset import Budget, DataSet
 from thebes.site.home import Home
 
@@ -61,10 +61,10 @@ def test_what_answers_are_computed_with_is_loaded_before_the_first_ask() -> None
     """In a process of its own: here everything is loaded already. No answer of a site needs scikit-learn, which alone
     takes longer than all of it."""
     told = (
-        "import sys; from thebes.site import algorithm; from thebes.tasks import registry\n"
+        "import sys; from thebes.site import algorithm_process; from thebes.tasks import registry\n"
         "owners = {f'thebes.tasks.{kind}.owner' for kind in registry.site_types()}\n"
         "wanted = owners | {'opendp.measurements', 'duckdb'}\n"
-        "assert not wanted <= set(sys.modules); algorithm.warm(); assert 'sklearn' not in sys.modules\n"
+        "assert not wanted <= set(sys.modules); algorithm_process.warm(); assert 'sklearn' not in sys.modules\n"
         "print(sorted(wanted - set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=120)

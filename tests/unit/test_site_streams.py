@@ -15,22 +15,22 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from thebes.apps import command
-from thebes.curator.pipelines.attempts import key_of
-from thebes.curator.pipelines.workshop import Workshop, deciding
-from thebes.data.growing.blocking import block_by
+from tests.support.site_home import ask
+from thebes.cli import main
+from thebes.curator.pipelines.attempt_store import key_of
+from thebes.curator.pipelines.workspace import Workshop, deciding
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
-from thebes.site import showing
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
+from thebes.site.budget.pipeline_rights import Rights
 from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets, read
 from thebes.site.home import Home, written
-from thebes.site.rest import MOST_ROWS, read_rows
-from thebes.site.rights import Rights
+from thebes.site.steward import views
+from thebes.site.steward.rest import MOST_ROWS, read_rows
 from thebes.site.streams import Streams, stream_of
 from thebes.tasks import registry
-from thebes.testing.siting import ask
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
@@ -376,17 +376,17 @@ def test_what_is_no_row_does_not_reach_the_process_with_the_rows(body: bytes, sa
 
 
 def test_blocks_are_shown_with_their_budget_and_without_a_count_of_rows(office: Office) -> None:
-    (told,) = showing.described(office.datasets, office.ledger, office.streams)
+    (told,) = views.described(office.datasets, office.ledger, office.streams)
     assert told["growing"]["by"] == "time:1d"
     assert [block["state"] for block in told["blocks"]] == ["open"] * 3
     assert "300" not in json.dumps(told)
-    assert showing.ledger(office.purse, office.datasets, office.policy())["blocks"] == []
+    assert views.ledger(office.purse, office.datasets, office.policy())["blocks"] == []
 
 
 def test_a_declaration_on_other_terms_is_trouble_and_no_budget(home: Home, office: Office) -> None:
     path = home.datasets / "taxi.toml"
     path.write_text(path.read_text().replace("epsilon = 10", "epsilon = 1000"))
-    (told,) = showing.described(office.datasets, office.ledger, Streams(home, office.ledger))
+    (told,) = views.described(office.datasets, office.ledger, Streams(home, office.ledger))
     assert "other terms" in told["trouble"]
     answer = office.answer(ask(QUERY))
     assert (answer["kind"], answer["code"]) == ("refusal", "dataset")
@@ -401,7 +401,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.setattr(sys, "argv", ["thebes", "dataset", *map(str, arguments), "--home", str(tmp_path / "s")])
         status = 0
         try:
-            command.main()
+            main.main()
         except SystemExit as stop:
             status = int(stop.code or 0)
         return status, *capsys.readouterr()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from thebes.apps import command
-from thebes.curator.waiting import Policy
+from thebes.cli import main
+from thebes.curator.pipelines.scheduler import Policy
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import SCHEDULES, DataSets, read
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path, more: str) -> None:
 
 
 FILE = """
-from thebes.testing.pipelines import Lines as _Lines
+from tests.support.pipelines import Lines as _Lines
 
 class Large(_Lines):
     name = "large"
@@ -118,7 +118,7 @@ def test_a_pipeline_at_a_terminal_waits_for_its_turn(
     for line in lines:
         monkeypatch.setattr(sys, "argv", ["thebes", *line])
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            main.main()
         out, err = capsys.readouterr()
         assert ended.value.code in (0, None), err
     assert "waits for its turn" in out

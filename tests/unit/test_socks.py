@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.support.socks import DOMAIN, SocksServer
 from thebes.privacy.faults import Mistake
-from thebes.testing.socks import DOMAIN, SocksServer
 from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Unreachable

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from thebes.apps.processes import Stopped, stoppable
+from thebes.cli.processes import Stopped, stoppable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

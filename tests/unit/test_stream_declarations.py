@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.stream_terms import within
-from thebes.curator.streams import Stream, Terms
-from thebes.curator.user_counts import EVERYONE, UserCounts
-from thebes.curator.waiting import Turns
-from thebes.data.growing.blocking import USER, block_by
+from thebes.curator.pipelines.scheduler import Turns
+from thebes.curator.streams.stream import Stream, Terms
+from thebes.curator.streams.terms import within
+from thebes.curator.streams.user_counts import EVERYONE, UserCounts
+from thebes.data.growing.block_rule import USER, block_by
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper

@@ -15,20 +15,20 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from thebes.apps.pages.site import heat
-from thebes.apps.pages.site.front import put_on
 from thebes.curator.pipelines.ready import of
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workshop import Workshop
-from thebes.data.growing.blocking import block_by
+from thebes.curator.pipelines.workspace import Workshop
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.privacy.losses import Pure
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.site.algorithm import Office
+from thebes.site.algorithm_process import Office
 from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
 from thebes.site.home import Home, written
-from thebes.site.rest import guarded, one_time
+from thebes.site.steward.rest import guarded, one_time
 from thebes.site.streams import turns_of
+from thebes.web.site import block_map
+from thebes.web.site.pages import put_on
 from thebes.wire.access import Access
 
 PORT = 8765
@@ -81,7 +81,7 @@ def blocks(count: int, hours: int, **more: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("hours", "columns", "rows"), [(1, 365, 24), (6, 365, 4), (24, 53, 7), (168, 53, 1)])
 def test_every_block_of_a_year_has_a_square_of_its_own(hours: int, columns: int, rows: int) -> None:
     count = 365 * 24 // hours
-    drawn = str(heat.heat(blocks(count, hours), title="a <year>"))
+    drawn = str(block_map.heat(blocks(count, hours), title="a <year>"))
     places = set(re.findall(r"M(\d+) (\d+)h", drawn))
     assert len(places) == count
     assert len({x for x, _ in places}) <= columns
@@ -91,7 +91,7 @@ def test_every_block_of_a_year_has_a_square_of_its_own(hours: int, columns: int,
 
 
 def test_a_week_that_has_just_begun_is_a_whole_week_high() -> None:
-    drawn = str(heat.heat(blocks(3, 24), title="three days"))
+    drawn = str(block_map.heat(blocks(3, 24), title="three days"))
     height = re.search(r'height="(\d+)"', drawn)
     sunday = re.search(r'y="(\d+)"[^>]*>Sun<', drawn)
     assert height is not None
@@ -100,20 +100,20 @@ def test_a_week_that_has_just_begun_is_a_whole_week_high() -> None:
 
 
 def test_blocks_without_a_calendar_lie_line_by_line() -> None:
-    drawn = str(heat.heat(blocks(150, 1, since=None, until=None), title="users"))
+    drawn = str(block_map.heat(blocks(150, 1, since=None, until=None), title="users"))
     assert len(set(re.findall(r"M(\d+) (\d+)h", drawn))) == 150
-    assert str(heat.heat([], title="none")) == ""
+    assert str(block_map.heat([], title="none")) == ""
 
 
 def test_a_square_is_as_dark_as_what_is_left() -> None:
-    looks = [heat.look({"state": "sealed", "left": left}) for left in (1.0, 0.6, 0.3, 0.1, 0.0)]
+    looks = [block_map.look({"state": "sealed", "left": left}) for left in (1.0, 0.6, 0.3, 0.1, 0.0)]
     assert looks == ["full", "most", "some", "little", "little"]
-    assert [heat.look({"state": s, "left": 1.0}) for s in ("open", "retired", "dropped")] == [
+    assert [block_map.look({"state": s, "left": 1.0}) for s in ("open", "retired", "dropped")] == [
         "open",
         "retired",
         "dropped",
     ]
-    assert heat.counted(blocks(4, 1)) == {"some": 1, "most": 1, "little": 2}
+    assert block_map.counted(blocks(4, 1)) == {"some": 1, "most": 1, "little": 2}
 
 
 class Told:

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.streams import State, Stream, Terms
-from thebes.data.growing import writing
-from thebes.data.growing.blocking import block_by
+from thebes.curator.streams.stream import State, Stream, Terms
+from thebes.data.growing import writer
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Term
 from thebes.ledger import BudgetExceeded, Ledger
@@ -652,7 +652,7 @@ def drops(made: Stream, count: int, first: int = 0) -> None:
 
 
 def test_many_small_files_become_one_with_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MANY", 5)
+    monkeypatch.setattr(writer, "MANY", 5)
     clock = [NOW]
     made = stream(tmp_path)
     made._clock = made._writer._clock = lambda: clock[0]
@@ -674,7 +674,7 @@ def test_many_small_files_become_one_with_the_same_rows(tmp_path: Path, monkeypa
     sizes = [block.size for block in made.blocks()]
     stream(tmp_path, ledger=made.ledger)
     assert len(lying(made)) == 12
-    clock[0] += writing.READING
+    clock[0] += writer.READING
     made._writer.sweep()
     assert len(lying(made)) == 2
     assert len(list((made._folder / "rows").iterdir())) == 2  # nor are empty folders left
@@ -695,7 +695,7 @@ def test_a_process_that_dies_while_it_joins_changes_nothing(
 
     owner = made._writer if where == "_copied" else made._manifest
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "MANY", 3)
+        patched.setattr(writer, "MANY", 3)
         patched.setattr(owner, where, dies)
         with pytest.raises(KeyboardInterrupt):
             made._writer.join(NOW)
@@ -705,7 +705,7 @@ def test_a_process_that_dies_while_it_joins_changes_nothing(
 
 
 def test_what_changed_while_files_were_joined_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MANY", 3)
+    monkeypatch.setattr(writer, "MANY", 3)
     made = stream(tmp_path)
     write = made._writer._copied
 
@@ -728,7 +728,7 @@ def test_what_changed_while_files_were_joined_is_not_joined(tmp_path: Path, monk
 def test_rows_that_are_dropped_do_not_lie_on_in_files_that_were_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, schema: Any
 ) -> None:
-    monkeypatch.setattr(writing, "MANY", 3)
+    monkeypatch.setattr(writer, "MANY", 3)
     made = stream(tmp_path, by, schema, **({"epsilon": Decimal(1000)} if by == "user" else {}))
     if by == "user":
         for km in range(3):

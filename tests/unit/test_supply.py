@@ -96,7 +96,7 @@ def test_nothing_that_is_shipped_has_a_licence_that_binds_its_users() -> None:
 
 def test_programs_of_others_in_the_package_are_those_that_are_named() -> None:
     named = {each["file"]: each for each in supply.vendored()}
-    static = ROOT / "src" / "thebes" / "apps" / "pages" / "static"
+    static = ROOT / "src" / "thebes" / "web" / "static"
     minified = {path.name for path in static.iterdir() if ".min." in path.name}
     assert minified == set(named)
     for each in named.values():
@@ -136,5 +136,5 @@ def test_the_same_files_give_the_same_wheel(tmp_path: Path) -> None:
         with zipfile.ZipFile(wheel) as packed:
             names = set(packed.namelist())
     assert digests[0] == digests[1]
-    assert {"thebes/py.typed", "thebes/apps/pages/static/vendored.json", "thebes/apps/command.py"} <= names
+    assert {"thebes/py.typed", "thebes/web/static/vendored.json", "thebes/cli/main.py"} <= names
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)

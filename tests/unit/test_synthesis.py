@@ -17,12 +17,12 @@ from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.aim import Adaptive, MissingExtra
 from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.base_histograms import Groundwork, added
 from thebes.curator.cache.synthesis.domain import Domain, Measured
-from thebes.curator.cache.synthesis.groundwork import Groundwork, added
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
 from thebes.curator.cache.synthesis.tree import Tree, nearest
-from thebes.curator.plans import Plan
-from thebes.data.engines.opening import frame_table
+from thebes.curator.questions.plans import Plan
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.privacy.accounting import concentrated, pure
 from thebes.privacy.accounting.calibration import rho_for

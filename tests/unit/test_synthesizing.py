@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.apps import command
+from thebes.cli import main
 from thebes.ledger import Claim, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.site import synthesizing
-from thebes.site.synthesizing import Wish
+from thebes.site.steward import synthesis
+from thebes.site.steward.synthesis import Wish
 
 Run = Callable[..., tuple[int, str, str]]
 SCHEMA = """
@@ -44,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         status = 0
         try:
-            command.main()
+            main.main()
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capsys.readouterr()
@@ -78,7 +78,7 @@ def left() -> float:
 
 def test_rows_are_written_with_their_certificate_and_paid(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = seeded_for_simulation(1)  # how much of what goes together is learned is luck
-    monkeypatch.setattr("thebes.site.synthesizing.system", lambda: chance)
+    monkeypatch.setattr("thebes.site.steward.synthesis.system", lambda: chance)
     created(run)
     status, out, err = made(run)
     assert (status, err) == (0, "")
@@ -156,7 +156,7 @@ def test_rows_that_break_off_stay_paid_once_noise_may_have_been_drawn(
         claim.consume()
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(synthesizing, "_pay", cut)
+    monkeypatch.setattr(synthesis, "_pay", cut)
     assert made(run)[0] == 1
     assert not Path("made.csv").exists()
     assert left() == pytest.approx(1.0)

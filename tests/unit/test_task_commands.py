@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import typer
 
-from thebes.apps import command
+from thebes.cli import main as command
 
 MEDIAN = {
     "type": "basic",
@@ -54,7 +54,7 @@ def thebes(desk, monkeypatch, capsys):
 
 def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "thebes.apps.command", *arguments], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "thebes.cli.main", *arguments], capture_output=True, text=True, timeout=120
     )
 
 
@@ -279,9 +279,10 @@ HEAVY = ("opendp", "torch", "duckdb", "matplotlib", "sklearn", "pandas", "dp_acc
     "code",
     [
         "import thebes",
-        "import sys; sys.argv = ['thebes', '--help']\nfrom thebes.apps.command import main\n"
+        "import sys; sys.argv = ['thebes', '--help']\nfrom thebes.cli.main import main\n"
         "try: main()\nexcept SystemExit: pass",
-        "from thebes.apps.pages import coordinator, person\nfrom thebes.coordinator import serving, worker\n"
+        "from thebes.web.coordinator import pages\nfrom thebes.web.person import pages\n"
+        "from thebes.coordinator.process import server, worker\n"
         "from thebes.person import daemon\nfrom thebes.tasks import registry\n"
         "registry.load_all()\nregistry.load_releases()",
     ],
@@ -296,7 +297,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
 
 def test_the_network_of_the_demo_is_what_encode_gives() -> None:
     torch = pytest.importorskip("torch")
-    from thebes.apps import scenes
+    from thebes.cli.demo import scenes
     from thebes.torch import encode
 
     network = torch.nn.Linear(2, 2, bias=False)
@@ -306,8 +307,8 @@ def test_the_network_of_the_demo_is_what_encode_gives() -> None:
 
 
 def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford() -> None:
-    from thebes.apps.crowd import ALLOWANCE
-    from thebes.apps.scenes import scenes, waiting, wanted
+    from thebes.cli.demo.crowd import ALLOWANCE
+    from thebes.cli.demo.scenes import scenes, waiting, wanted
     from thebes.tasks import registry
 
     for people in (50, 60, 300, 2000):
@@ -321,7 +322,7 @@ def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford()
 def test_a_scene_says_of_a_model_that_guesses_that_it_learned_too_little() -> None:
     from types import SimpleNamespace
 
-    from thebes.apps.scenes import scenes
+    from thebes.cli.demo.scenes import scenes
     from thebes.data.rows import Rows
 
     draw = np.random.default_rng(1)
@@ -347,8 +348,8 @@ def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
 
     from rich.console import Console
 
-    from thebes.apps.demo import show
-    from thebes.apps.scenes import scenes
+    from thebes.cli.demo.command import show
+    from thebes.cli.demo.scenes import scenes
 
     told = {"true": -0.123456, "value": -0.234567, "seconds": 23.456, "ok": False, "epsilon": 16}
     rows = [
@@ -419,7 +420,7 @@ def test_a_user_is_added_without_a_terminal_in_one_sentence(tmp_path: Path) -> N
     home = str(tmp_path / "home")
     Path(home).mkdir(mode=0o700)
     for more in ([], ["--password-stdin"]):
-        command = [sys.executable, "-m", "thebes.apps.command", "user", "add", "ana", "--home", home, *more]
+        command = [sys.executable, "-m", "thebes.cli.main", "user", "add", "ana", "--home", home, *more]
         for line in ("exec 0<&-; ", "exec 0</dev/null; "):
             done = subprocess.run(
                 ["sh", "-c", line + 'exec "$@"', "sh", *command], capture_output=True, text=True, start_new_session=True
@@ -449,7 +450,7 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
     import pandas as pd
 
     import thebes
-    from thebes.apps.site_scenes import site_scenes
+    from thebes.cli.demo.site_scenes import site_scenes
     from thebes.simulation import visits
     from thebes.simulation.patients import NAMES, SCHEMA, hospital
     from thebes.tasks import registry

@@ -20,8 +20,8 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.gradient.network import network
 from thebes.tasks.gradient.owner import OWNER, SIMULATED
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Ask, Setting
+from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.release_reader import release_from_json
 from thebes.testing.kinds import Purse
 
 torch = pytest.importorskip("torch")

@@ -14,11 +14,11 @@ from thebes.data.rows import FAILURES, Rows
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
-from thebes.simulation.featurizing import featurize
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Setting
+from thebes.tasks.protocols import Setting
+from thebes.tasks.release_reader import release_from_json
 from thebes.testing.kinds import Purse
 
 DRAW = np.random.default_rng(3)
@@ -437,7 +437,7 @@ def test_a_set_without_a_default_has_the_category_missing() -> None:
 
 
 def test_many_categories_need_no_large_matrix_and_mean_the_same_everywhere() -> None:
-    from thebes.tasks.bounded.encoding import simplex
+    from thebes.tasks.bounded.encoder import simplex
 
     for size in (2, 3, 50, 400):
         points = simplex(size)

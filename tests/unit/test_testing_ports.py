@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from thebes.testing import ports
+from tests.support import ports
 
 
 def test_no_port_is_told_twice_and_the_system_gives_none_of_them() -> None:

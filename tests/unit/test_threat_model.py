@@ -17,12 +17,12 @@ ROOMS = ("privacy", "ledger", "data", "learning", "tokens", "curator", "tasks", 
 #: what is drawn there without the door, and may be: none of it hides anybody
 OTHERWISE = {
     "privacy/randomness.py": "the door itself",
-    "tasks/ensemble/fitting.py": "rows made up of what was released",
-    "tasks/bounded/fitting.py": "rows made up of what was released",
+    "tasks/ensemble/voters.py": "rows made up of what was released",
+    "tasks/bounded/moment_fit.py": "rows made up of what was released",
     "curator/cache/synthesis/aim.py": "rows made up of what was released, from a seed that the door gave",
     "learning/network.py": "where a network begins is public",
     "learning/graph/export.py": "an example on the requestor's machine, without anybody's rows",
-    "site/dialing.py": "how long a site waits before it dials again",
+    "site/link/dialer.py": "how long a site waits before it dials again",
 }
 
 

@@ -28,7 +28,7 @@ from thebes.tokens import (
     Presented,
     TokenRefused,
     UnpinnedGroup,
-    encoding,
+    codec,
     verify,
     verify_many,
 )
@@ -113,7 +113,7 @@ def test_two_enrolments_of_one_secret_still_have_two_pseudonyms(authority: Autho
     names = set()
     for _ in range(2):
         blind, *masks = SUITE.fresh_scalars(3)
-        request = encoding.write(1, commitment.commit(SUITE, [7], blind=blind, masks=masks))
+        request = codec.write(1, commitment.commit(SUITE, [7], blind=blind, masks=masks))
         begun = Enrolment(published, request, suite_file.write(blind, 7))
         token = begun.finish(authority.enrol(request)).present(HERE, REPORT, published)
         names.add(verify(published, HERE, REPORT, token))
@@ -175,12 +175,12 @@ def token_of(published: Parameters, kept: bytes, signature: Signature, masks: li
 def test_a_batch_says_of_each_what_it_says_of_one(bad: set[int], authority: Authority, published: Parameters) -> None:
     peers = [enrolled(authority, published) for _ in range(3)]
     tokens = [
-        encoding.write(1, forged(published, peers[n % 3], str(n)))
+        codec.write(1, forged(published, peers[n % 3], str(n)))
         if n in bad
         else peers[n % 3].present(HERE, REPORT, published)
         for n in range(12)
     ]
-    tokens[7] = encoding.write(1, b"short")  # unreadable, whatever else is bad
+    tokens[7] = codec.write(1, b"short")  # unreadable, whatever else is bad
     together = verify_many(published, [Presented(HERE, REPORT, token) for token in tokens])
     found = [one.flaw if isinstance(one, TokenRefused) else one for one in together]
     assert found == [outcome(published, token) for token in tokens]
@@ -204,7 +204,7 @@ def test_two_forgeries_that_cancel_out_are_both_found(published: Parameters, cre
     issuer = Issuer.of_pseudonyms(SUITE, published.public_key, published.header, messages=0, committed=0, secrets=1)
     assert signed_by(issuer.key, proofs[0].a + proofs[1].a, proofs[0].b + proofs[1].b)  # without weights: accepted
     assert batch.verified(issuer.key, proofs) == [False, False]
-    presented = [Presented(HERE, REPORT, encoding.write(1, core)) for core in cores]
+    presented = [Presented(HERE, REPORT, codec.write(1, core)) for core in cores]
     assert [result.flaw for result in verify_many(published, presented) if not isinstance(result, str)] == [
         Flaw.SIGNATURE,
         Flaw.SIGNATURE,
@@ -224,7 +224,7 @@ def test_bad_tokens_cost_at_most_twice_as_many_pairings_as_one_by_one(
     asked = []
     monkeypatch.setattr(batch, "signed_by", lambda *given: asked.append(given) or signed_by(*given))
     cores = [forged(published, credential, str(n)) for n in range(16)]
-    verify_many(published, [Presented(HERE, REPORT, encoding.write(1, core)) for core in cores])
+    verify_many(published, [Presented(HERE, REPORT, codec.write(1, core)) for core in cores])
     assert len(asked) <= 2 * len(cores)
 
 
@@ -253,7 +253,7 @@ def secret_from_two(first: bytes, second: bytes) -> int:
 
 
 def core_of(token: str) -> bytes:
-    return encoding.read(token, version=1, length=384)
+    return codec.read(token, version=1, length=384)
 
 
 def test_a_repeated_entropy_does_not_reveal_the_secret(

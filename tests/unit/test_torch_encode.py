@@ -239,10 +239,10 @@ def test_published_weight_file_is_converted_only_under_its_digest(tmp_path):
 
 
 def test_without_a_digest_only_the_file_that_torchvision_publishes_is_converted(tmp_path, monkeypatch):
-    from thebes.learning.graph import published
+    from thebes.learning.graph import published_weights
     from thebes.learning.graph.architectures import ARCHITECTURES, architecture
 
-    for name, one in published.PUBLISHED.items():
+    for name, one in published_weights.PUBLISHED.items():
         assert name in ARCHITECTURES
         assert len(one.sha256) == 64
         assert one.file == f"{name}-{one.sha256[:8]}.pth"
@@ -253,8 +253,8 @@ def test_without_a_digest_only_the_file_that_torchvision_publishes_is_converted(
         thebes.torch.convert_state_dict(path, backbone="squeezenet1_1")
     with pytest.raises(Mistake, match="no published one is known for small"):
         thebes.torch.convert_state_dict(path, backbone="small")
-    known = published.Weights("small.pth", hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
-    monkeypatch.setattr(published, "PUBLISHED", {"small": known})
+    known = published_weights.Weights("small.pth", hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
+    monkeypatch.setattr(published_weights, "PUBLISHED", {"small": known})
     goal = thebes.torch.to_module(architecture("small"), thebes.torch.convert_state_dict(path, backbone="small"))
     assert all(torch.equal(a, b) for a, b in zip(goal.parameters(), source.parameters(), strict=True))
 

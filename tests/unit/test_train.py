@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from tests.support.training import DOCUMENT, NOON, SCHEMA, Silent, begun, heard, patients, run, site
 from thebes.data.schema import schema_of
 from thebes.learning.slopes import LinearSlopes, LogisticSlopes
 from thebes.privacy.accounting import concentrated, renyi
@@ -20,12 +21,11 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
-from thebes.tasks.reading import release_from_json
-from thebes.tasks.shape import Ask, State, TaskClosed
+from thebes.tasks.protocols import Ask, State, TaskClosed
+from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train.local import read, totals
 from thebes.tasks.train.plan import Plan
 from thebes.testing.kinds import Purse
-from thebes.testing.training import DOCUMENT, NOON, SCHEMA, Silent, begun, heard, patients, run, site
 
 LOUD = {**DOCUMENT, "epsilon": 1e6}  #: so much that sizes are believed as they are
 SITES = {name: patients(count, seed) for seed, (name, count) in enumerate({"a": 120, "b": 60, "c": 200}.items())}

@@ -8,13 +8,13 @@ import time
 import numpy as np
 import pytest
 
+from tests.support.training import DOCUMENT, Silent, begun, heard, patients, run, site
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.reading import release_from_json
+from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train import owner as half
 from thebes.testing.kinds import Purse
-from thebes.testing.training import DOCUMENT, Silent, begun, heard, patients, run, site
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from thebes.apps.pages import drawing
-from thebes.apps.pages.asking import training
-from thebes.apps.pages.frame import figure
-from thebes.coordinator.accounts import Role
+from tests.support.coordinator import AGES, EVENTS, Front
+from thebes.coordinator.auth.accounts import Role
 from thebes.tasks import registry
-from thebes.testing.coordinator import AGES, EVENTS, Front
+from thebes.web import drawings
+from thebes.web.coordinator import endless_task
+from thebes.web.frame import figure
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 PASSWORD = "correct horse battery"
@@ -189,7 +189,7 @@ def test_what_is_guaranteed_stands_beside_what_is_estimated(front: Front) -> Non
 def test_estimates_are_those_of_the_certificate(front: Front) -> None:
     document: Any = registry.check({**EVENTS, "max_participations": 2})
     told = front.task(ready(front, {**EVENTS, "max_participations": 2}, 12))["result"]["certificate"]
-    found = training.learned(document)
+    found = endless_task.learned(document)
     assert [each.guaranteed for each in found] == [True, False, False, False]
     assert found[0].epsilon * 2 == told["epsilon"]
     assert found[1].epsilon == told["parameters"]["estimates"]["internal"]["expected_epsilon"]
@@ -201,26 +201,26 @@ def test_estimates_are_those_of_the_certificate(front: Front) -> None:
 def test_nobody_is_said_to_know_less_than_they_could() -> None:
     """An instance has a k-th of the task's updates; a server's silence is a promise; a release may hold everything."""
     document: Any = registry.check(RATES)
-    _, internal, *later = training.learned(document)
+    _, internal, *later = endless_task.learned(document)
     assert internal.who == "who sees all instances"
     assert "whoever runs the server could note that" in internal.sees
     assert f"one instance, 100 updates of it later: about {figure(8000)} of the task" in later[0].sees
     document = registry.check({**EVENTS, "average": "predictions"})
-    assert training.learned(document)[1].who == "whoever reads the releases"
+    assert endless_task.learned(document)[1].who == "whoever reads the releases"
 
 
 def test_many_weights_are_drawn_by_the_distance_of_each_instance_and_the_largest_weights() -> None:
     values = [str(number) for number in range(500)]
     document: Any = registry.check({**EVENTS, "bounds": {**EVENTS["bounds"], "b": {"type": "set", "values": values}}})
     lane = {"updates": 2, "refused": 0, "quarantined": 0, "stale": 0, "history": [[1, 0.5], [2, 0.6]]}
-    told = training.going(document, {"lanes": [{**lane, "models": [], "distances": [1.0, 2.0]}]})
+    told = endless_task.going(document, {"lanes": [{**lane, "models": [], "distances": [1.0, 2.0]}]})
     assert "How far each instance is from their average" in told.courses[0].alike
     assert told.courses[0].instances is not None
     assert str(told.courses[0].instances).count("<rect") == 2
 
 
 def test_small_multiples_share_one_scale() -> None:
-    drawn = str(drawing.profiles([[1.0, -2.0], [0.5, 0.0]], title="two"))
+    drawn = str(drawings.profiles([[1.0, -2.0], [0.5, 0.0]], title="two"))
     heights = [float(found) for found in re.findall(r'height="([\d.]+)"', drawn)]
     assert heights == [13.5, 27.0, 6.8, 0.0]
     tops = [float(found) for found in re.findall(r'<rect[^>]* y="([\d.]+)"', drawn)]
@@ -229,4 +229,4 @@ def test_small_multiples_share_one_scale() -> None:
 
 
 def test_instances_that_are_all_zero_can_be_drawn() -> None:
-    assert "<svg" in drawing.profiles([[0.0, 0.0]] * 12, title="nothing")
+    assert "<svg" in drawings.profiles([[0.0, 0.0]] * 12, title="nothing")

@@ -13,7 +13,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.shape import Aggregator, Setting
+from thebes.tasks.protocols import Aggregator, Setting
 
 PEOPLE = 40
 X = {"x": {"type": "range", "low": 0.0, "high": 10.0}}

@@ -19,28 +19,28 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from thebes.apps.operating.examination import Surroundings, examined
-from thebes.apps.operating.findings import How
-from thebes.coordinator.database import Database, StoreUnavailable
-from thebes.coordinator.schema import VERSIONS
+from tests.support.coordinator import Front
+from tests.support.postgres import new_database
+from tests.support.site_home import ask
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
+from thebes.coordinator.storage.database import Database, StoreUnavailable
+from thebes.coordinator.storage.schema import VERSIONS
 from thebes.data import keys
 from thebes.data.store import Store
 from thebes.data.store.vault import connect
-from thebes.database import marked
-from thebes.database.marked import NewerTables
+from thebes.database import version_mark
+from thebes.database.version_mark import NewerTables
 from thebes.database.versions import Versions
 from thebes.ledger import Ledger, LedgerUnavailable, NoKeeper
 from thebes.ledger.schema import VERSIONS as OF_LEDGERS
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
-from thebes.site.algorithm import Office
-from thebes.site.audit import Audit
+from thebes.site.algorithm_process import Office
 from thebes.site.home import Home as SiteHome
-from thebes.site.outbox import Outbox
-from thebes.testing.coordinator import Front
-from thebes.testing.postgres import new_database
-from thebes.testing.siting import ask
-from thebes.wire import log
+from thebes.site.requests.response_store import Outbox
+from thebes.site.steward.audit_log import Audit
+from thebes.wire import task_log
 from thebes.wire.client import CoordinatorClient
 
 KEPT = Path(__file__).parents[1] / "fixtures" / "written-earlier"
@@ -151,7 +151,7 @@ def test_a_coordinators_first_tables_become_those_of_now_and_its_tasks_go_on(fro
     login = {"username": "ana", "password": "a long password"}
     assert front.client.post("/api/login", json=login).status_code == 200
     key = json.loads((KEPT / "person.json").read_text())["files"]["coordinator.key"]["text"].strip()
-    assert log.verify(front.client.get("/api/log").json(), key=key).seen.length == 3
+    assert task_log.verify(front.client.get("/api/log").json(), key=key).seen.length == 3
 
 
 def test_a_persons_home_goes_on_where_it_was(me: Person, front: Front) -> None:
@@ -222,7 +222,7 @@ def newer(path: Path, statement: str, key: bytes | None = None) -> None:
     sealed.close()
 
 
-NUMBER = f"PRAGMA user_version = {marked.NEWEST + 1}"
+NUMBER = f"PRAGMA user_version = {version_mark.NEWEST + 1}"
 OPENERS: dict[str, tuple[str, str, str, Callable[[Path], Any], type[ThebesError]]] = {
     "book": ("person", "person.db", NUMBER, Person, NewerTables),
     "store": ("person", "store/metadata.db", NUMBER, Store.open, NewerTables),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thebes.curator.validators import METRICS, Best, Validation, Verdict, absolute, is_met, together, validate
+from thebes.curator.pipelines.validators import METRICS, Best, Validation, Verdict, absolute, is_met, together, validate
 from thebes.privacy.events import LaplaceEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from thebes.curator.waiting import Policy, Turns
+from thebes.curator.pipelines.scheduler import Policy, Turns
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss, Pure

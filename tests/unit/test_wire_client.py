@@ -16,7 +16,7 @@ import pytest
 from thebes.confinement import answers
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
+from thebes.tasks.protocols import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.connection import Kind

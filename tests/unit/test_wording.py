@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.tasks.wording import in_words
+from thebes.tasks.field_errors import in_words
 
 SECRET = "a-value-that-nobody-may-repeat"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from thebes.experiments.results import Results, published
+from papers.results import Results, published
 from tools.results.page import page
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from thebes.experiments.experiment import ends
-from thebes.experiments.outcome import Outcome, Row
+from papers.experiment import ends
+from papers.outcome import Outcome, Row
 
 Kept = Mapping[str, Outcome]
 

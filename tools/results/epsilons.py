@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase as fnmatch
 
-from thebes.experiments.experiment import ends
+from papers.experiment import ends
 from tools.results.cells import NEARLY, PARTLY, Kept, figure, one, percent, row_of
 
 EPSILONS = (0.05, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  #: that the summary has a column for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thebes.experiments.tiresias.table_people import CHANCE, TRUSTED, UNTRUSTED
+from papers.tiresias.table_people import CHANCE, TRUSTED, UNTRUSTED
 from tools.results.cells import Kept, one
 from tools.results.epsilons import PULLS, ROW
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thebes.experiments.registry import experiments
+from papers.registry import experiments
 from tools.results.cells import NEARLY, PARTLY, Kept
 from tools.results.epsilons import NOBODY, SOMEBODY, matrix
 from tools.results.failures import failures
@@ -33,7 +33,7 @@ READING = """
 | **not private** | what the same questions reach without noise, or with all the data in one place |
 | **epsilon** | what one person pays in all; of a site's table one row of it, where the text says so |
 
-Any of it can be run again with `thebes experiment run NAME`, and `thebes experiment check NAME` says whether it fell
+Any of it can be run again with `python -m papers run NAME`, and `python -m papers check NAME` says whether it fell
 behind this page ([Experiments](experiments.md)). {made}
 """
 

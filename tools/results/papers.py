@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase as fnmatch
 from itertools import groupby
 
-from thebes.apps.pages.experiments import pictures
-from thebes.experiments.experiment import Experiment, Headline
-from thebes.experiments.outcome import Outcome
+from papers.experiment import Experiment, Headline
+from papers.outcome import Outcome
+from papers.page import pictures
 from tools.results.cells import Kept, plain
 from tools.results.tables import table
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from thebes.experiments.outcome import Outcome, Row
-from thebes.experiments.tiresias.table_people import CHANCE, MEAN, SHARE, TRUSTED, UNTRUSTED
+from papers.outcome import Outcome, Row
+from papers.tiresias.table_people import CHANCE, MEAN, SHARE, TRUSTED, UNTRUSTED
 from tools.results.cells import NEARLY, PARTLY, Kept, figure, one, places_of, row_of
 
 #: what is asked of more and more people, in words, and who is trusted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thebes.experiments.experiment import ends
-from thebes.experiments.outcome import Outcome
+from papers.experiment import ends
+from papers.outcome import Outcome
 from tools.results.cells import Kept, figure, listed, percent, row_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from thebes.experiments.outcome import Outcome, Row
+from papers.outcome import Outcome, Row
 from tools.results.cells import figure, ours_of, places_of, row_of
 
 

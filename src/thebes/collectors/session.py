@@ -19,7 +19,7 @@ from datetime import time as daytime
 from decimal import Decimal
 from typing import Any, Protocol
 
-from thebes.collectors.declaring import State
+from thebes.collectors.declaration import State
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import Unreachable
 

@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from thebes.coordinator import settings
-from thebes.coordinator.keys import Keys
-from thebes.database.settled import settle
+from thebes.coordinator.tasks.task_keys import Keys
+from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import Role, has_of
-from thebes.wire.local import TOKEN as OWNERS_TOKEN
-from thebes.wire.log import Succession, new_key
+from thebes.wire.local_server import TOKEN as OWNERS_TOKEN
+from thebes.wire.task_log import Succession, new_key
 
 TOKEN = "admin.token"  # noqa: S105
 LOG_KEY = "log.key"

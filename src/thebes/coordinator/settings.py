@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import SERVER_FLOOR
-from thebes.tasks.wording import in_words
+from thebes.tasks.field_errors import in_words
 
 FILE = "coordinator.toml"
 

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from thebes.database.settled import settle
+from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
 
 KEY_BYTES = 32

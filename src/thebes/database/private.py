@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from thebes.database import marked
-from thebes.database.whole import whole
+from thebes.database import version_mark
+from thebes.database.transaction import whole
 
 
 def opened(
@@ -24,7 +24,7 @@ def opened(
     first made: an older file gets them, as its last ones."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=patience)
     try:
-        marked.check(db.execute, path.name)
+        version_mark.check(db.execute, path.name)
         keys = ("foreign_keys=ON",) if foreign_keys else ()
         for pragma in ("journal_mode=WAL", "synchronous=FULL", *keys, "secure_delete=ON"):
             db.execute(f"PRAGMA {pragma}")
@@ -32,7 +32,7 @@ def opened(
         db.executescript(tables)
         if any(_lacks(db, table, name) for table, name, _ in later):
             whole(db, lambda: _add(db, later))
-        marked.mark(db.execute)
+        version_mark.mark(db.execute)
     except BaseException:
         db.close()
         raise

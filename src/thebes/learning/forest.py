@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thebes.learning.arguments import one_of, whole
 from thebes.learning.budget import Budget, Floats, Noisy, Reach
 from thebes.learning.estimator import PrivateClassifier
-from thebes.learning.scaling import Scaling, learned_scaling
+from thebes.learning.scaler import Scaling, learned_scaling
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness
 

@@ -17,7 +17,7 @@ from thebes.learning.budget import Budget, Floats, Reach
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateRegressor
 from thebes.learning.rows import blocks, shortened
-from thebes.learning.scaling import FARTHEST, Scaling, learned_scaling
+from thebes.learning.scaler import FARTHEST, Scaling, learned_scaling
 
 _COUNT_SHARE = Fraction(1, 50)
 _SCALING_SHARE = Fraction(1, 4)

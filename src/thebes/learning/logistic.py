@@ -13,7 +13,7 @@ from thebes.learning.arguments import positive, whole
 from thebes.learning.budget import Budget, Floats
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateClassifier
-from thebes.learning.scaling import Scaling, learned_scaling
+from thebes.learning.scaler import Scaling, learned_scaling
 
 _COUNT_SHARE = Fraction(1, 50)
 _SCALING_SHARE = Fraction(1, 4)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from thebes.learning.budget import Budget, Reach
 from thebes.learning.features import Features
-from thebes.learning.scaling import SQUARE_WEIGHT
+from thebes.learning.scaler import SQUARE_WEIGHT
 from thebes.privacy.faults import Mistake
 
 Floats = NDArray[np.float64]

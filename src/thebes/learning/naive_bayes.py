@@ -14,7 +14,7 @@ from thebes.learning.arguments import one_of
 from thebes.learning.budget import Budget, Floats, Reach
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.rows import blocks
-from thebes.learning.scaling import FARTHEST, SQUARE_WEIGHT_L1, Scaling, learned_scaling, steadied
+from thebes.learning.scaler import FARTHEST, SQUARE_WEIGHT_L1, Scaling, learned_scaling, steadied
 
 _COUNT_SHARE = Fraction(1, 50)
 _SCALING_SHARE = Fraction(1, 4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from thebes.ledger import spending
+from thebes.ledger import rules
 from thebes.ledger.amounts import Amount, Budget
-from thebes.ledger.asked import text
 from thebes.ledger.filters import filter_of
+from thebes.ledger.losses import text
 from thebes.ledger.states import BlockState
 from thebes.ledger.store import ALL, ITSELF, BlockRow, Meter, Transaction
 from thebes.privacy import exact
@@ -118,7 +118,7 @@ def opened(t: Transaction, now: str, row: BlockRow) -> Block:
         "delta": str(row.delta),
         "capacity": {place: str(m.capacity) for place, m in row.meters.items()},
     }
-    spending.record(t, spending.standing_of(t), now, "open", facts)
+    rules.record(t, rules.standing_of(t), now, "open", facts)
     return shown(t, row)
 
 
@@ -126,17 +126,17 @@ def retired(t: Transaction, now: str, name: str) -> Block:
     """The block, taking no new claims from now on."""
     block = found(t, name)
     if block.state is not BlockState.RETIRED:
-        standing = spending.standing_of(t)
+        standing = rules.standing_of(t)
         block.state = BlockState.RETIRED
         t.set_block(name, block.state)
-        spending.record(t, standing, now, "retire", {"block": name})
+        rules.record(t, standing, now, "retire", {"block": name})
     return shown(t, block)
 
 
 def every(t: Transaction, within: str = "") -> list[Block]:
     """All blocks whose names begin so, by name."""
     names = [name for name in t.block_names() if name.startswith(within)]
-    known, frozen = t.blocks(names, ITSELF), spending.is_frozen(t)
+    known, frozen = t.blocks(names, ITSELF), rules.is_frozen(t)
     return [shown(t, known[name], frozen) for name in names]
 
 
@@ -150,7 +150,7 @@ def found(t: Transaction, name: str, spender: str | None = None) -> BlockRow:
 
 def shown(t: Transaction, row: BlockRow, frozen: bool | None = None) -> Block:
     """A block as it stands, for whoever asks."""
-    held = spending.is_frozen(t) if frozen is None else frozen
+    held = rules.is_frozen(t) if frozen is None else frozen
     return Block(
         name=row.name,
         unit=Unit(row.unit),
@@ -158,7 +158,7 @@ def shown(t: Transaction, row: BlockRow, frozen: bool | None = None) -> Block:
         filter=row.filter,
         budget=Budget.of_steps(row.epsilon, row.delta),
         state=row.state,
-        remaining=spending.remaining(t, row, held, None),
+        remaining=rules.remaining(t, row, held, None),
         meters=row.meters,
     )
 
@@ -178,7 +178,7 @@ def capped(t: Transaction, now: str, spender: str, block: str | None, epsilon: i
     """A cap in whole steps, from now on."""
     if block is not None:
         found(t, block)
-    standing = spending.standing_of(t)
+    standing = rules.standing_of(t)
     t.set_cap(spender, ALL if block is None else block, epsilon, delta)
     facts = {
         "spender": spender,
@@ -186,7 +186,7 @@ def capped(t: Transaction, now: str, spender: str, block: str | None, epsilon: i
         "epsilon": str(epsilon),
         "delta": None if delta is None else str(delta),
     }
-    spending.record(t, standing, now, "cap", facts)
+    rules.record(t, standing, now, "cap", facts)
 
 
 def caps(t: Transaction) -> list[Cap]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from thebes.ledger import asked
+from thebes.ledger import losses
 from thebes.ledger.amounts import NOTHING, Amount, Budget
 from thebes.ledger.states import ClaimState
 from thebes.ledger.store import ClaimRow
@@ -55,12 +55,12 @@ class Claim:
     @property
     def loss(self) -> Loss:
         """What was asked for."""
-        return asked.loss_of_text(self._row.loss)
+        return losses.loss_of_text(self._row.loss)
 
     @property
     def left(self) -> Loss:
         """The exact rest that parts may still take; without meaning once the claim has ended."""
-        return asked.loss_of_text(self._row.left)
+        return losses.loss_of_text(self._row.left)
 
     @property
     def remaining(self) -> Budget:
@@ -88,7 +88,7 @@ class Claim:
         `part` names the part: charging the same name again changes nothing, so a retry after a crash is safe.
         Raises ClaimEnded, and charges nothing, when the part is more than what is left.
         """
-        self._row = self._ledger._consume(self.id, asked.part_asked(epsilon, delta, loss), part)
+        self._row = self._ledger._consume(self.id, losses.part_asked(epsilon, delta, loss), part)
         return self
 
     def release(self) -> Claim:

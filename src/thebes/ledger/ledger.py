@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from thebes.ledger import asked, blocks, journal, spending, verification
+from thebes.ledger import blocks, journal, losses, rules, verification
+from thebes.ledger.address import open_store
 from thebes.ledger.amounts import Budget, Steps
 from thebes.ledger.blocks import Block, Cap
 from thebes.ledger.claim import Claim
 from thebes.ledger.journal import BEGINNING, Entry, Head
 from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
-from thebes.ledger.opening import open_store
 from thebes.ledger.overview import Use, uses
 from thebes.ledger.refusals import LedgerUnavailable, Tampered
 from thebes.ledger.states import ClaimState
@@ -58,7 +58,7 @@ class Ledger:
         if self._keeping and self._rolled_back():
             self._keeping = False
             why = "this copy is older than the head remembered outside it"
-            self._store.write(lambda t: spending.freeze(t, self._now(), why))
+            self._store.write(lambda t: rules.freeze(t, self._now(), why))
 
     # --- blocks -----------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Ledger:
         Nothing for a retired block or a frozen ledger.
         """
         return self._store.read(
-            lambda t: spending.remaining(t, blocks.found(t, block, spender), spending.is_frozen(t), spender)
+            lambda t: rules.remaining(t, blocks.found(t, block, spender), rules.is_frozen(t), spender)
         )
 
     def cap(
@@ -139,7 +139,7 @@ class Ledger:
         Counted like the block itself, over everything the spender ever claimed there; epsilon 0 allows nothing
         more. Without a delta the block's own stands. A later cap replaces an earlier one.
         """
-        asked.text("spender", spender)
+        losses.text("spender", spender)
         e = exact.declared("epsilon", epsilon)
         if e < 0:
             raise Mistake("epsilon", "must not be negative")
@@ -176,21 +176,21 @@ class Ledger:
             raise Mistake("blocks", "must be a list of block names")
         names = tuple(blocks)
         for name in names:
-            asked.text("blocks", name)
+            losses.text("blocks", name)
         if not names:
             raise Mistake("blocks", "must name at least one block")
         if len(set(names)) != len(names):
             raise Mistake("blocks", "names a block twice")
-        request = spending.Request(
+        request = rules.Request(
             blocks=tuple(sorted(names)),
-            loss=asked.loss_asked(epsilon, delta, loss),
-            spender=asked.text("spender", spender),
-            purpose=asked.text("purpose", purpose),
+            loss=losses.loss_asked(epsilon, delta, loss),
+            spender=losses.text("spender", spender),
+            purpose=losses.text("purpose", purpose),
             unit=None if unit is None else unit_of(unit),
             adjacency=None if adjacency is None else adjacency_of(adjacency),
-            key=None if key is None else asked.text("key", key),
+            key=None if key is None else losses.text("key", key),
         )
-        row = self._write(lambda t: spending.reserve(t, self._now(), request))
+        row = self._write(lambda t: rules.reserve(t, self._now(), request))
         return Claim(self, row, request.blocks)
 
     def claim(self, number: int | None = None, *, key: str | None = None) -> Claim:
@@ -260,15 +260,15 @@ class Ledger:
         return self._store.read(lambda t: uses(t.books()))
 
     def _acquire(self, number: int) -> ClaimRow:
-        return self._write(lambda t: spending.acquire(t, self._now(), number))
+        return self._write(lambda t: rules.acquire(t, self._now(), number))
 
     def _consume(self, number: int, loss: Loss | None, part: str | None) -> ClaimRow:
         if part is not None:
-            asked.text("part", part)
-        return self._write(lambda t: spending.consume(t, self._now(), number, loss, part))
+            losses.text("part", part)
+        return self._write(lambda t: rules.consume(t, self._now(), number, loss, part))
 
     def _release(self, number: int) -> ClaimRow:
-        return self._write(lambda t: spending.release(t, self._now(), number))
+        return self._write(lambda t: rules.release(t, self._now(), number))
 
     # --- the ledger as a whole ----------------------------------------------------------------------
 
@@ -285,23 +285,23 @@ class Ledger:
     @property
     def frozen(self) -> bool:
         """Whether every open block counts as spent, because this ledger was restored from a copy."""
-        return self._store.read(spending.is_frozen)
+        return self._store.read(rules.is_frozen)
 
     def freeze(self, why: str = "restored from a copy") -> None:
         """Count every open block as spent, and refuse all claims, until `thaw`: call it on whatever was restored."""
-        asked.text("why", why)
-        self._write(lambda t: spending.freeze(t, self._now(), why))
+        losses.text("why", why)
+        self._write(lambda t: rules.freeze(t, self._now(), why))
 
     def thaw(self) -> list[int]:
         """The owner's word that spending may go on. Claims that were open count as consumed whole; their numbers."""
-        settled = self._store.write(lambda t: spending.thaw(t, self._now()))
+        settled = self._store.write(lambda t: rules.thaw(t, self._now()))
         self._keeping = not isinstance(self._keeper, NoKeeper)
         self._keep(now=True)
         return settled
 
     def head(self) -> Head:
         """The head of the journal: write it down, and no later rewriting of what came before goes unseen."""
-        return self._store.read(spending.standing_of).head
+        return self._store.read(rules.standing_of).head
 
     @property
     def notices_older_copies(self) -> bool:
@@ -373,7 +373,7 @@ class Ledger:
             ledger = secrets.token_hex(16)
             t.begin(ledger)
             standing = Standing(ledger, Head(0, BEGINNING), False)
-            spending.record(t, standing, self._now(), "begin", {"ledger": ledger})
+            rules.record(t, standing, self._now(), "begin", {"ledger": ledger})
         return standing
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.ledger import journal
-from thebes.ledger.asked import loss_of_text
 from thebes.ledger.journal import Entry, Head
+from thebes.ledger.losses import loss_of_text
 from thebes.ledger.store import ALL, ITSELF, Books, Transaction
 from thebes.privacy.faults import ThebesError
 

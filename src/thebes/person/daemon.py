@@ -19,10 +19,10 @@ from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
 from thebes.privacy.faults import ThebesError
-from thebes.wire import logs
+from thebes.wire import log_output
 from thebes.wire.access import Access, make_token
-from thebes.wire.local import listening_at
-from thebes.wire.serving import manners
+from thebes.wire.local_server import listening_at
+from thebes.wire.server_options import manners
 
 QUICK_POLL_SECONDS = 1.0
 
@@ -42,7 +42,7 @@ def run(
     `pages` puts web pages onto the interface."""
     os.umask(0o077)
     # Not from INFO on: whoever speaks HTTP would write down addresses, which carry ids of tasks.
-    logs.to_stderr("%(message)s", level=logging.WARNING)
+    log_output.to_stderr("%(message)s", level=logging.WARNING)
     folder = prepared(home)
     person = Person(folder, coordinator=coordinator, proxy=proxy, delay=delay, passphrase=passphrase)
     try:

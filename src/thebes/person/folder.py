@@ -9,10 +9,10 @@ from typing import Any
 
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import Role, owner_of
-from thebes.wire.local import DAEMON as DAEMON
-from thebes.wire.local import Hold as Hold
-from thebes.wire.local import HomeInUse as HomeInUse
-from thebes.wire.local import announced as announced
+from thebes.wire.local_server import DAEMON as DAEMON
+from thebes.wire.local_server import Hold as Hold
+from thebes.wire.local_server import HomeInUse as HomeInUse
+from thebes.wire.local_server import announced as announced
 
 #: one of them is there from the first moment on, or was put there before it
 _EARLY = ("person.db", "person.toml", "coordinator.key", "token", "lock", "key.json", "store", "ledger.db")

@@ -21,27 +21,27 @@ from thebes.data.featurizer import read as read_featurizer
 from thebes.data.store import Store
 from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
-from thebes.person import showing
-from thebes.person.blocks import consumed
-from thebes.person.board import Board, is_fingerprint, pinned_in
-from thebes.person.book import Book
-from thebes.person.decisions import Decisions
-from thebes.person.example import example
+from thebes.person.budget import spending_report
+from thebes.person.budget.blocks import consumed
+from thebes.person.budget.budget import Purse
 from thebes.person.folder import DAEMON, Hold, prepared
-from thebes.person.membership import Memberships
-from thebes.person.pacing import Pacing
-from thebes.person.participation import Participation, State, come_to, still
-from thebes.person.purse import Purse
-from thebes.person.rules import in_force, read_rules
-from thebes.person.running import Running
-from thebes.person.seal import Seal
+from thebes.person.participation.background_thread import Running
+from thebes.person.participation.group_tokens import Memberships
+from thebes.person.participation.participation import Participation, State, come_to, still
+from thebes.person.participation.schedule import Pacing
+from thebes.person.participation.seal import Seal
+from thebes.person.participation.worker import Work
 from thebes.person.settings import Settings
-from thebes.person.work import Work
+from thebes.person.tasks.decisions import Decisions
+from thebes.person.tasks.noise_example import example
+from thebes.person.tasks.rules import in_force, read_rules
+from thebes.person.tasks.task_feed import Board, is_fingerprint, pinned_in
+from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.document import Document
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.log import fingerprint
 from thebes.wire.refusals import Conflict, NotFound
+from thebes.wire.task_log import fingerprint
 
 BOOK, LEDGER = "person.db", "ledger.db"
 POLL_SECONDS = 20.0  #: between looks for results and for tasks that rules cover
@@ -95,7 +95,7 @@ class Person:
         (self.home / LEDGER).chmod(0o600)
         self._book = Book(self.home / BOOK, self._seal)
         self._purse = Purse(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
-        self._charged = showing.LastCharged(self._ledger)
+        self._charged = spending_report.LastCharged(self._ledger)
         self._closing = threading.Lock()
         self._running = Running(lambda: self._work.turn(), self.poll)
         self._closed = False
@@ -248,15 +248,15 @@ class Person:
 
     def ledger(self) -> dict[str, Any]:
         """What was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
-        return showing.ledger(self._purse, self._book)
+        return spending_report.ledger(self._purse, self._book)
 
     def balance(self) -> dict[str, Any]:
         """What is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to tell."""
-        return showing.balance(self._purse)
+        return spending_report.balance(self._purse)
 
     def verify(self) -> dict[str, Any]:
         """Whether the ledger's journal is whole and every balance is what it says."""
-        return showing.verified(self._ledger)
+        return spending_report.verified(self._ledger)
 
     def settings(self) -> Settings:
         return Settings.read(self.home)

@@ -11,16 +11,16 @@ from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from thebes.person import described
-from thebes.person.collecting import deliveries
+from thebes.person import rest_schema
+from thebes.person.delivery import deliveries
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import GROUP_NAME
 from thebes.wire.access import Access
-from thebes.wire.failing import described_problems, tell_problems
+from thebes.wire.error_handlers import described_problems, tell_problems
 from thebes.wire.guard import App, Door, Guard
 from thebes.wire.refusals import NotFound
-from thebes.wire.serving import application
+from thebes.wire.server_options import application
 
 _ANSWERS = {
     400: "the message cannot be read",
@@ -39,11 +39,11 @@ _ANSWERS = {
     502: "the coordinator does not answer as it should",
     503: "the ledger cannot be reached",
 }
-Name = Annotated[str, Path(pattern=described.NAME)]
+Name = Annotated[str, Path(pattern=rest_schema.NAME)]
 #: says in the description what the guard asks for; it checks nothing by itself
 _TOKEN = HTTPBearer(auto_error=False, description="what stands in the home's file `token`")
 GroupName = Annotated[str, Path(pattern=GROUP_NAME)]
-TaskId = Annotated[str, Path(pattern=described.TASK_ID)]
+TaskId = Annotated[str, Path(pattern=rest_schema.TASK_ID)]
 
 
 class _Strict(BaseModel):
@@ -51,7 +51,7 @@ class _Strict(BaseModel):
 
 
 class Insert(_Strict):
-    table: str = Field(pattern=described.NAME)
+    table: str = Field(pattern=rest_schema.NAME)
     rows: list[dict[str, Any]]
 
 
@@ -106,7 +106,7 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
 
 
 def _store(api: FastAPI, person: Person) -> None:
-    @api.post("/app/{app_name}/register", openapi_extra=described.DECLARATION)
+    @api.post("/app/{app_name}/register", openapi_extra=rest_schema.DECLARATION)
     def register(app_name: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
         """Declare a collector's tables: `{"tables": {T: {"description", "columns": {C: {"type", "description"}}}}}`."""
         return {"app": app_name, "version": person.register(app_name, body)}
@@ -216,7 +216,7 @@ def _budget(api: FastAPI, person: Person) -> None:
     def settings() -> dict[str, Any]:
         return person.settings().as_json()
 
-    @api.put("/api/settings", openapi_extra=described.SETTINGS)
+    @api.put("/api/settings", openapi_extra=rest_schema.SETTINGS)
     def set_settings(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
         """Change limits, caps and the longest delay."""
         return person.set_settings(body)
@@ -225,7 +225,7 @@ def _budget(api: FastAPI, person: Person) -> None:
     def rules() -> dict[str, Any]:
         return {"rules": person.rules()}
 
-    @api.put("/api/rules", openapi_extra=described.RULES)
+    @api.put("/api/rules", openapi_extra=rest_schema.RULES)
     def set_rules(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
         """Replace the standing rules."""
         if set(body) != {"rules"}:

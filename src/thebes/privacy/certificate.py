@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.promise import Adjacency, Unit

@@ -10,8 +10,8 @@ from typing import Any
 
 from thebes.privacy.faults import Mistake
 from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
-from thebes.tasks.reading import release_from_json
 from thebes.tasks.release import Release
+from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import Busy, Unreachable

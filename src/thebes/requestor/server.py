@@ -19,7 +19,7 @@ from thebes.privacy.guarantees import Price
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
 from thebes.requestor.institutions import Round, Watching, document_of, must_be_text
-from thebes.requestor.listing import Listing
+from thebes.requestor.tables import Listing
 from thebes.tasks import registry
 from thebes.tasks.document import Document
 from thebes.tasks.release import Release

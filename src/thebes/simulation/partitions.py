@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.tasks.packets import partition_of, slot_of
-from thebes.tasks.shape import Aggregator
+from thebes.tasks.aggregation.packets import partition_of, slot_of
+from thebes.tasks.protocols import Aggregator
 
 People = NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from thebes.data.engines.opening import frame_table, table_of
+from thebes.data.engines.source import frame_table, table_of
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Table
 from thebes.privacy import randomness as chance
@@ -26,9 +26,9 @@ from thebes.privacy.randomness import Randomness
 from thebes.simulation.purses import Purses, PursesOf
 from thebes.simulation.streams import rows_of, simulate_stream
 from thebes.tasks import registry
+from thebes.tasks.protocols import Ask, Convened, Setting, State
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Ask, Convened, Setting, State
-from thebes.tasks.sites import SiteDocument
+from thebes.tasks.site_document import SiteDocument
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
 _FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}

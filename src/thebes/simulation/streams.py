@@ -11,13 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from thebes.curator.pipelines.attempts import CLAIM
+from thebes.curator.pipelines.attempt_store import CLAIM
 from thebes.curator.pipelines.outcome import Outcome, outcome
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.runner import Rights, Runner
-from thebes.curator.pipelines.workshop import Workshop
-from thebes.curator.streams import Stream, Terms
-from thebes.data.growing.blocking import block_by
+from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.streams.stream import Stream, Terms
+from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import Schema
 from thebes.ledger import Ledger, NoKeeper
 from thebes.ledger.states import ClaimState
@@ -27,9 +27,9 @@ from thebes.privacy.losses import Approximate, Pure
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import registry
+from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Ask, Setting
-from thebes.tasks.sites import SiteDocument
+from thebes.tasks.site_document import SiteDocument
 
 _LATER = datetime(9000, 1, 1, tzinfo=UTC)  #: every window is over by then
 _ROOM = Decimal("1.1")  #: what blocks have beside the document's price, for their sizes

@@ -17,7 +17,7 @@ from thebes.privacy import randomness as chance
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
-from thebes.simulation.featurizing import featurize
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
@@ -25,9 +25,9 @@ from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.fit import fits, nobody
+from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Ask, Setting
-from thebes.tasks.sites import SiteDocument
+from thebes.tasks.site_document import SiteDocument
 
 _BATCH = 250_000  #: people whose contributions are computed together, at most
 _NUMBERS = 2**25  #: and at most so many numbers in their contributions, to bound memory
@@ -89,7 +89,7 @@ def simulate(
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or not 1 <= in_flight <= 10_000:
         raise Mistake("in_flight", "must be a whole number from 1 to 10000")
     if aggregator.endless:
-        from thebes.simulation.training import train
+        from thebes.simulation.endless_task import train
 
         train(checked, aggregator, owner, everybody, willing, purses, source, in_flight=in_flight)
         turns = []

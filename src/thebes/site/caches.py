@@ -12,10 +12,10 @@ from typing import Any
 from thebes.curator.cache.forecast import Forecast, forecast
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopses import SYNOPSES, synopsis_of
 from thebes.curator.cache.synopsis import Sizes, Synopsis, View
-from thebes.curator.streams import Stream
-from thebes.data.growing.blocking import USER
+from thebes.curator.cache.synopsis_kinds import SYNOPSES, synopsis_of
+from thebes.curator.streams.stream import Stream
+from thebes.data.growing.block_rule import USER
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import DataSet
 from thebes.site.home import Home

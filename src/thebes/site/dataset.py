@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from thebes.curator.cache.planner import FRESH_SECONDS
-from thebes.curator.cache.synopses import DEFAULT, checked, synopsis_of
-from thebes.curator.stream_terms import DEVELOPER, Terms
+from thebes.curator.cache.synopsis_kinds import DEFAULT, checked, synopsis_of
+from thebes.curator.streams.terms import DEVELOPER, Terms
 from thebes.data.connectors.connector import read_source
-from thebes.data.growing.blocking import USER, BlockBy, block_by
+from thebes.data.growing.block_rule import USER, BlockBy, block_by
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.site.home import Home, stamp, written
-from thebes.tasks.sites import DATASET_NAME
+from thebes.tasks.site_document import DATASET_NAME
 
 FILTERS = ("basic", "zcdp", "renyi")
 _SUFFIX = ".toml"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import Role, has_of
-from thebes.wire.local import Hold
+from thebes.wire.local_server import Hold
 
 POLICY, DATASETS, LINK = "policy.toml", "datasets", "link"
 LEDGER, AUDIT, OUTBOX = "ledger.db", "audit.db", "outbox.db"

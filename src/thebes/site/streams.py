@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thebes.curator.stream_terms import DEVELOPER, beside
-from thebes.curator.streams import Context, Stream
-from thebes.curator.waiting import Turns
+from thebes.curator.pipelines.scheduler import Turns
+from thebes.curator.streams.stream import Context, Stream
+from thebes.curator.streams.terms import DEVELOPER, beside
 from thebes.data.connectors.connector import read_source
-from thebes.data.growing.blocking import USER
+from thebes.data.growing.block_rule import USER
 from thebes.data.growing.source import GrowingSource
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.site.budget.policy import Rule, contexts_of
 from thebes.site.dataset import GROWING, DataSet
 from thebes.site.home import Home
-from thebes.site.policy import Rule, contexts_of
 
 
 def place_of(home: Home, name: str) -> Path:

@@ -21,19 +21,19 @@ from types import FrameType
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.site import certificate, connector
-from thebes.site.control import Ear, tell
 from thebes.site.home import Home, written
-from thebes.site.starting import (
+from thebes.site.link import certificate, connector
+from thebes.site.link.control import Ear, tell
+from thebes.site.process_start import (
     algorithm_command,
     algorithm_environment,
     connector_command,
     connector_environment,
     library_places,
 )
-from thebes.wire import logs
+from thebes.wire import log_output
 from thebes.wire.access import make_token, read_secret
-from thebes.wire.local import DAEMON, TOKEN, listening_at
+from thebes.wire.local_server import DAEMON, TOKEN, listening_at
 
 log = logging.getLogger("thebes.site")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  #: seconds before a process is started again
@@ -71,7 +71,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT."""
-        logs.to_stderr("thebes site: %(message)s")
+        log_output.to_stderr("thebes site: %(message)s")
         wake, woken = socket.socketpair()
         for end in (wake, woken):
             end.setblocking(False)

@@ -20,7 +20,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.promise import Unit
-from thebes.tasks.wording import in_words
+from thebes.tasks.field_errors import in_words
 
 LEAST_EPSILON = 1e-6  #: below, every answer is noise alone, and wider than 64 bits hold
 LEAST_DELTA = 1e-15  #: below, noise on a grid that 64 bits hold cannot keep the promise; 0 is always possible

@@ -3,7 +3,7 @@ somebody could learn from it."""
 
 from __future__ import annotations
 
-from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.figures import figure
 from thebes.tasks.document import PeopleDocument
 

@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from thebes.tasks.document import Document, InvalidDocument, raw
-from thebes.tasks.shape import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner
-from thebes.tasks.sites import SiteDocument, SiteKind
+from thebes.tasks.protocols import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner
+from thebes.tasks.site_document import SiteDocument, SiteKind
 
 
 @lru_cache(maxsize=1)

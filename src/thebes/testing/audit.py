@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thebes.privacy import exact
-from thebes.privacy.accounting.meaning import meaning
+from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.testing.transcripts import Run, loss

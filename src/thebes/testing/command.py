@@ -9,7 +9,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
-from thebes.apps import command
+from thebes.cli import main
 
 
 def typed(*arguments: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
@@ -21,7 +21,7 @@ def typed(*arguments: str | os.PathLike[str]) -> subprocess.CompletedProcess[str
     os.umask(mask)
     try:
         with patch.object(sys, "argv", ["thebes", *line]), redirect_stdout(out), redirect_stderr(err):
-            command.main()
+            main.main()
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     finally:

@@ -16,15 +16,15 @@ from thebes.data.rows import Rows
 from thebes.privacy import exact, randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
-from thebes.simulation.featurizing import featurize
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import Document, InvalidDocument
-from thebes.tasks.reading import release_from_json
+from thebes.tasks.protocols import Aggregator, Ask, Closed, Setting, State, TaskClosed
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Aggregator, Ask, Closed, Setting, State, TaskClosed
+from thebes.tasks.release_reader import release_from_json
 from thebes.testing import prices
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

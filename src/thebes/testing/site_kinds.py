@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from thebes.data.engines.opening import frame_table
+from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.ledger.filters import FILTERS
 from thebes.privacy import randomness
@@ -21,13 +21,13 @@ from thebes.privacy.events import Repeated
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.simulation.streams import simulated_attempts
-from thebes.site.pricing import cost
+from thebes.site.budget.prices import cost
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, read_payloads
-from thebes.tasks.reading import release_from_json
+from thebes.tasks.protocols import Ask, Closed, Convened, Setting, State, TaskClosed, Wait
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Ask, Closed, Convened, Setting, State, TaskClosed, Wait
-from thebes.tasks.sites import SiteDocument
+from thebes.tasks.release_reader import release_from_json
+from thebes.tasks.site_document import SiteDocument
 from thebes.testing import kinds, prices
 from thebes.testing.kinds import Purse
 from thebes.wire import frames

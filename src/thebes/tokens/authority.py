@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.tokens import encoding, schemes
+from thebes.tokens import codec, schemes
 from thebes.tokens.parameters import LEAST_MINIMUM, PRIVATE, Parameters
 from thebes.tokens.refusals import EnrolmentRefused, Flawed
 
@@ -34,9 +34,9 @@ class Authority:
     @classmethod
     def create(cls, group: str, epoch: str, *, minimum: int, scheme: str = schemes.DEFAULT) -> Authority:
         """A new authority with a fresh key. `minimum` is the size below which no peer presents a token."""
-        encoding.name("group", group)
-        encoding.name("epoch", epoch)
-        encoding.whole("minimum", minimum, LEAST_MINIMUM)
+        codec.name("group", group)
+        codec.name("epoch", epoch)
+        codec.whole("minimum", minimum, LEAST_MINIMUM)
         return cls(scheme, group, epoch, minimum, schemes.named(scheme).new_key())
 
     def parameters(self, *, size: int, names: str = PRIVATE) -> Parameters:
@@ -48,11 +48,11 @@ class Authority:
         """The response to a peer's request, or EnrolmentRefused. The same request always gets the same response."""
         scheme = schemes.named(self.scheme)
         try:
-            core = encoding.read(request, version=scheme.version, length=scheme.request_bytes)
-            response = scheme.answer(self._key, encoding.header(self.group, self.epoch), core)
+            core = codec.read(request, version=scheme.version, length=scheme.request_bytes)
+            response = scheme.answer(self._key, codec.header(self.group, self.epoch), core)
         except Flawed as found:
             raise EnrolmentRefused(found.flaw) from None
-        return encoding.write(scheme.version, response)
+        return codec.write(scheme.version, response)
 
     def as_json(self) -> dict[str, Any]:
         """All of it, *with the secret key*: for a file that only the authority can read."""
@@ -69,8 +69,8 @@ class Authority:
     @classmethod
     def from_json(cls, value: object) -> Authority:
         """The authority that was kept."""
-        fields = encoding.record("authority", value, FORM, {"scheme", "group", "epoch", "minimum", "secret_key"})
-        key = encoding.unhex("secret_key", fields["secret_key"])
+        fields = codec.record("authority", value, FORM, {"scheme", "group", "epoch", "minimum", "secret_key"})
+        key = codec.unhex("secret_key", fields["secret_key"])
         made = cls(fields["scheme"], fields["group"], fields["epoch"], fields["minimum"], key)
         try:
             made.parameters(size=0)

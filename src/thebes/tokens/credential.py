@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.tokens import encoding
+from thebes.tokens import codec
 from thebes.tokens.context import Context, checked_report
 from thebes.tokens.parameters import Parameters
 from thebes.tokens.refusals import EnrolmentRefused, Flawed, GroupTooSmall, UnpinnedGroup
@@ -32,13 +32,13 @@ class Enrolment:
         parameters.require(pin)
         scheme = parameters.verifier
         request, secret = scheme.request()
-        return cls(parameters, encoding.write(scheme.version, request), secret)
+        return cls(parameters, codec.write(scheme.version, request), secret)
 
     def finish(self, response: object) -> Credential:
         """The credential, once the response is verified under the pinned key and header; EnrolmentRefused otherwise."""
         pinned, scheme = self.parameters, self.parameters.verifier
         try:
-            core = encoding.read(response, version=scheme.version, length=scheme.response_bytes)
+            core = codec.read(response, version=scheme.version, length=scheme.response_bytes)
             return Credential(pinned, scheme.finish(pinned.public_key, pinned.header, self._secret, core))
         except Flawed as found:
             raise EnrolmentRefused(found.flaw) from None
@@ -51,14 +51,14 @@ class Enrolment:
     @classmethod
     def from_json(cls, value: object) -> Enrolment:
         """The enrolment that was kept."""
-        fields = encoding.record("enrolment", value, _ENROLMENT, {"parameters", "request", "secret"})
+        fields = codec.record("enrolment", value, _ENROLMENT, {"parameters", "request", "secret"})
         parameters = Parameters.from_json(fields["parameters"])
         scheme = parameters.verifier
         try:
-            encoding.read(fields["request"], version=scheme.version, length=scheme.request_bytes)
+            codec.read(fields["request"], version=scheme.version, length=scheme.request_bytes)
         except Flawed as found:
             raise Mistake("request", f"is not the request of an enrolment ({found.flaw})") from None
-        return cls(parameters, fields["request"], encoding.unhex("secret", fields["secret"]))
+        return cls(parameters, fields["request"], codec.unhex("secret", fields["secret"]))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Credential:
         binding = checked_report(report_digest)
         scheme = pinned.verifier
         core = scheme.present(pinned.public_key, pinned.header, self._secret, context.digest(pinned), binding)
-        return encoding.write(scheme.version, core)
+        return codec.write(scheme.version, core)
 
     def as_json(self) -> dict[str, Any]:
         """All of it, *with the secret*: for the peer's own store."""
@@ -103,9 +103,9 @@ class Credential:
     @classmethod
     def from_json(cls, value: object) -> Credential:
         """The credential that was kept; a damaged one is refused here and not by the first verifier."""
-        fields = encoding.record("credential", value, _CREDENTIAL, {"parameters", "secret"})
+        fields = codec.record("credential", value, _CREDENTIAL, {"parameters", "secret"})
         parameters = Parameters.from_json(fields["parameters"])
-        secret = encoding.unhex("secret", fields["secret"])
+        secret = codec.unhex("secret", fields["secret"])
         try:
             parameters.verifier.check_credential(parameters.public_key, parameters.header, secret)
         except Flawed as found:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.tokens import encoding, schemes
+from thebes.tokens import codec, schemes
 from thebes.tokens.refusals import Flawed, UnpinnedGroup
 from thebes.tokens.scheme import Scheme
 
@@ -42,10 +42,10 @@ class Parameters:
 
     def __post_init__(self) -> None:
         scheme = schemes.named(self.scheme)
-        encoding.name("group", self.group)
-        encoding.name("epoch", self.epoch)
-        encoding.whole("minimum", self.minimum, LEAST_MINIMUM)
-        encoding.whole("size", self.size, 0)
+        codec.name("group", self.group)
+        codec.name("epoch", self.epoch)
+        codec.whole("minimum", self.minimum, LEAST_MINIMUM)
+        codec.whole("size", self.size, 0)
         if self.names not in (PUBLIC, PRIVATE):
             raise Mistake("names", f"must be {PUBLIC!r} or {PRIVATE!r}")
         try:
@@ -61,17 +61,17 @@ class Parameters:
     @property
     def header(self) -> bytes:
         """What every credential of this group and epoch is signed under."""
-        return encoding.header(self.group, self.epoch)
+        return codec.header(self.group, self.epoch)
 
     @cached_property
     def digest(self) -> str:
         """Hex SHA-256 of all that may never differ between two peers."""
         key = (self.verifier.fingerprint, self.group, self.epoch, self.public_key, self.header)
-        return encoding.digest("thebes/tokens/group/v2", self.scheme, *key, str(self.minimum), self.names).hex()
+        return codec.digest("thebes/tokens/group/v2", self.scheme, *key, str(self.minimum), self.names).hex()
 
     def require(self, pin: str) -> None:
         """Passes only for the parameters with this pinned digest."""
-        if not isinstance(pin, str) or len(encoding.unhex("pin", pin)) != encoding.DIGEST_BYTES:
+        if not isinstance(pin, str) or len(codec.unhex("pin", pin)) != codec.DIGEST_BYTES:
             raise Mistake("pin", "must be the 64 hexadecimal digits of the group's digest")
         if self.digest != pin:
             raise UnpinnedGroup(pin, self.digest)
@@ -96,8 +96,8 @@ class Parameters:
     @classmethod
     def from_json(cls, value: object) -> Parameters:
         """A published record, read strictly; what follows from the rest is worked out again and compared."""
-        fields = encoding.record("parameters", value, FORM, _FIELDS, version=VERSION)
-        key = encoding.unhex("public_key", fields["public_key"])
+        fields = codec.record("parameters", value, FORM, _FIELDS, version=VERSION)
+        key = codec.unhex("public_key", fields["public_key"])
         names = fields["names"]
         made = cls(fields["scheme"], fields["group"], fields["epoch"], key, fields["minimum"], fields["size"], names)
         for field, expected in made.as_json().items():

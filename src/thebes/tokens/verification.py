@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from thebes.tokens import encoding
+from thebes.tokens import codec
 from thebes.tokens.context import Context, checked_report
 from thebes.tokens.parameters import Parameters
 from thebes.tokens.refusals import Flaw, Flawed, TokenRefused
@@ -44,7 +44,7 @@ def verify_many(parameters: Parameters, presented: Iterable[Presented]) -> list[
     for place, one in enumerate(presented):
         binding = checked_report(one.report_digest)
         try:
-            core = encoding.read(one.token, version=scheme.version, length=scheme.token_bytes)
+            core = codec.read(one.token, version=scheme.version, length=scheme.token_bytes)
         except Flawed as found:
             results.append(TokenRefused(found.flaw))
             continue

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from thebes.privacy.faults import Refusal
-from thebes.wire.local import TOKEN as FILE
-from thebes.wire.local import UnsafeFile as UnsafeFile
-from thebes.wire.local import read_secret as read_secret
+from thebes.wire.local_server import TOKEN as FILE
+from thebes.wire.local_server import UnsafeFile as UnsafeFile
+from thebes.wire.local_server import read_secret as read_secret
 
 _MOST_SESSIONS = 32
 

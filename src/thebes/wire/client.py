@@ -8,7 +8,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from thebes.tasks.shape import Ask, Closed, TaskClosed, Wait
+from thebes.tasks.protocols import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.address import segment
 from thebes.wire.connection import LIST, LONG, Connection, as_json

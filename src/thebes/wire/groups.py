@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.tokens import Parameters, encoding
+from thebes.tokens import Parameters, codec
 from thebes.tokens.parameters import PUBLIC
 from thebes.wire import frames
 
@@ -48,7 +48,7 @@ class GroupRecord:
         """Hex SHA-256 of all of it: what the signed list carries once it is frozen."""
         named = () if self.names is None else ("names", *self.names)
         said = (self.parameters.digest, str(self.size), *self.members, *named)
-        return encoding.digest("thebes/group/record/v1", *said).hex()
+        return codec.digest("thebes/group/record/v1", *said).hex()
 
     def as_json(self) -> dict[str, Any]:
         """The body of `GET /api/group/{name}`. `digest` is what people pin and compare."""
@@ -92,7 +92,7 @@ def _texts(field: str, value: object) -> tuple[str, ...]:
 
 def member_of(parameters: Parameters, request: str) -> str:
     """What stands in a group's list for the credential that this request of an enrolment led to."""
-    return encoding.digest("thebes/group/member/v1", parameters.digest, request).hex()
+    return codec.digest("thebes/group/member/v1", parameters.digest, request).hex()
 
 
 def listed_key(name: str, epoch: str) -> str:

@@ -16,7 +16,7 @@ from thebes.ledger.refusals import BlockRetired, BudgetExceeded, ClaimEnded, Fro
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.privacy.mechanisms.sparse_vector import AlreadyAnswered
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.shape import OutlyingContribution, StaleContribution, TaskClosed
+from thebes.tasks.protocols import OutlyingContribution, StaleContribution, TaskClosed
 from thebes.wire.refusals import (
     BrokenLog,
     Busy,

@@ -10,7 +10,7 @@ from thebes.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEv
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import read_as
-from thebes.tasks.sites import SiteDocument, explained
+from thebes.tasks.site_document import SiteDocument, explained
 
 
 class RelayDocument(SiteDocument):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tally.coin import honest
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
+from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.contributions import Slot
-from thebes.tasks.gathering import Gathering
 from thebes.tasks.release import Release
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from thebes.collectors.declaring import Collector, Option, table
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import broken, copied, words
 from thebes.privacy.faults import Mistake

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from thebes.collectors.declaring import Collector, Option, table
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import Member, broken, lines, members, words
 

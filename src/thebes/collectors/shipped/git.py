@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from thebes.collectors.declaring import Collector, Option, table
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import since_1970, words
 from thebes.privacy.faults import Mistake

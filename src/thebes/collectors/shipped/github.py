@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from thebes.collectors.declaring import Collector, Option, table
-from thebes.collectors.parsing import items
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import Member, broken, members, moment, words
+from thebes.collectors.stream_parser import items
 
 _WANTED = re.compile(
     r"(^|/)(issues|pull_requests|issue_comments|pull_request_reviews|pull_request_review_comments|commit_comments)"

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from thebes.collectors.declaring import Collector, Option, table
-from thebes.collectors.parsing import elements
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import Member, broken, lines, members, moment, number, words
+from thebes.collectors.stream_parser import elements
 
 _PREFIX = re.compile(r"^HK(QuantityType|CategoryType|DataType)Identifier|^HKWorkoutActivityType")
 _WANTED = re.compile(r"(^|/)(export|exportieren|exportar|exporter)\.xml$|Daily activity metrics\.csv$", re.IGNORECASE)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from thebes.collectors.declaring import Collector, Option, table
-from thebes.collectors.parsing import elements, items
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import Member, members, moment, number, since_1970, words
+from thebes.collectors.stream_parser import elements, items
 from thebes.privacy.faults import Mistake
 
 _WANTED = re.compile(

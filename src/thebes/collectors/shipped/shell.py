@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from thebes.collectors.declaring import Collector, Option, table
+from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import lines, opened, since_1970, words
 from thebes.privacy.faults import Mistake

@@ -10,11 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from thebes.collectors.declaring import Collector, Option, State
+from thebes.collectors.declaration import Collector, Option, State
 from thebes.collectors.inference import Reading, Types, misfit
-from thebes.collectors.parsing import items
 from thebes.collectors.session import Session, digest
 from thebes.collectors.sources import LONGEST_LINE, broken, lines, opened, words
+from thebes.collectors.stream_parser import items
 from thebes.data.store.declaration import MOST_COLUMNS, Column, Table
 from thebes.privacy.faults import Mistake
 

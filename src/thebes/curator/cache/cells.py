@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from thebes.curator.cache.cuts import Cut, cuts_of, listable
 from thebes.curator.cache.vectors import Vectors
-from thebes.curator.plans import Plan
+from thebes.curator.questions.plans import Plan
 from thebes.data.schema import Schema
 from thebes.data.table import Sums, Table, Term
 from thebes.privacy.measurement import Floats

@@ -16,16 +16,16 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from thebes.curator.cache.answered import Source
-from thebes.curator.cache.likeness import Likeness
+from thebes.curator.cache.answer import Source
+from thebes.curator.cache.look_alike_rows import Likeness
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase, loss_of
-from thebes.curator.cache.released import key_of
+from thebes.curator.cache.released_answers import key_of
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Synopsis, View
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.plans import CountPlan, Integers, Plan
-from thebes.curator.questions import question_of
+from thebes.curator.questions.plans import CountPlan, Integers, Plan
+from thebes.curator.questions.question import question_of
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.privacy.faults import Mistake, Refusal

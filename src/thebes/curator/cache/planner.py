@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from thebes.curator.cache.answered import NOTHING, Amounts, Answered, Source
+from thebes.curator.cache.answer import NOTHING, Amounts, Answered, Source
 from thebes.curator.cache.purchase import Purchase, amounts
-from thebes.curator.cache.released import Kept, best, key_of
+from thebes.curator.cache.released_answers import Kept, best, key_of
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import Rows, Synopsis, View
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import noise_made
-from thebes.curator.plans import Integers, Plan
+from thebes.curator.questions.noise import noise_made
+from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.privacy.faults import Fault, Refusal

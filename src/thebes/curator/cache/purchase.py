@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from thebes.curator.cache.answered import NOTHING, Amounts
+from thebes.curator.cache.answer import NOTHING, Amounts
 from thebes.privacy import exact
 from thebes.privacy.accounting import concentrated, gaussian, pure, renyi
 from thebes.privacy.accounting.calibration import rho_for

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from thebes.curator.cache.answered import Amounts, Answered, Source
-from thebes.curator.cache.released import Kept
+from thebes.curator.cache.answer import Amounts, Answered, Source
+from thebes.curator.cache.released_answers import Kept
 from thebes.curator.cache.synopsis import Piece, View
 from thebes.database.private import opened
-from thebes.database.whole import whole
+from thebes.database.transaction import whole
 
 MOST_ASKED = 5000  #: latest questions that are remembered, for forecasts
 MOST_ENDED = 5000  #: latest answers that are given to nobody any more and are remembered all the same, for forecasts

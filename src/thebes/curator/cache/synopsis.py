@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.cache.answered import Answered
+from thebes.curator.cache.answer import Answered
 from thebes.curator.cache.purchase import Purchase
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.plans import Integers, Plan
+from thebes.curator.cache.requirement import Wanted
+from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.table import Table
 from thebes.privacy.randomness import Randomness
 

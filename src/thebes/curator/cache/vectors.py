@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thebes.curator.cache.cuts import Cut
-from thebes.curator.plans import Plan
+from thebes.curator.questions.plans import Plan
 from thebes.data.filter import Among, Compared, Condition, Every, Present, Value, leaves
 from thebes.data.schema import as_held
 from thebes.data.table import Axis, Factor

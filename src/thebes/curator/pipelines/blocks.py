@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.groups import bins_of
-from thebes.curator.noise import noise_for
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Floats
-from thebes.curator.plans import Finding, Plan
-from thebes.curator.quantiles import QuantilePlan, levels_for
-from thebes.curator.questions import Question
+from thebes.curator.questions.groups import bins_of
+from thebes.curator.questions.noise import noise_for
+from thebes.curator.questions.plans import Finding, Plan
+from thebes.curator.questions.quantiles import QuantilePlan, levels_for
+from thebes.curator.questions.question import Question
 from thebes.learning.features import places_among, written_numbers
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thebes.database.settled import settle
+from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
 
 FORMAT = 1

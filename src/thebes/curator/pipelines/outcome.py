@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thebes.curator.pipelines.attempts import Attempt, Run, RunState
+from thebes.curator.pipelines.attempt_store import Attempt, Run, RunState
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.validators import Verdict
+from thebes.curator.pipelines.validators import Verdict
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Refusal
 

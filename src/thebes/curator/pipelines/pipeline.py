@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thebes.curator.pipelines.adaptive import Limits, Strategy
+from thebes.curator.pipelines.adaptation import Limits, Strategy
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.data import Data, Floats
-from thebes.curator.validators import METRICS, Validation, validate
+from thebes.curator.pipelines.validators import METRICS, Validation, validate
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.events import Event

@@ -17,18 +17,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from thebes.curator.pipelines.adaptive import Next, Offered, Past, eta_of, next_attempt
+from thebes.curator.pipelines.adaptation import Next, Offered, Past, eta_of, next_attempt
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.attempts import Attempt, AttemptState, Run, RunState, key_of
+from thebes.curator.pipelines.attempt_store import Attempt, AttemptState, Run, RunState, key_of
 from thebes.curator.pipelines.bundles import written
 from thebes.curator.pipelines.data import Data, Rows
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
-from thebes.curator.pipelines.stopping import OutOfTime, finished
-from thebes.curator.pipelines.workshop import Workshop
-from thebes.curator.stream_terms import DEVELOPER, Context, beside
-from thebes.curator.validators import Validation, Verdict, together
-from thebes.curator.waiting import Turns
+from thebes.curator.pipelines.scheduler import Turns
+from thebes.curator.pipelines.time_limit import OutOfTime, finished
+from thebes.curator.pipelines.validators import Validation, Verdict, together
+from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.streams.terms import DEVELOPER, Context, beside
 from thebes.data.schema import Schema
 from thebes.ledger import BudgetExceeded, Claim, Ledger
 from thebes.privacy.certificate import ROWS_UNTOLD, Certificate

@@ -18,7 +18,7 @@ from typing import IO, Any, Literal
 from pydantic import Field
 
 from thebes.data.connectors.connector import Held, LeftOut, Source, SourceUnavailable, existing, path_of, read_source
-from thebes.data.connectors.scanning import ScannedSource, connection, plain_path, quoted, text
+from thebes.data.connectors.scanned_source import ScannedSource, connection, plain_path, quoted, text
 from thebes.privacy.faults import Mistake
 
 LONGEST_HEADER = 1_000_000

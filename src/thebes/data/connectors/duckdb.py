@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from thebes.data.connectors.connector import Source, existing, path_of, read_source
-from thebes.data.connectors.scanning import ScannedSource, plain_path, quoted
+from thebes.data.connectors.scanned_source import ScannedSource, plain_path, quoted
 
 
 class DuckdbSource(Source):

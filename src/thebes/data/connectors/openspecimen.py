@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from thebes.data.connectors.connector import Columns, Held, SourceUnavailable, read_source, secret_of
-from thebes.data.connectors.narrowing import Leaf, joined, narrowed
+from thebes.data.connectors.remote_filter import Leaf, joined, narrowed
 from thebes.data.connectors.web import Answer, Web, WebSource
 from thebes.data.filter import Compared, Filter, Operator, Present
 from thebes.privacy.faults import Mistake

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from thebes.data.connectors.connector import Source, SourceUnavailable, existing, path_of, read_source
-from thebes.data.connectors.scanning import ScannedSource, plain_path
+from thebes.data.connectors.scanned_source import ScannedSource, plain_path
 from thebes.privacy.faults import Mistake
 
 MOST_FILES = 100_000

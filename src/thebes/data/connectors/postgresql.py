@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode
 from pydantic import Field
 
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, read_source, secret_of
-from thebes.data.connectors.pushing import pushed
-from thebes.data.connectors.scanning import quoted
+from thebes.data.connectors.pushdown import pushed
+from thebes.data.connectors.scanned_source import quoted
 from thebes.data.filter import Filter, Value
 from thebes.privacy.faults import Mistake, ThebesError
 

@@ -22,8 +22,8 @@ from thebes.data.connectors.connector import (
     path_of,
     read_source,
 )
-from thebes.data.connectors.pushing import pushed
-from thebes.data.connectors.scanning import quoted
+from thebes.data.connectors.pushdown import pushed
+from thebes.data.connectors.scanned_source import quoted
 from thebes.data.filter import Filter, Value
 from thebes.privacy.faults import Mistake
 

@@ -17,7 +17,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from thebes.data.connectors.connector import Connector, Held, Joining, SourceUnavailable
-from thebes.data.connectors.scanning import ScannedSource, connection, held, quoted, text
+from thebes.data.connectors.scanned_source import ScannedSource, connection, held, quoted, text
 from thebes.data.engines import frames
 from thebes.data.engines.engine import MARK
 from thebes.data.engines.scratch import Scratch

@@ -19,7 +19,7 @@ from thebes.data.connectors.connector import Held, Source, SourceUnavailable, pa
 from thebes.data.engines.duck import fitting
 from thebes.data.engines.engine import MARK
 from thebes.data.filter import ENDS, Filter
-from thebes.data.growing.choosing import Chosen
+from thebes.data.growing.row_condition import Chosen
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake

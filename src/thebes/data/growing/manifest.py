@@ -17,8 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thebes.data.growing.blocking import ATTRIBUTE, USER, BlockBy
-from thebes.database import marked
+from thebes.data.growing.block_rule import ATTRIBUTE, USER, BlockBy
+from thebes.database import version_mark
 from thebes.privacy.faults import Mistake, Refusal
 
 T = TypeVar("T")
@@ -96,15 +96,15 @@ class Manifest:
         self.by, self._lock = by, threading.RLock()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         try:
-            marked.check(self._db.execute, path.name)
-        except marked.NewerTables:
+            version_mark.check(self._db.execute, path.name)
+        except version_mark.NewerTables:
             self._db.close()
             raise
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             self._db.execute(f"PRAGMA {pragma}")
         path.chmod(0o600)
         self._db.executescript(_TABLES)
-        marked.mark(self._db.execute)
+        version_mark.mark(self._db.execute)
         self._write(self._begin)
         ((held, self.secret),) = self._db.execute("SELECT by, secret FROM stream").fetchall()
         before, now = held.split("\n"), _cut(by).split("\n")

@@ -28,7 +28,7 @@ from thebes.data.store.declaration import collector_name, read_declaration
 from thebes.data.store.delivery import read_delivery
 from thebes.data.store.vault import connect, writing
 from thebes.data.store.view import MOST_ROWS, View
-from thebes.database import marked
+from thebes.database import version_mark
 from thebes.privacy.faults import Fault, Mistake
 
 MOST_COLLECTORS = 100  #: SQLite attaches at most 125 databases at once
@@ -61,9 +61,9 @@ class Store:
             with self._alone_to_open():
                 self._metadata = connect(folder / _METADATA, key)
                 try:
-                    marked.check(self._metadata.execute, f"store/{_METADATA}")
+                    version_mark.check(self._metadata.execute, f"store/{_METADATA}")
                     self._metadata.execute(_TABLES)
-                    marked.mark(self._metadata.execute)
+                    version_mark.mark(self._metadata.execute)
                     self._tidy()
                 except BaseException:
                     self._metadata.close()

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from thebes.confinement.measures import MEASURES
 from thebes.confinement.parent import Child, Lost
 from thebes.learning.graph import pipe
-from thebes.learning.graph.clipping import finite
 from thebes.learning.graph.document import BACKBONE, Loss, Model, read_loss, read_model
+from thebes.learning.graph.gradient_clip import finite
 from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
 from thebes.learning.graph.lanes import gradients_and_losses
 from thebes.learning.graph.weights import checked

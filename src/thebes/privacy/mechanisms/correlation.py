@@ -17,7 +17,7 @@ from thebes.privacy.mechanisms.additive import Hiding, LeastNoise, stated
 from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.mean import spread_to
-from thebes.privacy.mechanisms.several import weighed_width
+from thebes.privacy.mechanisms.summed_noise import weighed_width
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.privacy.stability import Change

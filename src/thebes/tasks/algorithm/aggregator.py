@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from thebes.data.derived import derived_schema
+from thebes.data.derived_columns import derived_schema
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
+from thebes.tasks.aggregation.sites import Convening
 from thebes.tasks.algorithm.kind import AlgorithmDocument
-from thebes.tasks.convening import Convening
+from thebes.tasks.protocols import Setting
 from thebes.tasks.query.aggregator import QueryAggregator
-from thebes.tasks.shape import Setting
 from thebes.tasks.train.aggregator import TrainAggregator
 
 

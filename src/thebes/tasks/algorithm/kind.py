@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from thebes.data.derived import derived_schema
+from thebes.data.derived_columns import derived_schema
 from thebes.data.expressions import check_expression, columns_in
 from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import COLUMN_NAME, Schema
@@ -24,7 +24,7 @@ from thebes.privacy.promise import Unit
 from thebes.tasks.document import InvalidDocument, read_as, rule
 from thebes.tasks.query.kind import KIND as QUERY
 from thebes.tasks.query.kind import QueryDocument
-from thebes.tasks.sites import SiteDocument, explained
+from thebes.tasks.site_document import SiteDocument, explained
 from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
 from thebes.tasks.train.kind import MOST_ROUNDS
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import weakref
 
-from thebes.data.derived import DerivedTable, derived_schema
+from thebes.data.derived_columns import DerivedTable, derived_schema
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.algorithm.kind import AlgorithmDocument
 from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.query.owner import OWNER as ASKED
-from thebes.tasks.shape import Ask, Claim
 from thebes.tasks.train.owner import OWNER as TRAINED
 from thebes.tasks.train.owner import SIMULATED as TRAINED_HERE
 from thebes.tasks.train.owner import TrainOwner

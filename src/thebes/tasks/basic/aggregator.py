@@ -6,11 +6,11 @@ import numpy as np
 
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
-from thebes.tasks.accompanying import Shares, measured
+from thebes.tasks.aggregation.columns import Keeping
 from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.basic.statistics import Answer, answer, count_of, histogram_of
 from thebes.tasks.document import FAILURE
-from thebes.tasks.keeping import Keeping
+from thebes.tasks.missing_values import Shares, measured
 from thebes.tasks.release import Release
 
 

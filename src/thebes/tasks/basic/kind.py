@@ -13,7 +13,7 @@ from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import Range, Values, read_as, rule
-from thebes.tasks.trusted import TrustedDocument
+from thebes.tasks.trusted_columns import TrustedDocument
 
 STATISTICS = ("count", "sum", "mean", "median", "variance", "quantile", "histogram")
 MOST_BINS = 1000

@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import Randomness
-from thebes.tasks import trusted
+from thebes.tasks import trusted_columns
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim
 
 
 class BasicOwner:
     def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
-        return trusted.able(document, rows)
+        return trusted_columns.able(document, rows)
 
     def contribute(self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness) -> Contributions:
-        return trusted.contribute(document, ask, rows, claim, randomness=randomness)
+        return trusted_columns.contribute(document, ask, rows, claim, randomness=randomness)
 
     def layout(self, document: Any, ask: Ask) -> Layout:
-        return trusted.layout_of(document)
+        return trusted_columns.layout_of(document)
 
     def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
-        return trusted.legible(document, contributions)
+        return trusted_columns.legible(document, contributions)
 
 
 OWNER = BasicOwner()

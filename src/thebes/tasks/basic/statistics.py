@@ -28,9 +28,9 @@ from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import variance
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
-from thebes.tasks.accompanying import middle_of, never_empty, part
 from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.document import FARTHEST, Range, Values
+from thebes.tasks.missing_values import middle_of, never_empty, part
 from thebes.tasks.release import LEVEL, intervals_of
 
 BOUNDS_SHARE = Decimal("0.4")  #: of epsilon, to find the range where none was declared

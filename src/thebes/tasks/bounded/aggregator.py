@@ -12,15 +12,15 @@ from thebes.data.rows import FAILURES
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.promise import Adjacency
-from thebes.tasks.accompanying import WORKED
-from thebes.tasks.bounded.encoding import plan
+from thebes.tasks.aggregation.people import Gathering
+from thebes.tasks.aggregation.snapshots import Arrays
+from thebes.tasks.bounded.encoder import plan
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.bounded.release import RowsRelease
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE, Range, Values
-from thebes.tasks.gathering import Gathering
-from thebes.tasks.shape import Setting
-from thebes.tasks.snapshots import Arrays
+from thebes.tasks.missing_values import WORKED
+from thebes.tasks.protocols import Setting
 
 
 class BoundedAggregator(Gathering):

@@ -44,7 +44,7 @@ class BoundedKind:
     type = "bounded"
 
     def check(self, document: Mapping[str, Any]) -> BoundedDocument:
-        from thebes.tasks.bounded.encoding import plan
+        from thebes.tasks.bounded.encoder import plan
 
         checked: BoundedDocument = read_as(BoundedDocument, document)
         try:

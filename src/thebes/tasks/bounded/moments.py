@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
-from thebes.tasks.bounded.encoding import Coordinate, Plan, categories, coordinates, simplex
+from thebes.tasks.bounded.encoder import Coordinate, Plan, categories, coordinates, simplex
 from thebes.tasks.document import Values
 
 Floats = NDArray[np.float64]

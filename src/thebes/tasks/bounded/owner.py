@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.privacy.randomness import Randomness
-from thebes.tasks.bounded.decoding import decoded
-from thebes.tasks.bounded.encoding import categories, plan, vector
+from thebes.tasks.bounded.decoder import decoded
+from thebes.tasks.bounded.encoder import categories, plan, vector
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE, Values
 from thebes.tasks.fit import outcomes
-from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim
 
 
 class BoundedOwner:

@@ -15,9 +15,9 @@ from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
 from thebes.privacy.mechanisms.local.shape import Estimate
-from thebes.tasks.bounded import fitting
-from thebes.tasks.bounded.decoding import Arrays, decoded
-from thebes.tasks.bounded.encoding import REPORT, Plan, categories, plan, simplex
+from thebes.tasks.bounded import moment_fit
+from thebes.tasks.bounded.decoder import Arrays, decoded
+from thebes.tasks.bounded.encoder import REPORT, Plan, categories, plan, simplex
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
 from thebes.tasks.bounded.moments import Moments, moments
 from thebes.tasks.document import Values
@@ -132,9 +132,9 @@ class RowsRelease(Release):
         low, high = (bound.middle + half * float(np.asarray(end)[place]) for end in (bar.low, bar.high))
         return bound.middle + half * float(whole.value[place]), Interval(level, low, high)
 
-    def fit(self, model: str, *, output: str) -> fitting.FittedRows:
+    def fit(self, model: str, *, output: str) -> moment_fit.FittedRows:
         """A model of `output` from all other columns, corrected for the noise; `model` as in `fitting.MODELS`."""
-        return fitting.fit(self.moments, self.document, model, output)
+        return moment_fit.fit(self.moments, self.document, model, output)
 
     def as_json(self) -> dict[str, Any]:
         body = super().as_json()

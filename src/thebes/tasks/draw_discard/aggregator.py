@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.faults import Fault, Mistake
+from thebes.tasks.aggregation.people import Gathering
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
 from thebes.tasks.draw_discard.instances import Floats, Instances
@@ -22,10 +24,17 @@ from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import LANE, VERSION, WEIGHTS, plan
 from thebes.tasks.draw_discard.release import Standing, released
-from thebes.tasks.gathering import Gathering
+from thebes.tasks.protocols import (
+    Ask,
+    Closed,
+    OutlyingContribution,
+    Setting,
+    StaleContribution,
+    State,
+    TaskClosed,
+    Wait,
+)
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed, Wait
-from thebes.tasks.snapshots import Arrays
 
 
 class DrawDiscardAggregator(Gathering):

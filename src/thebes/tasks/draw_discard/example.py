@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from thebes.tasks.aggregation.packets import parts_of
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import LANE, VERSION, WEIGHTS, plan
-from thebes.tasks.packets import parts_of
-from thebes.tasks.shape import Ask
+from thebes.tasks.protocols import Ask
 
 MOST_SHOWN = 40  #: weights that say anything to the eye
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.graph.clipping import clip_rows
+from thebes.learning.graph.gradient_clip import clip_rows
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.mechanisms.local.privunit import MOST_DIMENSIONS, PrivUnit
 from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector, LocalLaplaceVector, LocalLaplaceWeights

@@ -26,7 +26,7 @@ from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
 from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.network import tables
-from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim
 
 #: for all that data can slow down in a network or in a family of many weights, after which what is missing counts as
 #: zero; no answer leaves earlier

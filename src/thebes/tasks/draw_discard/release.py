@@ -17,17 +17,17 @@ from thebes.learning.graph.weights import pack_flat
 from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
-from thebes.tasks.accompanying import WORKED
 from thebes.tasks.document import Values
-from thebes.tasks.draw_discard.certifying import ESTIMATE, certificate
+from thebes.tasks.draw_discard.certificate import ESTIMATE, certificate
 from thebes.tasks.draw_discard.families import predicted
 from thebes.tasks.draw_discard.features import Features, encoded, output_of
 from thebes.tasks.draw_discard.instances import Floats, Instances
 from thebes.tasks.draw_discard.kind import KIND, DrawDiscardDocument
 from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import plan
+from thebes.tasks.missing_values import WORKED
+from thebes.tasks.protocols import Setting
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Setting
 
 MOST_NAMED = 1000  #: weights that are written one by one
 _AT_ONCE = 2**22

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.tasks.aggregation.packets import drawn, parts_of
+from thebes.tasks.aggregation.people import Gathering
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
-from thebes.tasks.ensemble import certifying, choosing, fitting, odds, plan
+from thebes.tasks.ensemble import certificate, odds, plan, scouts, voters
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
+from thebes.tasks.ensemble.bin_search import Search
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.histogram import Floats, Histogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.ensemble.model import Member, described
 from thebes.tasks.ensemble.release import EnsembleRelease
-from thebes.tasks.ensemble.searching import Search
-from thebes.tasks.gathering import Gathering
-from thebes.tasks.packets import drawn, parts_of
+from thebes.tasks.protocols import Ask, Closed, Setting, Wait
 from thebes.tasks.release import LEVEL
-from thebes.tasks.shape import Ask, Closed, Setting, Wait
-from thebes.tasks.snapshots import Arrays
 
 
 class EnsembleAggregator(Gathering):
@@ -148,7 +148,7 @@ class EnsembleAggregator(Gathering):
             peers = (
                 document.wanted_in(document.learning) if self._expected is None else self._expected * _more(document)
             )
-            self._choice = choosing.chosen(self._scouted(), int(peers))
+            self._choice = scouts.chosen(self._scouted(), int(peers))
         elif self.phase < document.phases - 1:
             self._members = self._learned()
         else:
@@ -178,12 +178,12 @@ class EnsembleAggregator(Gathering):
     @cached_property
     def _base(self) -> Floats:
         """The labels' shares, once the packets are there."""
-        return fitting.base_rate([histogram for histograms in self._packets() for histogram in histograms])
+        return voters.base_rate([histogram for histograms in self._packets() for histogram in histograms])
 
     @cached_property
     def _ballots(self) -> tuple[list[Ballot], list[int]]:
         """What is scored once the packets are there, and which of it each member casts."""
-        return fitting.ballots(self._members, self._base)
+        return voters.ballots(self._members, self._base)
 
     def _learned(self) -> list[Member]:
         """The members, as they are released."""
@@ -192,20 +192,20 @@ class EnsembleAggregator(Gathering):
         if document.method == "odds":
             made = [odds.member(histogram, self._scouted(), self._base) for histogram in heard]
         else:
-            made = [fitting.voter(document, histogram, self._base) for histogram in heard]
+            made = [voters.voter(document, histogram, self._base) for histogram in heard]
         return [Member.read(document, member.as_json()) for member in made]
 
     def _rescored(self) -> list[Member]:
         scored = self._scored()
         return [
-            fitting.rescored(self.document, member, scored[ballot], self._base)
+            voters.rescored(self.document, member, scored[ballot], self._base)
             for member, ballot in zip(self._members, self._ballots[1], strict=True)
         ]
 
     def _released(self, members: list[Member]) -> EnsembleRelease:
         document, packets = self.document, self._packets()
         value = described(document, self._base, members)
-        centre, bars = fitting.base_bars(
+        centre, bars = voters.base_bars(
             [[h for h in hs if h.count] for hs in packets if any(h.count for h in hs)], LEVEL
         )
         labels = [str(label) for label in value["classes"]]
@@ -218,8 +218,8 @@ class EnsembleAggregator(Gathering):
             "thresholds": {column: list(self._cuts[column].thresholds) for column in document.ranges},
         }
         chosen, scored = self._choice is not None, self._scored() if document.scoring else []
-        heard = certifying.Heard(packets, self._scouted(), scored, self._contributors, chosen=chosen)
-        return EnsembleRelease(value, certifying.certificate(document, self.setting, heard, self.notes), {}, extra)
+        heard = certificate.Heard(packets, self._scouted(), scored, self._contributors, chosen=chosen)
+        return EnsembleRelease(value, certificate.certificate(document, self.setting, heard, self.notes), {}, extra)
 
     def _scouted(self) -> list[Histogram]:
         if not self.document.scouting:

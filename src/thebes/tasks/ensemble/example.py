@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from thebes.privacy.randomness import Randomness
+from thebes.tasks.aggregation.packets import part_of, parts_of
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import plan
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
-from thebes.tasks.packets import part_of, parts_of
-from thebes.tasks.shape import Ask
+from thebes.tasks.protocols import Ask
 
 MOST_CELLS_TOLD = 4  #: of a report that names many
 

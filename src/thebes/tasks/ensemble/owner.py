@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness
+from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import example, plan
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
-from thebes.tasks.packets import part_of
-from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim
 
 
 class EnsembleOwner:

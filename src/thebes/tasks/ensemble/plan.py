@@ -26,7 +26,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.ensemble.ballot import outcomes
 from thebes.tasks.ensemble.cells import given
-from thebes.tasks.ensemble.joining import joints
+from thebes.tasks.ensemble.feature_pairs import joints
 from thebes.tasks.ensemble.kind import MOST_CELLS, EnsembleDocument
 
 REPORT = "report"  #: the one field of every contribution

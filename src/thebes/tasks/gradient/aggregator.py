@@ -16,15 +16,15 @@ from thebes.learning.graph.weights import pack_flat
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.privacy.promise import Adjacency
-from thebes.tasks.accompanying import WORKED
+from thebes.tasks.aggregation.people import Gathering
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
-from thebes.tasks.gathering import Gathering
 from thebes.tasks.gradient.kind import GradientDocument
 from thebes.tasks.gradient.network import REPORT, facts, network
 from thebes.tasks.gradient.release import NetworkRelease
-from thebes.tasks.shape import Setting
-from thebes.tasks.snapshots import Arrays
+from thebes.tasks.missing_values import WORKED
+from thebes.tasks.protocols import Setting
 
 _AT_ONCE = 2**22
 

@@ -24,7 +24,7 @@ from thebes.tasks.document import FAILURE
 from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.kind import MOST_ROWS, GradientDocument
 from thebes.tasks.gradient.network import REPORT, Floats, backbone_text, network, tables
-from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim
 
 #: for all that data can slow down, after which what is missing counts as zero; an answer never leaves earlier
 GRADIENT_SECONDS = 20.0

@@ -14,11 +14,11 @@ from thebes.privacy.certificate import Certificate
 from thebes.privacy.mechanisms.bounds import Bounds, NoBounds, estimate_bounds
 from thebes.privacy.mechanisms.histogram import histogram
 from thebes.privacy.promise import Adjacency
-from thebes.tasks.accompanying import Shares, measured, middle_of, never_empty, part
+from thebes.tasks.aggregation.columns import Keeping
 from thebes.tasks.document import FAILURE, FARTHEST
 from thebes.tasks.integrated.kind import NEEDS_DELTA, REGRESSIONS, IntegratedDocument
 from thebes.tasks.integrated.release import ModelRelease
-from thebes.tasks.keeping import Keeping
+from thebes.tasks.missing_values import Shares, measured, middle_of, never_empty, part
 
 BOUNDS_SHARE = Decimal("0.15")  #: of epsilon, over all columns without declared bounds
 LABELS_SHARE = Decimal("0.1")  #: of epsilon, to find the labels where they were not declared

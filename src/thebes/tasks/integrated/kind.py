@@ -11,7 +11,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import Range, Values, named, read_as, rule
-from thebes.tasks.trusted import TrustedDocument
+from thebes.tasks.trusted_columns import TrustedDocument
 
 MODELS = ("GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier")
 NEEDS_DELTA = {"LinearRegression": "AdaSSP", "LogisticRegression": "noisy gradient descent"}

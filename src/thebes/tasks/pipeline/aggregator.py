@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
+from thebes.tasks.aggregation.sites import Convening
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.convening import Convening
 from thebes.tasks.pipeline.answer import LAYOUT, Answer, read
 from thebes.tasks.pipeline.kind import PipelineDocument
 from thebes.tasks.pipeline.release import PipelineRelease
-from thebes.tasks.reading import certificate_of
-from thebes.tasks.snapshots import Arrays
+from thebes.tasks.release_reader import certificate_of
 
 
 class PipelineAggregator(Convening):

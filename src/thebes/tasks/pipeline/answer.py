@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from thebes.curator.validators import Verdict
+from thebes.curator.pipelines.validators import Verdict
 from thebes.privacy.reading import read_json
 from thebes.tasks.contributions import Slot
-from thebes.tasks.reading import certificate_of
+from thebes.tasks.release_reader import certificate_of
 
 LONGEST = 2**22  #: characters; a model of some hundred thousand numbers
 LAYOUT = {"answer": Slot("text", length=LONGEST)}

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from thebes.curator.pipelines import ready
 from thebes.curator.pipelines.ready.statistics import ERROR
-from thebes.curator.validators import METRICS
+from thebes.curator.pipelines.validators import METRICS
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import ApproximateEvent, Event
 from thebes.privacy.faults import Mistake
@@ -17,7 +17,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document, InvalidDocument, read_as, rule
-from thebes.tasks.sites import LOCAL, SiteDocument, explained
+from thebes.tasks.site_document import LOCAL, SiteDocument, explained
 
 PATIENCE_SECONDS = 3600.0
 _SPAN = r"^[1-9][0-9]{0,5}[smhdw]$"

@@ -10,7 +10,7 @@ from thebes.privacy.promise import Unit
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.pipeline.answer import LAYOUT, Answer, of_bundle, read
 from thebes.tasks.pipeline.kind import PipelineDocument
-from thebes.tasks.shape import Ask, Attempting
+from thebes.tasks.protocols import Ask, Attempting
 
 
 class PipelineOwner:

@@ -29,7 +29,7 @@ class PipelineRelease(Release):
     @cached_property
     def model(self) -> Any:
         """The accepted model with its features: `predict` takes a table with the stream's own columns."""
-        from thebes.curator.pipelines.serving import Served
+        from thebes.curator.pipelines.served_model import Served
 
         if self.value is None:
             raise Mistake("model", f"is none: the verdict is {self.verdict}")

@@ -15,15 +15,15 @@ from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
 from typing import Any
 
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import loosest, noise_for, noise_made
-from thebes.curator.plans import Plan
+from thebes.curator.cache.requirement import Wanted
+from thebes.curator.questions.noise import loosest, noise_for, noise_made
+from thebes.curator.questions.plans import Plan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import figure
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.mechanisms.several import together
+from thebes.privacy.mechanisms.summed_noise import together
 from thebes.tasks.document import LEAST_EPSILON, InvalidDocument
 from thebes.tasks.query.kind import KIND, LEAST_ODDS, Accuracy, QueryDocument
 

@@ -14,27 +14,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.groups import bounds_of
-from thebes.curator.noise import loosest, noise_for
-from thebes.curator.plans import Finding, Plan
+from thebes.curator.questions.groups import bounds_of
+from thebes.curator.questions.noise import loosest, noise_for
+from thebes.curator.questions.plans import Finding, Plan
 from thebes.data.schema import Schema
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Hiding
 from thebes.privacy.mechanisms.offset import Off
-from thebes.privacy.mechanisms.several import together
+from thebes.privacy.mechanisms.summed_noise import together
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import LARGEST_TOTAL
+from thebes.tasks.aggregation.sites import CACHE, MECHANISM, SYNOPSIS, Convening
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout, checked
-from thebes.tasks.convening import CACHE, MECHANISM, SYNOPSIS, Convening
+from thebes.tasks.protocols import Setting
 from thebes.tasks.query.accuracy import Split, reached, split
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.release import MIXED, QueryRelease
 from thebes.tasks.query.totals import Error, error_of, layout_of, read
 from thebes.tasks.release import LEVELS
-from thebes.tasks.shape import Setting
-from thebes.tasks.snapshots import Arrays
 
 
 class QueryAggregator(Convening):

@@ -7,10 +7,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import noise_for
-from thebes.curator.plans import Plan
-from thebes.curator.questions import Question
+from thebes.curator.cache.requirement import Wanted
+from thebes.curator.questions.noise import noise_for
+from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.question import Question
 from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import ApproximateEvent, Event
@@ -19,7 +19,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import LEAST_EPSILON, read_as, rule
-from thebes.tasks.sites import SiteDocument, explained
+from thebes.tasks.site_document import SiteDocument, explained
 
 _MOST_KEYS = 4
 LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly

@@ -5,17 +5,17 @@ Must stay true: what is spent is spent before any noise is drawn, and nothing bu
 
 from __future__ import annotations
 
-from thebes.curator.cache.answered import Answered
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import delta_of, noise_for
-from thebes.curator.plans import Plan
+from thebes.curator.cache.answer import Answered
+from thebes.curator.cache.requirement import Wanted
+from thebes.curator.questions.noise import delta_of, noise_for
+from thebes.curator.questions.plans import Plan
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.totals import halves, layout_of, noised
-from thebes.tasks.shape import Ask, Claim
 
 
 class QueryOwner:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.noise import noise_made
-from thebes.curator.plans import MOST_ROWS, Plan
+from thebes.curator.questions.noise import noise_made
+from thebes.curator.questions.plans import MOST_ROWS, Plan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake

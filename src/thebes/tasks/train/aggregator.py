@@ -20,11 +20,11 @@ from thebes.learning.slopes import squared
 from thebes.learning.stops import Stop
 from thebes.privacy.faults import Mistake
 from thebes.privacy.stability import LARGEST_TOTAL
+from thebes.tasks.aggregation.sites import Convening
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.convening import Convening
-from thebes.tasks.shape import Setting
-from thebes.tasks.snapshots import Arrays
-from thebes.tasks.train.certifying import Course, certificate
+from thebes.tasks.protocols import Setting
+from thebes.tasks.train.certificate import Course, certificate
 from thebes.tasks.train.descent import Descent
 from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
 from thebes.tasks.train.release import TrainedRelease, columns_of, value_of

@@ -17,7 +17,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
-from thebes.tasks.sites import SiteDocument, explained
+from thebes.tasks.site_document import SiteDocument, explained
 from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
 
 MOST_ROUNDS = 10_000

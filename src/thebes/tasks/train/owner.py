@@ -23,7 +23,7 @@ from thebes.learning.updates import Sgd
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.shape import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.train.descent import Descending, Descent
 from thebes.tasks.train.local import Rows, Shelf, Totals, totals
 from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan, plan_of

@@ -39,7 +39,7 @@ from thebes.privacy.transformations.counts import Count
 from thebes.privacy.transformations.sums import BoundedSum, VectorSum
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.train.descent import Descent
-from thebes.tasks.train.encoding import Encoding
+from thebes.tasks.train.encoder import Encoding
 
 UPDATE, SUM, SIZE, LOSS, CURVATURE = "update", "sum", "size", "loss", "curvature"
 WEIGHTS = "weights"  #: of the ask, beside SIZE

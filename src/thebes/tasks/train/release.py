@@ -16,7 +16,7 @@ from thebes.learning.inputs import NamedInputs
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
-from thebes.tasks.train.encoding import Encoding, Floats
+from thebes.tasks.train.encoder import Encoding, Floats
 from thebes.tasks.train.plan import FARTHEST, Plan, network
 
 MOST_NAMED = 1000  #: weights that are written one by one

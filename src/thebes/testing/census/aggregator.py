@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
+from thebes.tasks.aggregation.sites import Convening
+from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout, Slot
-from thebes.tasks.convening import Convening
+from thebes.tasks.protocols import Setting
 from thebes.tasks.release import Release
-from thebes.tasks.shape import Setting
-from thebes.tasks.snapshots import Arrays
 from thebes.testing.census.kind import CensusDocument
 
 

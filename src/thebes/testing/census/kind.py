@@ -12,7 +12,7 @@ from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import read_as
-from thebes.tasks.sites import SiteDocument, explained
+from thebes.tasks.site_document import SiteDocument, explained
 
 
 class CensusDocument(SiteDocument):

@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from thebes.curator.cache.account import Account, loss_in
-from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.answer import Answered, Source
 from thebes.curator.cache.cells import Cells
+from thebes.curator.cache.cost_account import Account, loss_in
 from thebes.curator.cache.pmw.guess import Guess
 from thebes.curator.cache.pmw.parameters import Parameters
 from thebes.curator.cache.pmw.ranges import nodes_of
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import Sought, SparseCheck
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, Sizes, View
-from thebes.curator.cache.synthesis.groundwork import WHOLE, Groundwork
+from thebes.curator.cache.synthesis.base_histograms import WHOLE, Groundwork
 from thebes.curator.cache.vectors import Vectors
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.groups import Groups
-from thebes.curator.noise import noise_made
-from thebes.curator.plans import CountPlan, Plan
+from thebes.curator.questions.groups import Groups
+from thebes.curator.questions.noise import noise_made
+from thebes.curator.questions.plans import CountPlan, Plan
 from thebes.data.schema import Schema
 from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Fault, Refusal

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.cuts import MOST_CELLS, axis_of, cuttable
-from thebes.curator.cache.declared import Bins, bins_of, names_of
+from thebes.curator.cache.synopsis_parameters import Bins, bins_of, names_of
+from thebes.curator.cache.synthesis.base_histograms import SOURCES, Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
-from thebes.curator.cache.synthesis.groundwork import SOURCES, Groundwork
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
-from thebes.curator.cache.answered import NOTHING, Amounts, Source
+from thebes.curator.cache.answer import NOTHING, Amounts, Source
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.synopsis import Pay
-from thebes.curator.plans import Integers
+from thebes.curator.questions.plans import Integers
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.learning.features import Features

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.cache.account import Account, loss_in
-from thebes.curator.cache.answered import Answered, Source
+from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.cost_account import Account, loss_in
 from thebes.curator.cache.cuts import MOST_CELLS
 from thebes.curator.cache.purchase import Purchase, amounts
+from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.smart.rows import MadeUp, Reading, chosen
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.synthesis.base_histograms import WHOLE, Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
-from thebes.curator.cache.synthesis.groundwork import WHOLE, Groundwork
-from thebes.curator.cache.wanted import Wanted
-from thebes.curator.noise import noise_made
-from thebes.curator.plans import Integers, Plan
+from thebes.curator.questions.noise import noise_made
+from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.measurement import Floats

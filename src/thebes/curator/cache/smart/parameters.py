@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
 from thebes.curator.cache.cuts import Cut, cuts_of
-from thebes.curator.cache.declared import Bins, bins_of, names_of
-from thebes.curator.cache.synthesis.groundwork import SOURCES
+from thebes.curator.cache.synopsis_parameters import Bins, bins_of, names_of
+from thebes.curator.cache.synthesis.base_histograms import SOURCES
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake

@@ -18,7 +18,7 @@ from thebes.curator.cache.cuts import Cut
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.synthesis.tree import Tree
 from thebes.curator.cache.vectors import Vectors
-from thebes.curator.plans import Plan
+from thebes.curator.questions.plans import Plan
 from thebes.privacy.measurement import Floats
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 

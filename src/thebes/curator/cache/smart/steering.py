@@ -14,13 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from thebes.curator.cache.answered import Source
+from thebes.curator.cache.answer import Source
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
 from thebes.curator.cache.smart.directions import BITS, ROWS, Direction, Noised, Sums, Taught
 from thebes.curator.cache.smart.rows import MadeUp, chosen
 from thebes.curator.cache.synopsis import Pay, Piece
-from thebes.curator.plans import Integers
+from thebes.curator.questions.plans import Integers
 from thebes.privacy.accounting import concentrated
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.figures import figure

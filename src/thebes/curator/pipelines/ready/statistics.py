@@ -10,15 +10,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.noise import noise_for
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.blocks import Answer, ask
 from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.pipelines.pipeline import Trial
 from thebes.curator.pipelines.ready.pipeline import Ready
-from thebes.curator.plans import MeanPlan
-from thebes.curator.questions import Question
-from thebes.curator.validators import Validation, absolute
+from thebes.curator.pipelines.validators import Validation, absolute
+from thebes.curator.questions.noise import noise_for
+from thebes.curator.questions.plans import MeanPlan
+from thebes.curator.questions.question import Question
 from thebes.data.schema import Schema
 from thebes.learning.features import places_among, written_numbers
 from thebes.learning.inputs import columns_of, is_named

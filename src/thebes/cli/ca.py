@@ -1,0 +1,122 @@
+"""`thebes ca`: which institutions may link their sites to a coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thebes.cli import output
+from thebes.privacy.faults import Mistake
+
+if TYPE_CHECKING:
+    from thebes.coordinator.auth.authority import Authority
+
+app = typer.Typer(
+    help="Issue, list and revoke the certificates by which a coordinator knows its sites; end an authority.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
+
+
+@app.command()
+def init(home: _Home) -> None:
+    """Make the coordinator's authority. The other commands make it, too, where there is none.
+
+    Example: thebes ca init --home /var/lib/thebes
+    """
+    authority = _authority(home)
+    made = authority.init()
+    typer.echo(f"{'A new authority' if made else 'The authority was there already'}: SHA-256 {authority.fingerprint}")
+
+
+@app.command()
+def issue(
+    name: str,
+    home: _Home,
+    out: Annotated[Path, typer.Option(help="The site's home; the files go into its folder `link`.")],
+    days: Annotated[int, typer.Option(help="For so long it counts.")] = 30,
+) -> None:
+    """Give a site a key and a certificate; again renews them. Bring the folder to the site by a way that you trust.
+
+    Example: thebes ca issue north-hospital --home /var/lib/thebes --out ./north-hospital
+    """
+    issued = _authority(home).issue(name, out, days=days)
+    typer.echo(f"{out / 'link'} makes whoever has it the site {name} until {issued.ends:%Y-%m-%d %H:%M} UTC.")
+
+
+@app.command()
+def revoke(name: str, home: _Home) -> None:
+    """Let a site take part no longer: every certificate it has stops counting, within a second also where it is linked.
+
+    Example: thebes ca revoke north-hospital --home /var/lib/thebes
+    """
+    count = _authority(home).revoke(name)
+    typer.echo(f"{count} certificate{'' if count == 1 else 's'} of {name} no longer count{'s' if count == 1 else ''}.")
+
+
+@app.command("list")
+def list_(home: _Home, json: str | None = output.json_option()) -> None:
+    """Every certificate that was issued to a site, and whether it counts.
+
+    Example: thebes ca list --home /var/lib/thebes
+    """
+    from datetime import UTC, datetime
+
+    from thebes.coordinator.auth.authority import as_json
+
+    now = datetime.now(UTC)
+    authority = _authority(home)
+    known = sorted(authority.certificates().values(), key=lambda each: (each.site, each.issued))
+    if json is not None:
+        output.write_json(json, [as_json(each, now) for each in known])
+        return
+    *old, newest = [each.number for each in authority.signers()] or [1]
+    for each in known:
+        whose = "" if not old else "  new authority" if each.signer == newest else "  old authority"
+        came = "  has not come yet" if whose and each.came is None and each.signer == newest else ""
+        typer.echo(
+            f"{each.site}  {each.state(now)}  until {each.ends:%Y-%m-%d %H:%M} UTC  {each.serial:x}{whose}{came}"
+        )
+    if not known:
+        typer.echo("No site has a certificate yet; thebes ca issue NAME --out SITE_HOME makes one.")
+    if old:
+        typer.echo(f"Two authorities count. {_still(authority)}")
+
+
+@app.command("end-old")
+def end_old(
+    home: _Home,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also where a site is shut out by that.")] = False,
+) -> None:
+    """End the authority in whose place `thebes rotate ca` began another: its certificates count no longer, within a
+    second also where a site is linked by one, and its key is deleted. Refused while a site has not come with a new one.
+
+    Example: thebes ca end-old --home /var/lib/thebes
+    """
+    authority = _authority(home)
+    ended = authority.end_old(anyway=anyway)
+    said = "The old authority has ended. One counts" if ended else "There is no old authority. The one that counts"
+    typer.echo(f"{said}: SHA-256 {authority.fingerprint}")
+
+
+def _still(authority: Authority) -> str:
+    """What keeps the old authority from its end."""
+    from thebes.coordinator.auth.authority import few
+
+    behind = authority.behind()
+    if not behind:
+        return "No site needs the old one: thebes ca end-old"
+    return f"Not yet come with a certificate of the new one: {few(behind)}. Bring each its link/: thebes ca issue NAME"
+
+
+def _authority(home: Path) -> Authority:
+    from thebes.coordinator.auth.authority import Authority
+    from thebes.coordinator.clock import SystemClock
+
+    if not home.is_dir():
+        raise Mistake("--home", f"there is no directory {str(home)!r}")
+    return Authority(home, SystemClock())

@@ -1,0 +1,378 @@
+"""`thebes dataset`: what a site can be asked about, declared by its steward at the site's home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thebes.cli import output
+from thebes.cli.dataset_growth import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
+from thebes.cli.dataset_query import query
+from thebes.cli.dataset_savings import forecasts_of, tell_savings
+from thebes.cli.dataset_sources import lines_left_out, reached, source_of
+from thebes.cli.dataset_synthesis import synthesize
+from thebes.cli.help_pages import Commands
+from thebes.cli.names import names
+from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
+from thebes.web.site.savings_words import foreseen
+
+if TYPE_CHECKING:
+    from thebes.site.dataset import DataSet
+
+app = typer.Typer(
+    help="Declare what a site can be asked about, and who may ask it. A coordinator's home stands for its own site.",
+    no_args_is_help=True,
+    cls=Commands,
+    rich_markup_mode=None,
+)
+
+_Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
+_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
+
+
+@app.command()
+def create(
+    name: str,
+    home: _Home,
+    schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
+    epsilon: Annotated[str, typer.Option(help="The most that everything ever asked may cost one unit together.")],
+    source: Annotated[
+        str | None,
+        typer.Option(help="Where they lie: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it."),
+    ] = None,
+    delta: Annotated[str, typer.Option(help="The same for delta.")] = "0",
+    filter: Annotated[
+        str | None, typer.Option(help="How costs add up: basic (for delta 0), zcdp (else), renyi.")
+    ] = None,
+    cache: Annotated[
+        str, typer.Option(help="How answers are used again: exact, pmw or smart (from a synopsis), none.")
+    ] = "exact",
+    public: Annotated[bool, typer.Option("--public", help="It may be answered without any noise.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
+    ] = False,
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Go on where more than 1 % of a file's lines are no rows.")
+    ] = False,
+    block_by: Annotated[
+        str | None,
+        typer.Option(help="It grows, in blocks with a budget each: time:1d, user, user:100 or attribute:COLUMN."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="The first day of blocks of time, so that no row shows by its date: 2026-01-31."),
+    ] = None,
+    size_share: Annotated[str, typer.Option(help="Share of a block's epsilon that buys its size.")] = "0.05",
+    periods: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Of users: for so many counts that share is to last (20).")
+    ] = None,
+    retire_below: Annotated[str, typer.Option(help="A block with a smaller share left retires.")] = "0.01",
+    separate_by: Annotated[
+        str | None,
+        typer.Option(
+            help="A budget for each developer, over the same rows: developer. Or blocks for each value: a column."
+        ),
+    ] = None,
+    accept_separate_ledgers: Annotated[
+        bool,
+        typer.Option("--accept-separate-ledgers", help="You accept that developers do not join what they were told."),
+    ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Whose turn it is among waiting pipelines: even, dpf, dpack, fcfs; else whoever is first."),
+    ] = None,
+) -> None:
+    """Declare a data set: its rows stay where they are and are only ever read; or, with --block-by, one that grows by
+    `thebes dataset ingest`. Nobody may ask before a rule says so.
+
+    Example: thebes dataset create patients --home ./site --schema patients.toml --source patients.csv --epsilon 10
+
+    Example: thebes dataset create taxi --home ./site --schema taxi.toml --block-by time:1d --epsilon 1 --delta 1e-6
+    """
+    from decimal import Decimal
+
+    from thebes.data.growing.block_rule import TIME
+    from thebes.data.growing.block_rule import block_by as blocking
+    from thebes.data.schema import read_schema, schema_of
+    from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, cache_of, path_of
+    from thebes.site.home import Home
+    from thebes.site.streams import stream_of
+
+    place = Home(home)
+    if path_of(place, name).exists():
+        raise Mistake("NAME", f"{name!r} is declared already; thebes dataset show {name} says how")
+    declared = schema_of({**read_schema(schema), "public": public})
+    budget = Budget.of(epsilon, delta, filter)
+    if block_by is not None:
+        described = {"kind": GROWING} if source is None else source_of(source)
+        if check or described.get("kind") != GROWING:
+            raise Mistake(
+                "--block-by",
+                "is for rows that thebes dataset ingest brings; leave --check out, and leave --source out unless it "
+                f'is a .toml with kind = "{GROWING}"',
+            )
+        if schedule is not None and schedule not in SCHEDULES:
+            raise Mistake("--schedule", f"must be one of {', '.join(SCHEDULES)}")
+        more: dict[str, Any] = {"size_share": Decimal(size_share), "retire_below": Decimal(retire_below)}
+        if separate_by is not None:
+            more |= {"separate_by": separate_by, "accept_separate_ledgers": accept_separate_ledgers}
+        by = blocking(block_by, declared)
+        if since is not None:
+            by, more = by.beginning(since), {"since": since, **more}
+        if schedule is not None:
+            more["schedule"] = schedule
+        if periods is not None:
+            more["periods"] = periods
+        cut = Blocks(by, more)
+        grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
+        with ledger_of(place) as ledger:
+            stream_of(place, grown, ledger).close()
+        DataSets(place).keep(grown)
+        typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")
+        if by.kind == TIME and since is None:
+            typer.echo(
+                "Its first block will be that of the earliest row, which shows; --since DAY declares it instead."
+            )
+        if assumption := (grown.stream_terms.assumption if grown.stream_terms else ""):
+            typer.echo(assumption)
+        typer.echo(
+            f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place, _contexts(grown))
+        )
+        return
+    if since is not None:
+        raise Mistake("--since", "goes with --block-by time:...")
+    if separate_by is not None or accept_separate_ledgers:
+        raise Mistake("--separate-by", "goes with --block-by: only blocks have budgets that can be separate")
+    if periods is not None or (size_share, retire_below) != ("0.05", "0.01"):
+        raise Mistake("--size-share", "goes with --block-by, as --periods and --retire-below do")
+    if schedule is not None:
+        raise Mistake("--schedule", "goes with --block-by: it is about pipelines that want the same blocks")
+    if source is None:
+        raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
+    used = cache_of({"kind": cache}, declared, budget)
+    made = DataSet(name, declared, source_of(source), budget, cache=used)
+    lost, figures = reached(made, place, check=check, skip_bad_lines=skip_bad_lines)
+    with ledger_of(place) as ledger:
+        ledger.open_block(name, **made.terms)
+    DataSets(place).keep(made)
+    typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
+    if figures is not None:
+        _tell(figures)
+    if lost:
+        typer.echo(f"For your eyes only: {lines_left_out(lost)}.")
+    typer.echo(_asking(name, place))
+
+
+@app.command("list")
+def list_(home: _Home, as_json: _Json = None) -> None:
+    """Every data set with what is left of its budget.
+
+    Example: thebes dataset list --home ./site
+    """
+    from thebes.site.dataset import DataSets
+    from thebes.site.home import Home
+
+    place = Home(home)
+    found = []
+    for name in DataSets(place).names():
+        try:
+            found.append(_shown(place, name))
+        except Mistake as mistake:
+            found.append({"name": name, "blocks": [], "trouble": str(mistake)})
+    if as_json is not None:
+        output.write_json(as_json, found)
+        return
+    for one in found:
+        left = of_blocks(one) if "growing" in one else ", ".join(_left(block) for block in one["blocks"])
+        typer.echo(f"{one['name']}: {one['trouble'] or left}")
+    if not found:
+        typer.echo(f"There is no data set in {place.datasets}.")
+
+
+@app.command()
+def show(
+    name: str,
+    home: _Home,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="Also when a synopsis would start to pay, by the questions so far.")
+    ] = False,
+    as_json: _Json = None,
+) -> None:
+    """One data set: its schema, its budget, what is left of it, and what its cache saved. Never how many rows it has.
+
+    Example: thebes dataset show patients --home ./site --json
+    """
+    from thebes.site.home import Home
+
+    found = _shown(Home(home), name)
+    if forecast:
+        found["forecast"] = forecasts_of(Home(home), name)
+    if as_json is not None:
+        output.write_json(as_json, found)
+        return
+    typer.echo(f"{name}: {found['source']}{', public' if found['public'] else ''}")
+    if found["trouble"]:
+        typer.echo(f"It cannot be asked about: {found['trouble']}")
+    if "growing" in found and not found["trouble"]:
+        tell_blocks(found)
+    for block in found["blocks"] if "growing" not in found else []:
+        typer.echo(f"Hidden: one {block['unit']}. {_left(block)}.")
+    tell_savings(found["cache"])
+    if forecast:
+        for sentence in foreseen(found["forecast"]):
+            typer.echo(sentence)
+    for column, told in found["schema"]["columns"].items():
+        bounds = f" from {figure(told['low'])} to {figure(told['high'])}" if "low" in told else ""
+        values = f", {len(told['values'])} values" if "values" in told else ""
+        typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
+
+
+for each in (query, ingest, count, retire, drop):
+    app.command()(each)
+
+
+@app.command()
+def grant(
+    name: str,
+    home: _Home,
+    to: Annotated[list[str], typer.Option("--to", help="Who may ask, with commas between; * is everybody.")],
+    kinds: Annotated[list[str], typer.Option("--kinds", help="Which kinds of task, with commas between; * is all.")],
+    epsilon: Annotated[float, typer.Option(help="The most that they may spend here together.")],
+    delta: Annotated[float | None, typer.Option(help="The same for delta; by default the data set's own.")] = None,
+    noise: Annotated[
+        list[str] | None, typer.Option(help="site (default); coordinator too: then exact totals leave this site.")
+    ] = None,
+    contexts: Annotated[
+        list[str] | None, typer.Option(help="Of a data set that is separate by a column: whose rows; * is all.")
+    ] = None,
+) -> None:
+    """Add a rule to HOME/policy.toml. The first rule that covers an ask decides, so earlier rules come first.
+
+    Example: thebes dataset grant patients --home ./site --to ana --kinds query,train --epsilon 2 --delta 1e-6
+    """
+    from decimal import Decimal
+
+    from thebes.site.budget.policy import appended
+    from thebes.site.dataset import DataSets
+    from thebes.site.home import Home, written
+    from thebes.tasks import registry
+
+    place = Home(home)
+    if name != "*" and name not in DataSets(place).names():
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    asked, who = names("--kinds", kinds), names("--to", to)
+    known = sorted({*registry.site_types(), "pipeline"})
+    unknown = [kind for kind in asked if kind != "*" and kind not in known]
+    if unknown:
+        raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(known)}")
+    grown = DataSets(place).get(name) if name != "*" else None
+    apart, within = _contexts(grown), names("--contexts", contexts) if contexts else []
+    if grown is not None and bool(apart) is not bool(within):
+        said = (
+            f"must say whose rows: of {', '.join(apart)}, or * for all" if apart else "goes with --separate-by COLUMN"
+        )
+        raise Mistake("--contexts", said)
+    stray = [value for value in within if apart and value != "*" and value not in apart]
+    if stray:
+        raise Mistake("--contexts", f"{stray[0]!r} is none of {', '.join(apart)}")
+    rule = {
+        "requestors": who,
+        "datasets": [name],
+        "kinds": asked,
+        "epsilon": Decimal(str(epsilon)),
+        "delta": None if delta is None else Decimal(str(delta)),
+        "noise": names("--noise", noise) if noise else None,
+        "contexts": within or None,
+    }
+    text = place.policy.read_text(encoding="utf-8") if place.policy.exists() else ""
+    written(place.policy, appended(text, rule))
+    where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
+    whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
+    most = f"epsilon {figure(epsilon)} {where}{whose}"
+    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for {most}.")
+
+
+@app.command()
+def remove(name: str, home: _Home) -> None:
+    """Take a data set away. Its rows stay where they are, and what was spent on it stays spent: declaring it again
+    goes on from there.
+
+    Example: thebes dataset remove patients --home ./site
+    """
+    from thebes.site.dataset import path_of
+    from thebes.site.home import Home
+
+    path = path_of(Home(home), name)
+    if not path.exists():
+        raise Mistake("NAME", f"there is no data set {name!r} in {path.parent}")
+    path.unlink()
+    typer.echo(f"The data set {name} is no longer declared; its budget in the ledger stays as it is.")
+
+
+app.command()(synthesize)
+
+
+def _shown(place: Any, name: str) -> dict[str, Any]:
+    from thebes.site.caches import Caches
+    from thebes.site.dataset import DataSets
+    from thebes.site.steward import views
+    from thebes.site.streams import stream_of
+
+    dataset = DataSets(place).get(name)
+    if dataset is None:
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    with ledger_of(place) as ledger:
+        opened: list[Any] = []
+
+        def streams(one: DataSet) -> Any:
+            opened.append(stream_of(place, one, ledger))
+            return opened[-1]
+
+        caches = Caches(place, streams=streams)
+        try:
+            return {"name": name, **views.shown(dataset, ledger, streams, caches.known)}
+        finally:
+            caches.close()
+            for stream in opened:
+                stream.close()
+
+
+def _tell(figures: dict[str, Any]) -> None:
+    typer.echo(f"For your eyes only: {figures['rows']} rows.")
+    for name, counts in figures["columns"].items():
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
+
+
+def _contexts(dataset: DataSet | None) -> tuple[str, ...]:
+    """By what the rows of a data set are kept apart; none where they are not."""
+    from thebes.curator.streams.terms import DEVELOPER
+
+    terms = None if dataset is None else dataset.stream_terms
+    if dataset is None or dataset.blocks is None or terms is None or terms.separate in ("", DEVELOPER):
+        return ()
+    return dataset.blocks.by.apart_by(terms.separate, dataset.schema).names
+
+
+def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:
+    """Who may ask about a data set that is just declared, and how somebody may."""
+    from thebes.site.budget.policy import ANY, PolicyFile
+
+    policy = PolicyFile(place.policy)()
+    rules = [rule for rule in policy.rules if name in rule.datasets or ANY in rule.datasets]
+    told = f"thebes dataset grant {name} --home {place.folder} --to NAME --kinds query --epsilon E" + (
+        f" --contexts {contexts[0]}" if contexts else ""
+    )
+    if policy.trouble is not None and place.policy.exists():
+        return f"Nobody may ask about it yet: {policy.trouble}"
+    if not rules:
+        return f"Nobody may ask about it yet: {told}"
+    who = sorted({"everybody" if each == ANY else each for rule in rules for each in rule.requestors})
+    return f"By policy.toml {', '.join(who)} may ask about it already."
+
+
+def _left(block: dict[str, Any]) -> str:
+    return f"{block['account'][:1].upper()}{block['account'][1:]}"

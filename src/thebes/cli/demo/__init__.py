@@ -1,0 +1,1 @@
+"""`thebes demo`: a whole deployment on this machine, and its answers beside the truth."""

@@ -1,0 +1,236 @@
+"""`thebes demo`: a coordinator, many people and a requestor on this machine, and their answers beside the truth.
+
+What must stay true: everything goes through the doors that everybody uses, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thebes.cli import output
+from thebes.privacy.faults import Fault, ThebesError
+from thebes.privacy.figures import figure
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from thebes.cli.demo.deployment import Stage
+    from thebes.cli.demo.scenes import Scene, Verdict
+    from thebes.cli.demo.site_scenes import SiteScene
+
+COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
+
+
+def demo(
+    people: int = typer.Option(300, min=50, max=2000, help="How many people to make up."),
+    sites: int = typer.Option(3, min=0, max=10, help="How many hospitals with made-up patients; 0 for none."),
+    seed: int = typer.Option(7, min=0, help="Which people to make up; chance in the answers stays real."),
+    exit: bool = typer.Option(False, "--exit", help="End when done; status 0 only if every part worked."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
+
+    Example: thebes demo --people 300 --exit
+    """
+    from rich.console import Console
+
+    from thebes.cli.demo.deployment import Stage
+    from thebes.cli.demo.scenes import scenes, waiting
+    from thebes.cli.processes import Stopped, stoppable
+
+    started = time.perf_counter()
+    console = Console(stderr=json == "-")
+    rows: list[dict[str, Any]] = []
+    playing = True
+    try:
+        with stoppable(), ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="thebes-demo-", dir=_quick_place(people)))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "torch")  # which PyTorch makes when it is first used
+            progress = stack.enter_context(_progress())
+            with _told(progress, "people come in", people) as told:
+                stage = stack.enter_context(Stage(folder, people=people, sites=sites, seed=seed, told=told))
+            if progress is None:
+                joined = f" and {sites} sites are linked" if sites else ""
+                _tell_step(f"{people} people have come in{joined}", time.perf_counter() - started)
+            for scene in scenes(people):
+                if scene.document["type"] == "gradient" and find_spec("torch") is None:
+                    typer.echo(f"thebes: {scene.name}: left out, it needs pip install 'thebes[torch]'", err=True)
+                    continue
+                rows.append(_play(stage, scene, progress))
+                if progress is None:
+                    _tell_step(f"{scene.name}: {'ok' if rows[-1]['ok'] else 'FAILED'}", rows[-1]["seconds"])
+            for asked in _asked_of(stage):
+                rows.append(_ask_sites(stage, asked, progress))
+                if progress is None:
+                    _tell_step(f"{asked.name}: {'ok' if rows[-1]['ok'] else 'FAILED'}", rows[-1]["seconds"])
+            for scene in [] if exit else waiting(people):
+                _play(stage, scene, progress, leave=1)
+            if progress is not None:
+                progress.stop()
+            show(rows, people, sites, console)
+            if not exit:
+                _tell_addresses(stage, console)
+            if json is not None:
+                seconds = time.perf_counter() - started
+                output.write_json(json, {"tasks": rows, "urls": stage.urls, "seconds": seconds})
+                sys.stdout.flush()
+            playing = False
+            if not exit:
+                stage.live()
+    except Stopped:
+        if playing:
+            typer.echo("thebes: stopped before the end", err=True)
+            raise typer.Exit(1) from None
+    if not all(row["ok"] for row in rows):
+        typer.echo("thebes: a part of the demo did not work; see the line marked FAILED", err=True)
+        raise typer.Exit(1)
+
+
+def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) -> None:
+    """The answers beside the truth, within eighty columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    title = f"{people} made-up people" + (f", {sites} hospitals" if sites else "")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for heading in COLUMNS:
+        justify: Any = "right" if heading in ("true", "released", "epsilon", "s") else "left"
+        table.add_column(heading, no_wrap=True, justify=justify)
+    for row in rows:
+        bar = row["interval"]
+        table.add_row(
+            row["name"],
+            "-" if row["true"] is None else f"{figure(row['true'], 4)}",
+            "-" if row["value"] is None else f"{figure(row['value'], 4)}",
+            row.get("metric", "-") if bar is None else f"{figure(bar['low'], 4)} to {figure(bar['high'], 4)}",
+            f"{figure(row['epsilon'])}",
+            f"{row['seconds']:.1f}",
+            "ok" if row["ok"] else "FAILED",
+        )
+    console.print(table)
+    for row in rows:
+        if "answer" in row:
+            console.print(f"{row['name']}: {row['answer']}", highlight=False)
+
+
+def _tell_step(what: str, seconds: float) -> None:
+    """One line for whoever reads what no terminal shows; there is no bar."""
+    typer.echo(f"{what}, {seconds:.1f} s", err=True)
+
+
+def _tell_addresses(stage: Stage, console: Console) -> None:
+    console.print(
+        f"\nthe coordinator: {stage.urls['coordinator']}\n"
+        f"one person's machine: {stage.urls['person']}\n"
+        + "".join(f"the {name}: {url}\n" for name, url in stage.urls.items() if name.startswith("site "))
+        + f"a requestor's token: {stage.token_file}\n\n"
+        "A task waits for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _asked_of(stage: Stage) -> list[SiteScene]:
+    """What the hospitals are asked, if there are any."""
+    from thebes.cli.demo.site_scenes import site_scenes
+
+    hospitals = stage.hospitals
+    return [] if hospitals is None else site_scenes(hospitals.lenient, hospitals.strict, hospitals.visits)
+
+
+def _row(scene: Scene | SiteScene) -> dict[str, Any]:
+    """What is told of a scene before it was played."""
+    row: dict[str, Any] = {"type": scene.document["type"], "name": scene.name, "true": None, "value": None}
+    row |= {"interval": None, "epsilon": scene.document["epsilon"], "ok": False}
+    return row if scene.metric is None else {**row, "metric": scene.metric}
+
+
+def _judged(row: dict[str, Any], verdict: Verdict) -> None:
+    row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval, "ok": verdict.ok}
+    if verdict.guessing is not None:
+        row["guessing"] = verdict.guessing
+    if verdict.answer is not None:
+        row["answer"] = verdict.answer
+
+
+def _ask_sites(stage: Stage, scene: SiteScene, progress: Progress | None) -> dict[str, Any]:
+    """One scene of institutions from document to verdict. It works only if the release names who is missing."""
+    started, row = time.perf_counter(), _row(scene)
+    try:
+        with _told(progress, scene.name, scene.document.get("rounds", 1)) as told:
+            release = stage.ask_sites(scene.document, told)
+        covered = release.extra["coverage"]
+        assert stage.hospitals is not None  # noqa: S101
+        _judged(row, scene.judge(release, stage.hospitals.patients(covered["answered"])))
+        row |= {"ok": row["ok"] and set(covered["missing"]) == set(scene.missing), "missing": covered["missing"]}
+        if scene.missing:
+            row["answer"] = "; ".join(f"without {site}: {why}" for site, why in covered["missing"].items())
+    except ThebesError as error:
+        stage.check()
+        typer.echo(f"thebes: {scene.name}: {error}", err=True)
+    return {**row, "seconds": time.perf_counter() - started}
+
+
+def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int = 0) -> dict[str, Any]:
+    """One scene from document to verdict. With `leave`, so many answers are left for somebody else to give."""
+    started, row = time.perf_counter(), _row(scene)
+    count = scene.document["min_count"]
+    try:
+        with _told(progress, scene.name, count) as told:
+            if leave:
+                stage.put_up(scene.document, count - leave, told)
+                return row
+            release, contributors = stage.run(scene.document, told)
+        verdict = scene.judge(release, stage.rows(scene.document, contributors), stage.rows(scene.document))
+        _judged(row, verdict)
+    except ThebesError as error:
+        stage.check()
+        if isinstance(error, Fault) and leave:
+            raise
+        typer.echo(f"thebes: {scene.name}: {error}", err=True)
+    return {**row, "seconds": time.perf_counter() - started}
+
+
+def _quick_place(people: int) -> str | None:
+    """A folder in memory, where there is one with room: homes that end with the demo need no disk to wait for."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
+        return None
+    enough = 2**28 + 2**21 * people
+    return str(memory) if shutil.disk_usage(memory).free > enough else None
+
+
+def _progress() -> Any:
+    """A bar for each step, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return nullcontext()
+    words = TextColumn("{task.description:<26}")
+    return Progress(words, BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console, transient=True)
+
+
+@contextmanager
+def _told(progress: Progress | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Something to tell how far a step is."""
+    if progress is None:
+        yield lambda done: None
+        return
+    step = progress.add_task(what, total=total)
+    yield lambda done: progress.update(step, completed=done)
+    progress.update(step, completed=total)

@@ -1,0 +1,109 @@
+"""`thebes doctor`: is this installation, or a home, able to keep its promises?"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thebes.cli.homes.findings import Finding, How, found
+from thebes.cli.output import JSON_HELP, write_json
+
+
+def _findings() -> Iterator[Finding]:
+    yield found(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "needs 3.11 or newer")
+    yield found(
+        os.urandom(8) != os.urandom(8),
+        "the operating system gives entropy",
+        "the same bytes twice; no noise can be trusted",
+    )
+    yield found(sqlite3.sqlite_version_info >= (3, 35), f"SQLite {sqlite3.sqlite_version}", "needs 3.35 or newer")
+    try:
+        import numpy as np
+
+        from thebes.privacy import randomness
+
+        noise = randomness.system().laplace(np.zeros(64, dtype=np.int64), scale=100.0)
+        yield found(bool(noise.any()), "opendp draws noise", "it draws nothing but zeros; reinstall thebes")
+    except ImportError as error:
+        yield Finding(How.BROKEN, "opendp draws noise", f"{error.name} is missing; reinstall thebes")
+
+
+def _walls() -> Iterator[Finding]:
+    """What only some systems take from the processes that meet strangers or their work."""
+    from thebes.confinement import landlock
+    from thebes.data.sandbox.process import Sandbox
+
+    sandbox = Sandbox()
+    try:
+        sandbox.open({}, key=b"")
+        granted = sandbox.confinement
+    finally:
+        sandbox.close()
+    without = "featurizers run behind the other walls alone"
+    yield found("system-calls" in granted, "system calls of strangers' work are filtered", without, How.ABSENT)
+    advice = f"{without}, gradient tasks are refused"
+    yield found("network" in granted, "strangers' work has no network", advice, How.ABSENT)
+    apart = "a site's two processes are kept apart by what they are told alone"
+    what = "the process of a site that talks cannot open the site's files"
+    yield found(landlock.version() > 0, what, apart, How.ABSENT)
+
+
+def _extras() -> Iterator[Finding]:
+    for module, extra, use in (
+        ("psycopg", "postgres", "ledgers and coordinators on PostgreSQL"),
+        ("torch", "torch", "gradient tasks"),
+    ):
+        there = importlib.util.find_spec(module) is not None
+        yield found(there, f"optional {module}: {use}", f"pip install 'thebes[{extra}]'", How.ABSENT)
+
+
+_Home = Annotated[
+    Path | None, typer.Option("--home", envvar="THEBES_HOME", help="Look at a home as well, of any role.")
+]
+_Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        envvar="THEBES_COORDINATOR",
+        help="Whether it can be reached: its URL, or HOST:PORT as a site dials it; a person's home knows it.",
+    ),
+]
+_Store = Annotated[str | None, typer.Option("--store", help="Whether this database can be used: postgresql://...")]
+_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=JSON_HELP, show_default=False)]
+
+
+def doctor(home: _Home = None, coordinator: _Coordinator = None, store: _Store = None, as_json: _Json = None) -> None:
+    """Check this installation and, with --home, a home: its keys, databases, ledger, permissions, disk, clock and
+    whom it speaks with. Nothing is changed, and no secret shown. Exit status 1: something is broken.
+
+    Example: thebes doctor --home /var/lib/thebes-site --coordinator coordinator.example:8443
+    """
+    said = list[Finding]()
+    for finding in _all(home, coordinator, store):
+        said.append(finding)
+        if as_json is None:
+            typer.echo(finding.line)
+    sound = all(finding.how is not How.BROKEN for finding in said)
+    if as_json is not None:
+        write_json(as_json, {"sound": sound, "findings": [finding.as_json() for finding in said]})
+    if not sound:
+        whose = "installation" if home is None else "installation or home"
+        typer.echo(f"thebes: this {whose} is not sound; see the lines marked BROKEN", err=True)
+        raise typer.Exit(1)
+
+
+def _all(home: Path | None, coordinator: str | None, store: str | None) -> Iterator[Finding]:
+    yield from _findings()
+    yield from _walls()
+    yield from _extras()
+    if home is not None:
+        from thebes.cli.homes.examination import Surroundings, examined
+
+        yield from examined(home, Surroundings(coordinator, store, os.environ.get("THEBES_PASSPHRASE")))

@@ -1,0 +1,276 @@
+"""`thebes ledger`: what a person sees of any ledger, and what its owner does with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
+
+if TYPE_CHECKING:
+    from thebes.ledger import Block, Ledger
+
+app = typer.Typer(
+    help="Show a ledger, check that nothing in it was changed, freeze it, or let a restored one spend again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Where = Annotated[
+    str | None, typer.Argument(metavar="URL", help="sqlite:///FILE or postgresql://..., instead of --home.")
+]
+_Home = Annotated[Path | None, typer.Option(help="A home (or THEBES_HOME): its ledger is the file ledger.db in it.")]
+_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help="JSON, to FILE or standard output.")]
+_Head = Annotated[str | None, typer.Option(help="A head that `show` printed before, as LENGTH:HASH.")]
+
+
+@app.command()
+def show(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
+    """Blocks with what is spent and left, who used them for what, and the head of the journal.
+
+    Example: thebes ledger show sqlite:///budget.db
+    """
+    where, as_json = _untangled(where, as_json)
+    with _opened(where, home) as ledger:
+        picture = _picture(ledger)
+    if as_json is None:
+        _print(picture)
+    else:
+        _write(picture, as_json)
+
+
+@app.command()
+def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json: _Json = None) -> None:
+    """Check every journal entry, every balance against a replay, and every head remembered outside.
+
+    Exit status 1: something was changed. Example: thebes ledger verify --home . --head 31:5f0c...
+    """
+    from thebes.ledger import Head, Tampered
+
+    where, as_json = _untangled(where, as_json)
+    known = [] if head is None else [Head.read(head)]
+    with _opened(where, home) as ledger:
+        findings: tuple[str, ...] = ()
+        try:
+            ledger.verify(*known)
+        except Tampered as tampered:
+            findings = tampered.findings
+        found, kept = ledger.head(), ledger.kept_head()
+    if as_json is not None:
+        report = {"ok": not findings, "head": str(found), "kept": kept and str(kept), "findings": list(findings)}
+        _write(report, as_json)
+    if findings:
+        typer.echo("thebes: the ledger was changed by something other than Thebes:", err=True)
+        for finding in findings:
+            typer.echo(f"  {finding}", err=True)
+        raise typer.Exit(1)
+    if as_json is None:
+        typer.echo(f"Nothing was changed: {found.length} entries fit together and give the balances.")
+        typer.echo(f"Head {found}")
+        if kept is None and not known:
+            typer.echo("No head is remembered outside this ledger: compare with one you wrote down (--head).")
+
+
+@app.command()
+def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
+    """Let nothing be spent until `thaw`: for a ledger that came back by other means than `thebes restore`, such as
+    pg_restore or a snapshot of a disk, and may have forgotten what was spent since. A site whose home it lies in only
+    says again what it said of tasks that are open, and pays anew for what it was just buying.
+
+    Example: thebes ledger freeze postgresql:///thebes
+    """
+    from thebes.cli.homes.settlement import settle
+
+    where, as_json = _untangled(where, as_json)
+    with _opened(where, home) as ledger:
+        before = ledger.frozen
+        ledger.freeze("frozen by its owner")
+    if (folder := _folder(where, home)) is not None:
+        settle(folder)
+    if as_json is not None:
+        _write({"was_frozen": before, "frozen": True}, as_json)
+    else:
+        typer.echo("The ledger was frozen already." if before else "Nothing is spent until `thebes ledger thaw`.")
+
+
+@app.command()
+def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
+    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole. A site whose
+    home it lies in only says again what it said of tasks that are open, and pays anew for what it was just buying.
+
+    Example: thebes ledger thaw --home .
+    """
+    from thebes.cli.homes.settlement import settle
+
+    where, as_json = _untangled(where, as_json)
+    with _opened(where, home) as ledger:
+        frozen = ledger.frozen
+        if frozen and (folder := _folder(where, home)) is not None:
+            settle(folder)  # first: whoever is killed in between thaws again
+        settled = ledger.thaw()
+    if as_json is not None:
+        _write({"was_frozen": frozen, "frozen": False, "settled": settled}, as_json)
+    elif frozen:
+        typer.echo(f"The ledger spends again. Claims that were open and now count as consumed: {len(settled)}.")
+    else:
+        typer.echo("The ledger was not frozen; nothing was changed.")
+
+
+def _untangled(where: str | None, as_json: str | None) -> tuple[str | None, str | None]:
+    """`show --json URL`: an address after a bare --json is the ledger, not a file to write."""
+    return (as_json, "-") if where is None and as_json is not None and "://" in as_json else (where, as_json)
+
+
+def _folder(where: str | None, home: Path | None) -> Path | None:
+    """The home that a ledger belongs to, where it lies in one."""
+    if where is None:
+        return home or Path(os.environ.get("THEBES_HOME", "."))
+    file = Path(where.removeprefix("sqlite:///"))
+    return file.parent if where.startswith("sqlite:///") and file.name == "ledger.db" else None
+
+
+def _opened(where: str | None, home: Path | None) -> Ledger:
+    if where is not None and home is not None:
+        raise Mistake("ledger", "give an address or --home, not both")
+    if where is None:
+        home = home or (Path(os.environ["THEBES_HOME"]) if os.environ.get("THEBES_HOME") else None)
+        if home is None:
+            raise Mistake("ledger", "give an address such as sqlite:///budget.db, or --home DIR")
+        if not (home / "ledger.db").is_file():
+            raise Mistake("home", f"there is no ledger in {home} (no file ledger.db)")
+        where = f"sqlite:///{home / 'ledger.db'}"
+    if "://" not in where and Path(where).exists():
+        place = Path(where)
+        meant = f"--home {where}" if place.is_dir() else f"sqlite:///{where}"
+        raise Mistake("ledger", f"{where!r} is a {'folder' if place.is_dir() else 'file'}; write {meant}")
+    if where == "memory://":
+        raise Mistake("ledger", "a ledger in memory cannot be seen from outside its process")
+    from thebes.ledger import Ledger
+
+    return Ledger(where, create=False)
+
+
+def _picture(ledger: Ledger) -> dict[str, Any]:
+    kept = ledger.kept_head()
+    return {
+        "ledger": ledger.id,
+        "place": ledger.place,
+        "head": str(ledger.head()),
+        "kept": kept and str(kept),
+        "frozen": ledger.frozen,
+        "blocks": [_block(block) for block in ledger.blocks()],
+        "caps": [
+            {
+                "spender": cap.spender,
+                "block": cap.block,
+                "epsilon": float(cap.epsilon),
+                "delta": None if cap.delta is None else float(cap.delta),
+            }
+            for cap in ledger.caps()
+        ],
+        "uses": [
+            {
+                "spender": use.spender,
+                "purpose": use.purpose,
+                "claims": use.claims,
+                "open": use.open,
+                "blocks": use.blocks,
+                "most": use.most,
+            }
+            for use in ledger.uses()
+        ],
+    }
+
+
+def _block(block: Block) -> dict[str, Any]:
+    meters = {}
+    for place, meter in block.meters.items():
+        step = Decimal("1e-18") if place == "delta" else Decimal("1e-12")
+        counts = {"capacity": meter.capacity or 0, "spent": meter.spent, "reserved": meter.reserved}
+        meters[place] = {name: float(count * step) for name, count in counts.items()}
+    return {
+        "block": block.name,
+        "unit": str(block.unit),
+        "adjacency": str(block.adjacency),
+        "filter": block.filter,
+        **block.budget.as_json(),
+        "remaining": block.remaining.as_json(),
+        "left": block.left,
+        "account": block.account,
+        "state": str(block.state),
+        "meters": meters,
+    }
+
+
+def _write(value: dict[str, Any], target: str) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if target == "-":
+        typer.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Mistake("json", f"cannot write {target}: {error.strerror}") from None
+
+
+def _print(picture: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
+    console.print(Text(f"Ledger {picture['place']}"))
+    if picture["frozen"]:
+        sentence = "FROZEN: restored from a copy, or moved elsewhere; all counts as spent until `thebes ledger thaw`"
+        console.print(Text(sentence, style="bold red"))
+    blocks = Table(title="Blocks", title_justify="left")
+    for name in ("block", "protects", "filter", "capacity", "spent", "reserved", "remaining", "state"):
+        blocks.add_column(name, overflow="fold")
+    for block in picture["blocks"]:
+        protects = f"one {block['unit']}, {block['adjacency']}"
+        places = _shown(block["meters"])
+        counts = [
+            "\n".join(f"{place} {figure(values[c])}" for place, values in places)
+            for c in ("capacity", "spent", "reserved")
+        ]
+        left = f"epsilon {figure(block['remaining']['epsilon'])}\ndelta {figure(block['remaining']['delta'])}"
+        blocks.add_row(*map(Text, (block["block"], protects, block["filter"], *counts, left, block["state"])))
+    console.print(blocks)
+    if picture["caps"]:
+        caps = Table(title="Caps", title_justify="left")
+        for name in ("spender", "block", "epsilon", "delta"):
+            caps.add_column(name, overflow="fold")
+        for cap in picture["caps"]:
+            delta = "the block's" if cap["delta"] is None else f"{figure(cap['delta'])}"
+            caps.add_row(*map(Text, (cap["spender"], cap["block"] or "each", f"{figure(cap['epsilon'])}", delta)))
+        console.print(caps)
+    uses = Table(title="Claims", title_justify="left")
+    for name in ("spender", "purpose", "claims", "still open", "blocks", "most of one block"):
+        uses.add_column(name, overflow="fold")
+    for use in picture["uses"]:
+        counted = (str(use["claims"]), str(use["open"]), str(use["blocks"]), f"{use['most']:.1%}")
+        uses.add_row(*map(Text, (use["spender"], use["purpose"], *counted)))
+    console.print(uses)
+    console.print(Text(f"Head {picture['head']}"))
+    remembered = "the keyring remembers it" if picture["kept"] == picture["head"] else "write it down"
+    console.print(Text(f"({remembered}; `thebes ledger verify --head` then shows any rewriting of what came before)"))
+
+
+def _shown(meters: dict[str, Any]) -> list[tuple[str, Any]]:
+    """All places of a firm filter; of a Renyi curve the order with the most room, which is the one that decides."""
+    if all(place in ("epsilon", "delta", "rho") for place in meters):
+        return sorted(meters.items(), reverse=True)
+
+    def room(item: tuple[str, Any]) -> float:
+        values = item[1]
+        return float((values["capacity"] - values["spent"] - values["reserved"]) / values["capacity"])
+
+    order, values = max(meters.items(), key=room)
+    return [(f"order {figure(float(order))}:", values)]

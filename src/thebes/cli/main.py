@@ -1,0 +1,136 @@
+"""The command `thebes`: where the parts are wired. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import typer
+
+from thebes import __version__
+from thebes.cli.help_pages import Commands
+from thebes.privacy.faults import Mistake, ThebesError
+from thebes.wire.refusals import NotFound, NotSignedIn
+
+app = typer.Typer(
+    name="thebes",
+    help="Learn from data that stays with its owners: one ledger, a certificate and an error bar on every number.",
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        typer.echo(f"thebes {__version__}")
+        raise typer.Exit
+
+
+@functools.cache  # once in a process: typer keeps what it is told, and would look at all of it again and again
+def _wire() -> None:
+    from thebes.cli import (
+        backup,
+        ca,
+        collector,
+        coordinator,
+        dataset,
+        doctor,
+        forget,
+        group,
+        ledger,
+        model,
+        person,
+        pipeline,
+        rotate,
+        simulate,
+        site,
+        task,
+        task_runs,
+        user,
+    )
+    from thebes.cli.demo import command
+
+    app.command("demo")(command.demo)
+    app.command("simulate")(simulate.simulate)
+    for name, asked in task_runs.COMMANDS.items():
+        task.app.command(name)(asked)
+    app.add_typer(task.app, name="task", cls=Commands)
+    app.command("coordinator")(coordinator.coordinator)
+    app.command("person")(person.person)
+    app.add_typer(collector.app, name="collector", cls=Commands)
+    app.add_typer(user.app, name="user", cls=Commands)
+    app.add_typer(group.app, name="group", cls=Commands)
+    app.add_typer(site.app, name="site", cls=Commands)
+    app.add_typer(ca.app, name="ca", cls=Commands)
+    app.add_typer(dataset.app, name="dataset", cls=Commands)
+    app.add_typer(pipeline.app, name="pipeline", cls=Commands)
+    app.add_typer(model.app, name="model", cls=Commands)
+    app.add_typer(ledger.app, name="ledger", cls=Commands)
+    app.command("doctor")(doctor.doctor)
+    app.command("backup")(backup.backup)
+    app.command("restore")(backup.restore)
+    app.command("settle")(backup.settle)
+    app.command("rotate")(rotate.rotate)
+    app.command("forget")(forget.forget)
+
+
+def with_json_target(arguments: list[str]) -> list[str]:
+    """`--json` without a file means standard output: give it the `-` that people leave out."""
+    spelled: list[str] = []
+    for position, argument in enumerate(arguments):
+        spelled.append(argument)
+        following = arguments[position + 1 : position + 2]
+        if argument == "--json" and (not following or (following[0].startswith("-") and following[0] != "-")):
+            spelled.append("-")
+    return spelled
+
+
+def main() -> None:
+    """Run one command of `thebes`."""
+    _wire()
+    run(app, "thebes")
+
+
+def run(commands: typer.Typer, name: str) -> None:
+    """Run one of some commands. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr."""
+    try:
+        status = typer.main.get_command(commands).main(with_json_target(sys.argv[1:]), standalone_mode=False)
+    except (Mistake, NotFound, NotSignedIn) as error:  # whoever asks again the same way hears the same again
+        _stop(name, str(error), 2)
+    except ThebesError as error:
+        _stop(name, str(error), 1)
+    except OSError as error:
+        about = f"{error.filename!r} cannot be used" if error.filename else "the system refused"
+        _stop(
+            name, f"{about}: {error.strerror or type(error).__name__}; check the path and who may read and write it", 1
+        )
+    except (typer.Abort, KeyboardInterrupt):
+        _stop(name, "stopped", 1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # click's own usage errors have it; anything else is a bug
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            raise SystemExit(0) from None
+        _stop(name, f"{_one_sentence(error.format_message())}; see --help", 2)
+    else:
+        raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def _one_sentence(told: str) -> str:
+    """What click says over several lines, and with a library's own first words."""
+    return " ".join(told.replace("Value error, ", "").split()).rstrip(".")
+
+
+def _stop(name: str, sentence: str, status: int) -> None:
+    typer.echo(f"{name}: {sentence}", err=True)
+    raise SystemExit(status)
+
+
+if __name__ == "__main__":
+    main()

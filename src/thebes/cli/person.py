@@ -1,0 +1,134 @@
+"""`thebes person`: a person's own machine as a process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thebes.cli.output import LogForm
+from thebes.privacy.faults import Mistake, Refusal
+
+
+def person(
+    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where everything of this person lies.")],
+    coordinator: Annotated[
+        str | None,
+        typer.Option("--coordinator", envvar="THEBES_COORDINATOR", help="Whose tasks to look at; remembered."),
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            "--proxy",
+            help="A SOCKS5 proxy for everything: tor, or socks5h://HOST:PORT; remembered. `none` ends it.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    example: Annotated[bool, typer.Option("--example", help="Fill the store with a made-up person.")] = False,
+    no_delay: Annotated[bool, typer.Option("--no-delay", help="Send at once, for tests.")] = False,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Replace DIR/token; the old one stops working.")
+    ] = False,
+    pin: Annotated[
+        str | None,
+        typer.Option(
+            "--pin", help="The fingerprint of the coordinator's key, as you found it elsewhere; no other is believed."
+        ),
+    ] = None,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Print a new one-time address of the one that runs, for a browser.")
+    ] = False,
+    destroy: Annotated[
+        bool, typer.Option("--destroy", help="Destroy everything here, keys first; asks for the words to be typed.")
+    ] = False,
+    log: LogForm = "text",
+) -> None:
+    """Keep a person's data, show what is asked, and answer what the person agrees to.
+
+    Example: thebes person --home ~/thebes --coordinator https://coordinator.example
+
+    A passphrase for the home's key, where it is not kept otherwise, is read from THEBES_PASSPHRASE.
+    """
+    from contextlib import closing, nullcontext
+
+    from thebes.person.daemon import run
+    from thebes.person.folder import Hold, HomeInUse, prepared
+    from thebes.person.settings import Settings
+    from thebes.simulation.example import fill
+    from thebes.web.person import pages
+    from thebes.wire import log_output
+    from thebes.wire.access import make_token
+
+    if destroy:
+        _destroy(home)
+        return
+    if open_:
+        typer.echo(_address(home))
+        return
+    try:
+        # Whoever goes on to serve the home must be able to; by itself either is meant for one that runs.
+        with nullcontext() if coordinator is None else closing(Hold(prepared(home))):
+            if new_token:
+                make_token(prepared(home), anew=True)
+                if coordinator is None:
+                    typer.echo(f"{home / 'token'} is new; the old token no longer works")
+                    return
+            if pin is not None:
+                _pin(prepared(home), pin)
+                if coordinator is None:
+                    believed = "the key with this fingerprint is believed from now on, and the one that it gives way to"
+                    typer.echo(f"Only {believed}.")
+                    return
+        if coordinator is None and Settings.read(prepared(home)).coordinator is None:
+            raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
+        log_output.choose(log)
+        run(
+            home,
+            coordinator=coordinator,
+            proxy=proxy,
+            port=port,
+            delay=not no_delay,
+            fill=fill if example else None,
+            pages=pages.put_on,
+            passphrase=os.environ.get("THEBES_PASSPHRASE"),
+        )
+    except HomeInUse as used:
+        raise HomeInUse(f"{used}; for a new address of its pages: thebes person --home {home} --open") from None
+
+
+def _destroy(home: Path) -> None:
+    """Everything of a home, whether a process runs on it or not; contributions that have left stay where they are."""
+    import sys
+
+    from thebes.cli.homes.roles import Role, role_of
+    from thebes.person.access import open_person
+
+    if role_of(home) is not Role.PERSON:
+        raise Mistake("--home", f"{str(home)!r} is no person's home")
+    typer.echo("What lies here cannot be brought back. To go on type: destroy everything", err=True)
+    if sys.stdin.readline().strip() != "destroy everything":
+        raise Mistake("--destroy", "was not confirmed; nothing was changed")
+    open_person(home, passphrase=os.environ.get("THEBES_PASSPHRASE")).destroy()
+    typer.echo("Everything is destroyed. What was sent before stays with whom it was sent to.")
+
+
+def _pin(home: Path, told: str) -> None:
+    from thebes.person.tasks.task_feed import is_fingerprint, pin
+
+    fingerprint = "".join(told.split()).lower()
+    if not is_fingerprint(fingerprint):
+        raise Mistake("--pin", "must be 64 hexadecimal digits, as the coordinator's page /log shows them")
+    pin(home, fingerprint)
+
+
+def _address(home: Path) -> str:
+    """A one-time address of the process that holds this home; without one, a sentence that says how to start it."""
+    from thebes.person.client import Distant
+
+    me = Distant.running(home) if home.is_dir() else None
+    if me is None:
+        raise Refusal(f"no `thebes person` runs in {str(home)!r}; start one, and it prints an address")
+    with me:
+        return me.address()

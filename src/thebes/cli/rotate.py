@@ -1,0 +1,93 @@
+"""`thebes rotate`: another key or token in the place of the one that there is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thebes.privacy.faults import Mistake
+
+
+class Rotated(StrEnum):
+    """What can be replaced, by the name of its file in the home."""
+
+    LOG_KEY = "log.key"
+    SESSION_KEY = "session.key"
+    ADMIN_TOKEN = "admin.token"  # noqa: S105
+    TOKEN = "token"  # noqa: S105
+    AUTHORITY = "ca"
+
+
+def rotate(
+    what: Annotated[Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token, token or ca.")],
+    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where the file lies.")],
+    store: Annotated[
+        str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
+    ] = None,
+) -> None:
+    """Replace a key or a token of a home, while its processes go on. The one before stops counting at once: log.key
+    signs its successor first, so that people's machines follow by themselves. Of ca, the authority for sites, the one
+    before counts beside it until `thebes ca end-old`.
+
+    Example: thebes rotate log.key --home /var/lib/thebes
+    """
+    from thebes.cli.homes.roles import Role, role_of
+
+    role = role_of(home)
+    if (role is Role.COORDINATOR) is (what is Rotated.TOKEN) or role is Role.LEDGER:
+        raise Mistake("FILE", f"the home of a {role} has no {what}")
+    if store is not None and what is not Rotated.LOG_KEY:
+        raise Mistake("--store", "goes with log.key only")
+    if what is Rotated.TOKEN:
+        from thebes.wire.access import make_token
+
+        make_token(home, anew=True)
+        typer.echo(f"{home / what} is new. Browsers that came in stay in until the process ends: start it again.")
+    elif what is Rotated.LOG_KEY:
+        typer.echo(_list_key(home, store))
+    elif what is Rotated.AUTHORITY:
+        typer.echo(_authority(home))
+    else:
+        from thebes.coordinator.home import Home
+
+        Home(home).replace(what)
+        told = "everybody who was logged in logs in again" if what is Rotated.SESSION_KEY else "give it to its holders"
+        typer.echo(f"{home / what} is new, and counts at once: {told}.")
+
+
+def _list_key(home: Path, store: str | None) -> str:
+    from contextlib import closing
+
+    from thebes.cli.homes.roles import check_store
+    from thebes.coordinator.auth.log_key import next_list_key
+    from thebes.coordinator.home import Home
+    from thebes.coordinator.storage.database_owner import database_of
+    from thebes.wire.task_log import fingerprint
+
+    check_store(home, store)
+    place = Home(home)
+    with closing(database_of(place, store)) as database:
+        made = next_list_key(place, database)
+    return (
+        f"The task list is signed with a new key, which the one before it signed as entry {made.length - 1}.\n"
+        f"before  {fingerprint(made.key)}\n"
+        f"now     {fingerprint(made.next)}\n"
+        "Tell people the new fingerprint over the way by which they got the first one, and copy the home again."
+    )
+
+
+def _authority(home: Path) -> str:
+    from thebes.coordinator.auth.authority import Authority
+    from thebes.coordinator.clock import SystemClock
+
+    authority = Authority(home, SystemClock())
+    made = authority.rotate()
+    return (
+        f"{'Another authority for sites has begun' if made else 'Another authority for sites had begun already'}: "
+        f"SHA-256 {authority.fingerprint}\n"
+        "Both count. Bring every site a new link/ (thebes ca issue NAME); thebes ca list says which have not come with "
+        "theirs yet. Then: thebes ca end-old. Copy the home again after each."
+    )

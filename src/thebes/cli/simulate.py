@@ -1,0 +1,107 @@
+"""`thebes simulate`: one task over a table, without a network."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from thebes.cli import output
+from thebes.privacy.faults import Mistake
+
+
+def _numbers(document: Any) -> set[str]:
+    """The columns of a table that the task can use as numbers only."""
+    from thebes.data.featurizer import read
+    from thebes.tasks.document import Range
+
+    named = {name for name, bound in (getattr(document, "bounds", None) or {}).items() if isinstance(bound, Range)}
+    named |= {*getattr(document, "inputs", ())} - {*(getattr(document, "bounds", None) or {})}
+    if getattr(document, "aggregator", "histogram") not in ("histogram", "count"):
+        named |= {*document.gives}
+    straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
+    return {straight[name] for name in named if name in straight}
+
+
+def _sets(document: Any) -> dict[str, Any]:
+    """The columns of a table that hold the values which the task declares, and these."""
+    from thebes.data.featurizer import read
+    from thebes.tasks.document import Values
+
+    straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
+    bounds = (getattr(document, "bounds", None) or {}).items()
+    return {straight[name]: bound.values for name, bound in bounds if name in straight and isinstance(bound, Values)}
+
+
+def _sites(data: list[str]) -> dict[str, Path]:
+    """NAME=FILE of every site; a file alone is called by its own name."""
+    from thebes.tasks.site_document import SITE_NAME
+
+    found: dict[str, Path] = {}
+    for said in data:
+        name, equals, file = said.partition("=")
+        path = Path(file if equals else said)
+        name = name if equals else path.stem
+        if re.match(SITE_NAME, name) is None:
+            raise Mistake("DATA", "the name of a site is up to 63 small letters, digits, dots, dashes or underscores")
+        if name in found:
+            raise Mistake("DATA", f"names site {name!r} twice")
+        if not path.is_file():
+            raise Mistake("DATA", f"there is no file {str(path)!r}")
+        found[name] = path
+    return found
+
+
+def simulate(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
+    data: list[str] = typer.Argument(
+        ...,
+        metavar="DATA.csv|.parquet",
+        help="One row for each person, or a column person_id. Where sites answer: NAME=FILE for each of them.",
+    ),
+    schema: Path | None = typer.Option(
+        None, "--schema", metavar="FILE", help="What the columns are, where sites answer (TOML or JSON)."
+    ),
+    seed: int | None = typer.Option(None, min=0, help="Make every draw repeatable (which protects nobody)."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Run one task over a table and print the release.
+
+    The table stands for every table the task's SQL names. min_count is not enforced; too few rows is a warning.
+
+    A task that sites answer needs a schema and one file for each site, under the site's name.
+
+    Example: thebes simulate median.json people.csv --seed 1
+    """
+    from thebes.data.schema import read_schema
+    from thebes.simulation.files import load
+    from thebes.simulation.world import simulate as run
+    from thebes.tasks import registry
+    from thebes.tasks.site_document import SiteDocument
+
+    document = registry.check(output.read_document(task))
+    body = None if schema is None else read_schema(schema)
+    table: Any
+    if isinstance(document, SiteDocument):
+        if body is None:
+            raise Mistake("--schema", "is needed where sites answer: name the file that says what the columns are")
+        table = _sites(data)
+    elif len(data) != 1:
+        raise Mistake("DATA", "must be one file: this is a task that people answer")
+    else:
+        table = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if table is None:
+            table = load(Path(data[0]), numbers=_numbers(document), sets=_sets(document))
+        release = run(document, table, seed=seed, schema=body)
+    for warning in caught:
+        if warning.category is UserWarning:
+            typer.echo(f"thebes: warning: {warning.message}", err=True)
+    if json is not None:
+        output.write_json(json, release.as_json())
+    else:
+        typer.echo(str(release))

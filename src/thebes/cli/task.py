@@ -1,0 +1,107 @@
+"""`thebes task`: write and price documents, offline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from thebes.cli import output
+from thebes.privacy.figures import figure
+
+if TYPE_CHECKING:
+    from thebes.tasks.document import Document
+
+app = typer.Typer(help="Write, price and run tasks; check, explain and plan work offline.", no_args_is_help=True)
+
+
+def _unpriced(document: Document) -> bool:
+    """Whether it says how exact the answer is to be, and not what that may cost."""
+    from thebes.tasks.site_document import SiteDocument
+
+    return isinstance(document, SiteDocument) and not document.priced and document.as_json().get("max_epsilon") is None
+
+
+@app.command()
+def check(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Refuse what cannot work, naming the field; otherwise print digest and price.
+
+    Example: thebes task check median.json
+    """
+    from thebes.tasks import registry
+    from thebes.tasks.posting_rules import check_postable
+
+    document = registry.check(output.read_document(task))
+    check_postable(document, datetime.now(UTC))
+    if _unpriced(document):
+        if json is not None:
+            output.write_json(json, {"digest": document.digest, "price": None, "document": document.as_json()})
+            return
+        typer.echo(f"digest  {document.digest}")
+        typer.echo("price   what this accuracy costs the sites say: thebes task quote")
+        return
+    cost = registry.kind(document.type).price(document)
+    output.doubt(cost.epsilon, cost.delta)
+    price = cost.as_json()
+    if json is not None:
+        output.write_json(json, {"digest": document.digest, "price": price, "document": document.as_json()})
+        return
+    typer.echo(f"digest  {document.digest}")
+    payer = f"one {price['unit']}"
+    if document.type in registry.site_types():
+        payer = "one unit (person or event, as the data set's schema says) at each site that answers"
+    typer.echo(f"price   epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for {payer}")
+
+
+@app.command()
+def explain(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say in plain words what a person would be told.
+
+    Example: thebes task explain median.json
+    """
+    from thebes.tasks import registry
+
+    document = registry.check(output.read_document(task))
+    words = registry.kind(document.type).explain(document)
+    if not _unpriced(document):
+        price = registry.kind(document.type).price(document)
+        output.doubt(price.epsilon, price.delta)
+    if json is not None:
+        output.write_json(json, {"explanation": words})
+        return
+    typer.echo(words)
+
+
+@app.command()
+def plan(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
+    within: float = typer.Option(..., help="How far the answer may be off, in its own units."),
+    people: int = typer.Option(..., min=1, help="How many people would take part."),
+    data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
+    share: float = typer.Option(0.95, help="How often the answer must be that close."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say which epsilon a task needs, by simulating it.
+
+    Example: thebes task plan median.json --within 2 --people 1000
+    """
+    from thebes.simulation.files import load
+    from thebes.simulation.sweeps import plan as find
+
+    document = output.read_document(task)
+    found = find(document, within=within, people=people, rows=None if data is None else load(data), share=share)
+    if json is not None:
+        output.write_json(json, {"epsilon": found.epsilon, "within": within, "people": people, "share": share})
+        return
+    typer.echo(
+        f"epsilon {figure(found.epsilon, 3)}: {share:.0%} of the answers from {people} people come within "
+        f"{figure(found.reached, 3)} of the truth about them"
+    )

@@ -1,0 +1,1 @@
+"""The coordinator over HTTP: addresses, bodies, and what stands before every request."""

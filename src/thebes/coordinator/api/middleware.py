@@ -1,0 +1,137 @@
+"""What stands before every request: a limit on its size, and a wall behind which no error is told in its own words.
+
+Reading JSON takes everybody's time, and memory many times its length. So whoever shows no token may send little of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+
+from thebes.coordinator.api.fast_path import Shortcuts
+from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.wire.headers import HEADERS
+from thebes.wire.log_output import whereabouts
+from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.refusals import Malformed, TooLarge
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+STRANGERS = 2**20  #: bytes of a request in which no token stands, unless its address has a limit of its own
+_MOST_COOKIES = 8
+_ONCE = (b"authorization", b"host", b"content-length", b"content-type")
+log = logging.getLogger("thebes.coordinator")
+
+
+class Guard:
+    """ASGI around the interface. Nothing of a request is ever logged but its method, its route and its status."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        largest_body: int,
+        registry: CollectorRegistry,
+        shortcuts: Shortcuts,
+        known: Callable[[list[str]], Awaitable[bool]],
+    ) -> None:
+        self._app, self._shortcuts = app, shortcuts
+        self._largest, self._strangers = largest_body, min(STRANGERS, largest_body)
+        self._known = known  #: whether one of these is somebody's token
+        self._requests = Counter(
+            "thebes_requests_total", "Requests by method and status.", ["method", "status"], registry=registry
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, taken = False, 0
+        straight = self._shortcuts.way(scope)
+        most = self._strangers if straight is None else self._largest
+
+        async def fits(size: int) -> None:
+            nonlocal most
+            if most < size <= self._largest and await self._known(_tokens(scope["headers"])):
+                most = self._largest
+            if size > most:
+                more = "" if most == self._largest else "; whoever shows a token may send more"
+                raise TooLarge(f"the body is larger than {most} bytes{more}")
+
+        async def receiving() -> MutableMapping[str, Any]:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            await fits(taken)
+            return message
+
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                await fits(taken)  # again: who read the body may have made something else of the refusal
+                started = True
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+                self._requests.labels(_method(scope), str(message["status"])).inc()
+            await send(message)
+
+        try:
+            await fits(_admitted(scope["headers"]))
+            await (straight or self._app)(scope, receiving, sending)
+        except ClientDisconnect:
+            return  # who asked has hung up before all was said: there is nobody to answer, and nothing of ours failed
+        except Exception as error:
+            status, body = self._told(error)
+            if started:
+                raise ConnectionError("the answer broke off") from None
+            taken = 0
+            headers = {"www-authenticate": "Bearer"} if status == 401 else None
+            answer = JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+            await answer(scope, receive, sending)
+
+    def _told(self, error: Exception) -> tuple[int, dict[str, Any]]:
+        if isinstance(error, StoreUnavailable):
+            log.error("%s", error)
+            return 503, problem(503, "the coordinator's database does not answer just now; try again")
+        if isinstance(error, HTTPException):
+            return error.status_code, problem(error.status_code, str(error.detail))
+        status, body = to_problem(error)
+        if status == 500:
+            log.error("a request failed: %s", whereabouts(error))
+        return status, body
+
+
+def _admitted(headers: list[tuple[bytes, bytes]]) -> int:
+    """How long the body will be by its own word."""
+    names = [name for name, _ in headers]
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise Malformed("headers", f"{name.decode()} stands twice")
+    length = next((value for name, value in headers if name == b"content-length"), b"0")
+    return int(length) if length.isdigit() else 0
+
+
+def _tokens(headers: list[tuple[bytes, bytes]]) -> list[str]:
+    """What may be a token: the interface takes it as a bearer's, the pages as a cookie."""
+    found = []
+    for name, value in headers:
+        if name == b"authorization" and value[:7].lower() == b"bearer ":
+            found.append(value[7:].decode("latin-1").strip())
+        elif name == b"cookie":
+            try:
+                found += [each.value for each in SimpleCookie(value.decode("latin-1")).values()][:_MOST_COOKIES]
+            except CookieError:
+                continue
+    return found
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in ("GET", "POST", "DELETE", "HEAD", "OPTIONS") else "other"

@@ -1,0 +1,360 @@
+"""The coordinator over HTTP: the addresses of the contract, each handing over to the reception."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import Body, Depends, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from thebes.coordinator.api import bodies as m
+from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
+from thebes.coordinator.api.middleware import Guard
+from thebes.coordinator.auth.accounts import Role
+from thebes.coordinator.people.contribution_check import Sent
+from thebes.coordinator.process.metrics import gathered
+from thebes.coordinator.service import Reception
+from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
+from thebes.tasks.document import GROUP_NAME
+from thebes.tasks.protocols import Wait
+from thebes.wire import frames
+from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
+from thebes.wire.refusals import Malformed, NotAllowed, NotFound, TooLarge
+from thebes.wire.routes import headers_of
+from thebes.wire.server_options import application
+
+TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
+Group = Annotated[str, Path(pattern=GROUP_NAME)]
+ModelName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Version = Annotated[int | None, Query(ge=1, le=10**9, description="the newest where none is named")]
+Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
+State = Annotated[Literal["active", "ended"], Query(description="those that go on, or those that are over")]
+Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
+Skip = Annotated[int, Query(ge=0, le=2**31, description="of tasks that are over, leave out so many")]
+Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, no more than so many")]
+Draft = Annotated[dict[str, Any], Body(description="what is to become a task document")]
+_KIND: dict[str, Any] = {"required": ["type"], "properties": {"type": {"type": "string"}}}  #: else each kind's own
+Document = Annotated[
+    dict[str, Any], Body(description="a task document; see the documentation of its kind", json_schema_extra=_KIND)
+]
+_BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+#: added to what the framework describes of a bearer: who brings none is answered, too
+_MAY_BRING_ONE: dict[str, Any] = {"security": [{}]}
+_SUBMISSION = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            frames.JSON: {"schema": m.Submitted.model_json_schema()},
+            frames.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What else an address may answer, always as problem details."""
+    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    said = sorted({*statuses, 400, 422, 500, 503})
+    return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
+
+
+_ELSEWHERE = {
+    404: "there is nothing at this address; GET /openapi.json lists what there is",
+    405: "this address does not take this method; GET /openapi.json lists what it takes",
+}
+#: puts web pages onto the interface
+Pages = Callable[[FastAPI, Reception], None]
+
+
+def interface(
+    reception: Reception, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
+) -> FastAPI:
+    """The application. `figures` says who may read those for Prometheus, as the settings do."""
+    app = application("Thebes coordinator")
+    metrics = CollectorRegistry()
+    shortcuts = Shortcuts("/api/task/")
+    known = reception.lobby.knows
+    app.add_middleware(Guard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts, known=known)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
+    _contributions(app, reception, metrics, shortcuts)
+    _tasks(app, reception)
+    _groups(app, reception)
+    _models(app, reception)
+    _everything_else(app, reception, metrics, figures)
+    if pages is not None:
+        pages(app, reception)
+    _documented(app)
+    return app
+
+
+def _tasks(app: FastAPI, reception: Reception) -> None:
+    @app.get("/api/task", responses=_says())
+    async def tasks(state: State = "active", skip: Skip = 0, most: Most = 50) -> list[m.Summary]:
+        """Open and running tasks, oldest first; with `state=ended` those that are over, newest first, by pages."""
+        if state == "active":
+            return Response(await reception.listed(), media_type=frames.JSON)  # type: ignore[return-value]
+        return JSONResponse(await reception.ended(skip=skip, most=most))  # type: ignore[return-value]
+
+    @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
+    async def post_task(document: Document, bearer: Bearer) -> m.Posted:
+        """Put a task up."""
+        task_id, digest = await reception.post(document, await reception.lobby.who(_token(bearer)))
+        return m.Posted(task_id=task_id, digest=digest)
+
+    @app.get("/api/task/{task_id}", responses=_says(404))
+    async def task(task_id: TaskId) -> m.Detail:
+        """One task with its latest release."""
+        summary, result = await reception.task(task_id)
+        # The release is handed on as it was stored, without being read and written again.
+        text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
+        return Response(text, media_type=frames.JSON)  # type: ignore[return-value]
+
+    @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
+    async def cancel(task_id: TaskId, bearer: Bearer) -> None:
+        """Cancel a task: its requestor or an operator."""
+        await reception.cancel(task_id, await reception.lobby.who(_token(bearer)))
+
+    @app.post("/api/task/{task_id}/close", status_code=204, responses=_says(401, 403, 404, 409))
+    async def close(task_id: TaskId, bearer: Bearer) -> None:
+        """End a task that is trained without end and keep its last release: its requestor or an operator."""
+        await reception.end(task_id, await reception.lobby.who(_token(bearer)))
+
+    @app.get("/api/task/{task_id}/training", responses=_says(401, 404), openapi_extra=_MAY_BRING_ONE)
+    async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
+        """How a task goes that is trained without end, or that institutions answer: everything a live view shows of
+        it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
+        asking = None if bearer is None else await reception.lobby.who(_token(bearer))
+        return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
+
+    @app.post(
+        "/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
+    )
+    async def quote(document: Document, bearer: Bearer) -> m.Quote:
+        """What one contributor would pay for this document. With a requestor's token institutions are asked as well
+        what an answer would cost them now."""
+        asking = None if bearer is None else await reception.lobby.who(_token(bearer))
+        return m.Quote(**await reception.quote(document, asking))
+
+    @app.post("/api/check", responses=_says(413))
+    async def check(document: Draft) -> m.Examined:
+        """Everything that is wrong with a document, always with status 200; or what people would be told of it."""
+        return m.Examined(**await reception.examined(document))
+
+
+def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry, shortcuts: Shortcuts) -> None:
+    taken = Counter("thebes_submissions_total", "Submissions that were given a receipt.", registry=metrics)
+
+    async def submit(request: Request, task_id: TaskId) -> m.Receipt:
+        """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
+        process alone runs the coordinator, within a second."""
+        longest = await reception.hearing.largest_submission(task_id)
+        sent = _submission(request.headers.get("content-type", ""), await _body(request, longest), longest)
+        receipt = await reception.hearing.submit(task_id, sent)
+        taken.inc()
+        return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
+
+    async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
+        """What the task wants from this slot now, as its contributor's packet of that number."""
+        wanted = await reception.hearing.ask(task_id, slot, packet)
+        if isinstance(wanted, Wait):
+            return JSONResponse({"wait": wanted.seconds})  # type: ignore[return-value]
+        body = {
+            "ask_id": wanted.ask_id,
+            "part": wanted.part,
+            "phase": wanted.phase,
+            "expires_at": None if wanted.expires_at is None else wanted.expires_at.isoformat(),
+            "payload": wanted.payload,
+        }
+        framed = frames.MEDIA_TYPE in request.headers.get("accept", "")
+        worth = frames.WORTH_FRAMING if framed else sys.maxsize
+        content, kind = frames.encode(body, worth=worth, public=True)
+        return Response(content, media_type=kind)  # type: ignore[return-value]
+
+    refused = _says(403, 404, 409, 410, 413, 415, 429)
+    more: dict[str, Any] = {"status_code": 202, "responses": refused, "openapi_extra": _SUBMISSION}
+    for path, endpoint, method, told in (
+        ("/api/task/{task_id}/submit", submit, "POST", more),
+        ("/api/task/{task_id}/ask", ask, "GET", {"responses": _says(404, 410)}),
+    ):
+        app.router.add_api_route(path, endpoint, methods=[method], route_class_override=Straight, **told)
+    for route in app.router.routes:
+        if isinstance(route, Straight):
+            shortcuts.add(route)
+
+    @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
+    async def withdraw(task_id: TaskId, receipt: Text) -> None:
+        """Take a contribution back before its phase closes; it is destroyed."""
+        await reception.hearing.withdraw(task_id, receipt)
+
+
+def _groups(app: FastAPI, reception: Reception) -> None:
+    @app.get("/api/group", responses=_says())
+    async def groups() -> list[m.Group]:
+        """Every group with its newest epoch."""
+        return JSONResponse(await reception.groups.all())  # type: ignore[return-value]
+
+    @app.get("/api/group/{name}", responses=_says(404))
+    async def group(name: Group, epoch: Annotated[str | None, Query(pattern=GROUP_NAME)] = None) -> m.Group:
+        """What is public of a group's epoch; without one, of its newest."""
+        return JSONResponse(await reception.groups.group(name, epoch))  # type: ignore[return-value]
+
+    @app.post("/api/group/{name}/enrol", responses=_says(403, 404, 409, 413))
+    async def enrol(name: Group, body: m.Enrolling) -> m.Enrolled:
+        """The authority's answer to whoever it gave a code; the same request again gets the same."""
+        epoch, response = await reception.groups.enrol(name, body.code, body.request, body.epoch)
+        return m.Enrolled(epoch=epoch, response=response)
+
+
+def _models(app: FastAPI, reception: Reception) -> None:
+    """Whoever logs in may ask: a model may come from the institution's own pipelines, which no task has released."""
+
+    @app.get("/api/model", responses=_says(401))
+    async def models(bearer: Bearer) -> list[m.ModelSummary]:
+        """Models of the institution on this machine that were accepted: the newest version of each."""
+        await reception.lobby.who(_token(bearer))
+        return JSONResponse(await reception.models())  # type: ignore[return-value]
+
+    @app.get("/api/model/{name}", responses=_says(401, 404))
+    async def model(name: ModelName, bearer: Bearer, version: Version = None) -> m.ModelBundle:
+        """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
+        await reception.lobby.who(_token(bearer))
+        return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
+
+    @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
+    async def predict(name: ModelName, body: m.Unseen, bearer: Bearer, version: Version = None) -> m.Predicted:
+        """What a model says of rows with the data set's own columns: a number for each, null where it has none."""
+        await reception.lobby.who(_token(bearer))
+        return m.Predicted(**await reception.predict(name, body.rows, version))
+
+
+def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry, whom: str) -> None:
+    told = ("thebes_tasks", "Tasks by status.", ["status"])
+    standing = Gauge(*told, registry=metrics, multiprocess_mode="mostrecent")
+
+    @app.get("/api/schema", responses=_says())
+    async def schemas() -> dict[str, m.Collector]:
+        """The tables that collectors fill."""
+        return JSONResponse(await reception.schemas())  # type: ignore[return-value]
+
+    @app.post("/api/schema", status_code=201, responses=_says(401, 403, 413))
+    async def publish(body: m.Published, bearer: Bearer) -> m.Collector:
+        """Publish the tables that a collector fills: operators."""
+        somebody = await reception.lobby.who(_token(bearer))
+        tables = body.model_dump(mode="json")["tables"]
+        return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
+
+    @app.post("/api/login", responses=_says(401, 413, 429))
+    async def login(body: m.Credentials) -> m.Session:
+        """A token for a quarter of an hour."""
+        token, end = await reception.lobby.login(body.username, body.password)
+        return m.Session(token=token, expires_at=end.isoformat())
+
+    @app.get("/api/log", responses=_says())
+    async def log(after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> m.TaskList:
+        """The signed, append-only list of tasks."""
+        return JSONResponse(await reception.log(after))  # type: ignore[return-value]
+
+    @app.get("/api/site", responses=_says())
+    async def sites() -> list[m.Site]:
+        """Institutions that may take part, what each has, and whether it is there."""
+        return JSONResponse(await reception.sites())  # type: ignore[return-value]
+
+    @app.get("/api/health")
+    async def health() -> m.Health:
+        """Whether the process lives."""
+        return m.Health(status="ok")
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}, **_says(401, 403, 404)},
+        openapi_extra={"security": [{_BEARER.scheme_name: []}]} if whom == "operators" else {},
+    )
+    async def figures(request: Request) -> Response:
+        """Counts for Prometheus; nothing about anybody. An operator may have kept them for operators and auditors, who
+        then show a token, or turned them off."""
+        await _may_read_figures(reception, whom, await _BEARER(request))
+        for status, count in (await reception.counts()).items():
+            standing.labels(status).set(count)
+        return Response(generate_latest(gathered(metrics)), headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+async def _may_read_figures(reception: Reception, whom: str, bearer: HTTPAuthorizationCredentials | None) -> None:
+    if whom == "nobody":
+        raise NotFound("this coordinator gives no figures; its operator may (metrics in coordinator.toml)")
+    if whom == "operators" and (await reception.lobby.who(_token(bearer))).role not in (Role.OPERATOR, Role.AUDITOR):
+        raise NotAllowed("only operators and auditors read figures here")
+
+
+async def _body(request: Request, longest: int) -> bytes:
+    """The body, read no further than any contribution to the task can be long."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        pieces.append(piece)
+        size += len(piece)
+        if size > longest:
+            raise TooLarge(f"a contribution to this task has at most {longest} bytes")
+    return b"".join(pieces)
+
+
+def _submission(content_type: str, body: bytes, longest: int) -> Sent:
+    kind = content_type.partition(";")[0].strip().lower()
+    try:
+        if kind == frames.JSON:
+            read = m.Submitted.model_validate(read_json(body))
+        elif kind == frames.MEDIA_TYPE:
+            read = m.Submitted.model_validate(frames.read(body, most_bytes=longest).message(arrays=True))
+        else:
+            raise HTTPException(415, f"send {frames.JSON} or {frames.MEDIA_TYPE}")
+    except NotJSON as error:
+        raise Malformed("body", str(error)) from None
+    except ValidationError as error:
+        raise mistake(error.errors(include_input=False, include_url=False)) from None
+    return Sent(read.ask_id, read.part, frames.arrayed(read.payload), read.contributor, read.token)
+
+
+def _token(bearer: HTTPAuthorizationCredentials | None) -> str | None:
+    return None if bearer is None else bearer.credentials
+
+
+def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    wrong = mistake(error.errors())
+    if wrong.argument == "body" and "json" not in request.headers.get("content-type", ""):
+        wrong = Mistake("body", f"must be a JSON object; send it with Content-Type: {frames.JSON}")
+    status, body = to_problem(wrong)
+    return JSONResponse(body, status, media_type=MEDIA_TYPE)
+
+
+def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    body = problem(error.status_code, _ELSEWHERE.get(error.status_code, str(error.detail)))
+    return JSONResponse(body, error.status_code, headers=headers_of(request, error), media_type=MEDIA_TYPE)
+
+
+def _documented(app: FastAPI) -> None:
+    """Every error is a problem, also in the description; FastAPI's own form of a 422 is not used here."""
+    plainly = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = plainly()
+            schemas = found["components"]["schemas"]
+            schemas["Problem"] = m.Problem.model_json_schema()
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+            app.openapi_schema = found
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]  # made when it is first asked for: it takes a while

@@ -1,0 +1,1 @@
+"""Who may come in: users and their sessions, capabilities, the authority that certifies sites, the list's key."""

@@ -1,0 +1,104 @@
+"""Who may come in, and who says so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from typing import TypeVar
+
+from thebes.coordinator.auth.accounts import Accounts, Role, Somebody, User, operates
+from thebes.coordinator.auth.capabilities import Capability
+from thebes.wire.refusals import Busy, NotSignedIn
+
+T = TypeVar("T")
+_AT_ONCE = 2  #: passwords that are checked at the same time, 64 MiB each
+_REFUSAL_SECONDS = 1.0  #: until somebody hears that too many are waiting, who would else ask again at once
+_NICER = 10  #: by so much what checks passwords gives way; each check runs on four threads
+
+
+class Lobby:
+    """The accounts, for many at once: passwords that wait to be checked, or are, never hold up anybody else."""
+
+    def __init__(self, accounts: Accounts, *, readers: Executor, most_waiting: int) -> None:
+        self.accounts = accounts
+        self._readers, self._most_waiting = readers, most_waiting
+        self._passwords = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="thebes-password", initializer=_give_way)
+        self._waiting = 0
+
+    def close(self) -> None:
+        self._passwords.shutdown(cancel_futures=True)
+
+    async def login(self, name: str, password: str) -> tuple[str, datetime]:
+        """A token for a name and a password."""
+        if self._waiting >= self._most_waiting:
+            await asyncio.sleep(_REFUSAL_SECONDS)
+            raise Busy("too many people are logging in just now", 2.0)
+        self._waiting += 1
+        try:
+            return await self._slowly(lambda: self.accounts.login(name, password))
+        finally:
+            self._waiting -= 1
+
+    async def who(self, bearer: str | None) -> Somebody:
+        """Who asks; NotSignedIn where that is not known."""
+        if bearer is None:
+            raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
+        return await self._in_reader(lambda: self.accounts.who(bearer))
+
+    async def leave(self, bearer: str) -> None:
+        """This token counts no longer, in any process and whoever has a copy of it."""
+        await self._in_reader(lambda: self.accounts.end(bearer))
+
+    async def knows(self, tokens: list[str]) -> bool:
+        """Whether one of these is somebody's token."""
+        for token in tokens:
+            with suppress(NotSignedIn):
+                await self.who(token)
+                return True
+        return False
+
+    async def users(self, asking: Somebody) -> list[User]:
+        """Everybody with a password, by name."""
+        operates(asking)
+        return await self._in_reader(self.accounts.users)
+
+    async def capabilities(self, asking: Somebody) -> dict[str, list[Capability]]:
+        """Which sites each user may ask for what; users of whom nothing is said are left out."""
+        operates(asking)
+        return await self._in_reader(self.accounts.capabilities.all)
+
+    async def add(self, name: str, password: str, role: Role, asking: Somebody) -> None:
+        """Let somebody in by a name that is free and a password."""
+        operates(asking)
+        await self._slowly(lambda: self.accounts.add(name, password, role))
+
+    async def disable(self, name: str, asking: Somebody) -> None:
+        """Let somebody in no longer."""
+        operates(asking)
+        await self._in_reader(lambda: self.accounts.disable(name))
+
+    async def grant(self, name: str, role: Role, asking: Somebody) -> None:
+        """Give a user another role; a disabled one may come in again."""
+        operates(asking)
+        await self._in_reader(lambda: self.accounts.grant(name, role))
+
+    async def _in_reader(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    async def _slowly(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._passwords, work)
+
+
+def _give_way() -> None:
+    """This thread, and those it starts, run when nobody else needs the machine. Elsewhere than on Linux a priority is a
+    whole process's."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICER))

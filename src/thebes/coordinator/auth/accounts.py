@@ -1,0 +1,246 @@
+"""Who may ask: users with passwords and roles, the tokens they get for a quarter of an hour, the operator's token.
+
+What must stay true: a password is kept as argon2id only; an unknown name takes as long as a wrong password;
+a token is read with one algorithm and one key, and counts only while its user does and nobody ended it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import jwt
+import sqlalchemy as sa
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import select
+
+from thebes.coordinator.auth.capabilities import Capabilities
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.schema import ENDED, USER
+from thebes.privacy.faults import Mistake
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound, NotSignedIn
+
+LIFE = timedelta(minutes=15)
+LONGEST_NAME = 64
+SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1024
+_ISSUER = "thebes coordinator"
+_AUDIENCE = "thebes api"
+_NEEDED = ["exp", "iat", "iss", "aud", "sub", "jti"]
+
+
+class Role(StrEnum):
+    """What a user may do. Everybody may read tasks, releases and the list without any."""
+
+    REQUESTOR = "requestor"  #: put tasks up, cancel one's own
+    OPERATOR = "operator"  #: the same, cancel anybody's, publish collectors' schemas
+    AUDITOR = "auditor"  #: known by name, changes nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Somebody:
+    """Who asks."""
+
+    name: str
+    role: Role
+
+
+#: whoever holds admin.token; no user can have a name with a space
+ADMIN = Somebody("the operator", Role.OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user as `thebes user list` shows them."""
+
+    name: str
+    role: Role
+    disabled: bool
+
+
+class Accounts:
+    """The users in the database and the tokens they are given. The operator's token and the key of sessions are asked
+    for each time they are needed, so that others count as soon as they were replaced. `hasher` is for tests that are
+    not about passwords: nothing that serves gives one."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        admin_token: Callable[[], str],
+        session_key: Callable[[], bytes],
+        clock: Clock,
+        hasher: PasswordHasher | None = None,
+    ) -> None:
+        self._database = database
+        self._admin_token = admin_token
+        self._session_key = session_key
+        self._clock = clock
+        self._hasher = hasher or PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
+        self._nobody: str | None = None
+        self.capabilities = Capabilities(database)
+
+    # --- users ------------------------------------------------------------------------------------------
+
+    def add(self, name: str, password: str, role: Role) -> None:
+        """A new user; the name must be free."""
+        if not name.isascii() or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME or {" ", ","} & {*name}:
+            raise Mistake("NAME", f"must be 1 to {LONGEST_NAME} printable ASCII characters without spaces or commas")
+        hashed = self._hashed(password)
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(select(USER.c.name).where(USER.c.name == name)).first() is not None:
+                raise Conflict(f"there is a user {name!r} already")
+            connection.execute(USER.insert().values(name=name, password=hashed, role=str(role), disabled=0))
+
+        self._database.write(work)
+
+    def users(self) -> list[User]:
+        """Everybody, by name."""
+        query = select(USER.c.name, USER.c.role, USER.c.disabled).order_by(USER.c.name)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return [User(row.name, Role(row.role), bool(row.disabled)) for row in rows]
+
+    def change_password(self, name: str, password: str) -> None:
+        """Another password; the one before logs nobody in any more. Tokens given before end by themselves."""
+        self._change(name, password=self._hashed(password))
+
+    def _hashed(self, password: str) -> str:
+        if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+            raise Mistake("password", f"must have {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
+        return self._hasher.hash(password)
+
+    def disable(self, name: str) -> None:
+        """From now on neither the user's password nor a token given before counts."""
+        self._change(name, disabled=1)
+
+    def grant(self, name: str, role: Role) -> None:
+        """Give a user this role instead of the one before, and let a disabled one in again."""
+        self._change(name, role=str(role), disabled=0)
+
+    def _change(self, name: str, **values: Any) -> None:
+        changed = self._database.write(lambda c: c.execute(USER.update().where(USER.c.name == name).values(**values)))
+        if changed.rowcount != 1:
+            raise NotFound(f"there is no user {name!r}")
+
+    def _renew(self, name: str, before: str, hashed: str) -> None:
+        """The same password at another cost, unless it was changed meanwhile."""
+        same = (USER.c.name == name) & (USER.c.password == before)
+        self._database.write(lambda c: c.execute(USER.update().where(same).values(password=hashed)))
+
+    # --- tokens -----------------------------------------------------------------------------------------
+
+    def login(self, name: str, password: str) -> tuple[str, datetime]:
+        """A token and when it ends; slow on purpose."""
+        found = self._found(name) if name.isascii() and name.isprintable() else None
+        if self._nobody is None:
+            self._nobody = self._hasher.hash(secrets.token_hex(16))
+        try:
+            self._hasher.verify(self._nobody if found is None else found[0], password[:LONGEST_PASSWORD])
+        except (VerifyMismatchError, InvalidHashError):
+            found = None
+        if found is None or found[2] or len(password) > LONGEST_PASSWORD:
+            raise NotSignedIn("there is no such user with this password")
+        if self._hasher.check_needs_rehash(found[0]):
+            self._renew(name, found[0], self._hasher.hash(password))
+        return self._token(name)
+
+    def who(self, bearer: str) -> Somebody:
+        """Whose token this is."""
+        if self._is_admins(bearer):
+            return ADMIN
+        claims = self._claims(bearer)
+        if self._ended(claims["jti"]):
+            raise NotSignedIn("the session was ended; log in again")
+        if claims["sub"] == ADMIN.name:
+            return ADMIN
+        found = self._found(claims["sub"])
+        if found is None or found[2]:
+            raise NotSignedIn("the token's user may no longer log in")
+        return Somebody(claims["sub"], found[1])
+
+    def session(self, bearer: str) -> str:
+        """What a browser keeps for whoever has this token: one that ends by itself, also for the operator's, which does
+        not. A browser hands a cookie to every port of the host."""
+        return self._token(ADMIN.name)[0] if self._is_admins(bearer) else bearer
+
+    def end(self, bearer: str) -> None:
+        """This token counts no longer, whoever has a copy of it. The operator's own is replaced by `thebes rotate`; one
+        that counts no longer anyway is left alone."""
+        if self._is_admins(bearer):
+            return
+        try:
+            claims = self._claims(bearer)
+        except NotSignedIn:
+            return
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(ENDED.delete().where(ENDED.c.until < self._clock.now().timestamp()))
+            if connection.execute(select(ENDED.c.id).where(ENDED.c.id == claims["jti"])).first() is None:
+                connection.execute(ENDED.insert().values(id=claims["jti"], until=claims["exp"]))
+
+        self._database.write(work)
+
+    def _ended(self, session: str) -> bool:
+        known = select(ENDED.c.id).where(ENDED.c.id == session)
+        return self._database.read(lambda c: c.execute(known).first()) is not None
+
+    def ends(self, bearer: str) -> datetime | None:
+        """When this token stops counting; None for the operator's own, which does not."""
+        if self._is_admins(bearer):
+            return None
+        return datetime.fromtimestamp(self._claims(bearer)["exp"], UTC)
+
+    def _is_admins(self, bearer: str) -> bool:
+        return hmac.compare_digest(bearer.encode(), self._admin_token().encode())
+
+    def _key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self._session_key())
+
+    def _claims(self, bearer: str) -> dict[str, Any]:
+        """What a token of this coordinator says that still counts."""
+        now = self._clock.now().timestamp()
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                bearer,
+                self._key().public_key(),
+                algorithms=["EdDSA"],
+                audience=_AUDIENCE,
+                issuer=_ISSUER,
+                # Times are compared below, with the one clock there is.
+                options={"require": _NEEDED, "verify_exp": False, "verify_iat": False, "verify_nbf": False},
+            )
+        except (jwt.PyJWTError, ValueError):
+            raise NotSignedIn("the token is not one of this coordinator's") from None
+        if not claims["iat"] <= now < claims["exp"] <= claims["iat"] + LIFE.total_seconds():
+            raise NotSignedIn("the token is no longer valid; log in again")
+        return claims
+
+    def _token(self, name: str) -> tuple[str, datetime]:
+        now = self._clock.now().replace(microsecond=0)
+        claims = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "sub": name,
+            "jti": secrets.token_hex(16),
+            "iat": int(now.timestamp()),
+            "exp": int((now + LIFE).timestamp()),
+        }
+        return jwt.encode(claims, self._key(), algorithm="EdDSA"), now + LIFE
+
+    def _found(self, name: str) -> tuple[str, Role, bool] | None:
+        row = self._database.read(lambda c: c.execute(select(USER).where(USER.c.name == name)).first())
+        return None if row is None else (row.password, Role(row.role), bool(row.disabled))
+
+
+def operates(asking: Somebody) -> None:
+    """Refuse everybody but operators."""
+    if asking.role is not Role.OPERATOR:
+        raise NotAllowed("only operators see and change users and groups")

@@ -1,0 +1,1 @@
+"""The processes of a coordinator: servers behind one port, the worker, their figures."""

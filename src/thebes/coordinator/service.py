@@ -1,0 +1,324 @@
+"""The coordinator's use-cases: everything that can be asked of it, without HTTP. What owners send is the hearing's.
+
+What must stay true: only who may put tasks up or end them does; a task has its key before anybody sees it, and a
+trusted one that is cancelled has none when that is acknowledged; no error holds anything of what a stranger sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from argon2 import PasswordHasher
+
+from thebes.coordinator.api.single_flight import Together
+from thebes.coordinator.auth.access import Lobby
+from thebes.coordinator.auth.accounts import Accounts, Role, Somebody
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.home import Home
+from thebes.coordinator.institution_models import Models, NoModels
+from thebes.coordinator.people.group_service import Membership
+from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.people.request_handler import Hearing
+from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.store import CoordinatorStore, NewTask, Standing, check_under_way
+from thebes.coordinator.storage.write_queue import Intake
+from thebes.coordinator.tasks.acceptance import Acceptance, Accepted
+from thebes.coordinator.tasks.states import Status
+from thebes.coordinator.tasks.task_feed import Notice, Notices
+from thebes.tasks.site_document import SiteDocument
+from thebes.wire import task_log
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound
+
+T = TypeVar("T")
+
+
+class Reception:
+    """One coordinator process's front."""
+
+    def __init__(
+        self,
+        home: Home,
+        database: Database,
+        clock: Clock,
+        *,
+        look: Callable[[], None],
+        models: Callable[[Path], Models] | None = None,
+        hasher: PasswordHasher | None = None,
+    ) -> None:
+        self._home = home
+        self._look = look  #: tells the worker that a phase may be full
+        self._models_of = models  #: a home's models, made when somebody first asks for one
+        self.store = CoordinatorStore(database)
+        self.accounts = Accounts(
+            database,
+            admin_token=lambda: home.admin_token,
+            session_key=lambda: home.session_key,
+            clock=clock,
+            hasher=hasher,
+        )
+        self.register = Groups(database, home, clock)
+        self.inquiries = Inquiries(home, database, clock, self.accounts.capabilities)
+        self.acceptance = Acceptance(home, self.register, self.inquiries, clock)
+        self._intake = Intake(self.store)
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
+        self.groups = Membership(self.register, readers=self._readers, intake=self._intake)
+        self.lobby = Lobby(self.accounts, readers=self._readers, most_waiting=home.settings.waiting_logins)
+        self._notices = Notices(self.store, self.inquiries)
+        self.hearing = Hearing(
+            home,
+            self.store,
+            clock,
+            notices=self._notices,
+            acceptance=self.acceptance,
+            intake=self._intake,
+            readers=self._readers,
+            look=look,
+        )
+        self._listing = Together(self._list)
+
+    def close(self) -> None:
+        self.lobby.close()
+        self.hearing.close()
+        self._intake.close()
+        self.hearing.finish()
+        self._readers.shutdown()
+
+    # --- documents and tasks ----------------------------------------------------------------------------
+
+    async def post(self, document: Mapping[str, Any], requestor: Somebody) -> tuple[str, str]:
+        """Put a task up: (task_id, digest)."""
+        if requestor.role not in (Role.REQUESTOR, Role.OPERATOR):
+            raise NotAllowed("only requestors and operators put tasks up")
+        await self._in_reader(lambda: self._refuse_too_many(requestor))  # before anything is computed
+        accepted = await self._quoted(await self._in_reader(lambda: self.acceptance.accepted(document)), requestor)
+        # In a thread: first models take a while to draw.
+        new = await self._in_reader(lambda: self.acceptance.task(accepted, requestor.name))
+        await self._intake.change(lambda: self._post(new, requestor))
+        if new.sites is not None:
+            self.inquiries.look()
+        return new.id, new.digest
+
+    def _post(self, new: NewTask, requestor: Somebody) -> None:
+        if new.sites is None or new.trusted:  # else nothing is ever sealed
+            self._home.keys.make(new.id)
+        try:
+            self.store.add(new, most=self._most_of(requestor))
+        except NotAllowed:
+            self._home.keys.destroy(new.id)
+            raise
+
+    def _refuse_too_many(self, requestor: Somebody) -> None:
+        most = self._most_of(requestor)
+        if most is not None:
+            check_under_way(self.store.under_way(requestor.name), most)
+
+    def _most_of(self, requestor: Somebody) -> int | None:
+        """How many tasks somebody may have under way."""
+        return None if requestor.role is Role.OPERATOR else self._home.settings.tasks_under_way
+
+    async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
+        """What one contributor would pay; nothing is put up. Sites that may have answered the same before are asked
+        what it would cost there, for who is signed in: it is they who say who may know."""
+        accepted = await self._in_reader(lambda: self.acceptance.accepted(document))
+        if asking is not None and asking.role in (Role.REQUESTOR, Role.OPERATOR):
+            accepted = await self._quoted(accepted, asking, always=True)
+        return await self._in_reader(lambda: self.acceptance.quote(accepted))
+
+    async def _quoted(self, accepted: Accepted, asking: Somebody, *, always: bool = False) -> Accepted:
+        """What sites say beforehand, where the price depends on it, or always where they may have something to say."""
+        if not isinstance(accepted, Convocation):
+            return accepted
+        await self._in_reader(lambda: self.inquiries.check_allowed(accepted, asking.name))
+        if not accepted.document.recallable or not (always or accepted.document.by_accuracy):
+            return accepted
+        return await self.inquiries.quoted(accepted, asking.name)
+
+    async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
+        return await self._in_reader(lambda: self.acceptance.examined(document))
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        """Every task that is open or running."""
+        return await self._in_reader(lambda: self._summaries(self.store.active()))
+
+    async def listed(self) -> bytes:
+        """The same as JSON: what everybody asks for who comes, read and written once for all who ask meanwhile."""
+        return await self._listing.get()
+
+    async def _list(self) -> bytes:
+        def work() -> bytes:
+            tasks = self._summaries(self.store.active())
+            return json.dumps(tasks, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+        return await self._in_reader(work)
+
+    async def ended(self, *, skip: int = 0, most: int = 50) -> list[dict[str, Any]]:
+        """Tasks that are over, the one put up last first."""
+        return await self._in_reader(lambda: self._summaries(self.store.ended(skip=skip, most=most)))
+
+    def _summaries(self, standings: Sequence[Standing]) -> list[dict[str, Any]]:
+        going = self.inquiries.going(standings)
+        return [self._summary(standing, going.get(standing.id)) for standing in standings]
+
+    def _summary(self, standing: Standing, going: Mapping[str, Any] | None) -> dict[str, Any]:
+        """`going` is how a task goes that sites answer and that is not over."""
+        notice = self._notices.of(standing.id)
+        return {
+            "task_id": standing.id,
+            "type": notice.document.type,
+            "status": str(standing.status),
+            "digest": standing.digest,
+            "requestor": standing.requestor,
+            "document": notice.as_json,
+            "explanation": notice.explanation,
+            "price": notice.price,
+            "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
+            **self._counted(standing, notice, going),
+        }
+
+    def _counted(self, standing: Standing, notice: Notice, going: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Who has contributed so far, and how many are needed."""
+        document = notice.document
+        if isinstance(document, SiteDocument):
+            return self.inquiries.summary(standing, document, notice.asked, going)
+        training = self.hearing.trainings.of(standing.id)
+        return {
+            "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
+            "min_count": document.min_count,
+            "phase": standing.phase,
+            "phases": document.phases,
+        }
+
+    async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
+        """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands."""
+
+        def read() -> tuple[dict[str, Any], str | None]:
+            standing = self.store.standing(task_id)
+            summary = self._summaries([standing])[0]
+            if standing.of_sites:
+                summary["refusals"] = self.inquiries.refusals(standing)
+            return summary, self.store.release(task_id)
+
+        summary, release = await self._in_reader(read)
+        if release is None and self._notices.of(task_id).endless:
+            training = await self.hearing.training(task_id)
+            release = None if training is None else await training.release()
+        return summary, release
+
+    async def progress(self, task_id: str, asking: Somebody | None = None) -> dict[str, Any]:
+        """How the training of a task goes, for a live view; of one that is over, how it went. Its models are single
+        contributions, so only its requestor and operators are shown them. Of a task that institutions answer: who has
+        answered, who will not and why, and where the time went."""
+        notice = await self._in_reader(lambda: self._notices.of(task_id))
+        if isinstance(notice.document, SiteDocument):
+            return await self._in_reader(lambda: self.inquiries.progress(self.store.standing(task_id)))
+        if not notice.endless:
+            raise NotFound("this task is not one that is trained without end")
+        training = await self.hearing.training(task_id)
+        if training is not None:
+            standing = await self._in_reader(lambda: self.store.standing(task_id))
+            return await training.progress(models=asking is not None and _may_end(standing, asking))
+        facts = (await self._in_reader(lambda: self.hearing.trainings.shelf.read(task_id))).facts
+        lanes = facts["lanes"]
+        return {"contributions": sum(lane["updates"] + lane["quarantined"] for lane in lanes), "lanes": lanes}
+
+    async def end(self, task_id: str, asking: Somebody) -> None:
+        """End a task that is trained without end and keep its last release; nothing to do where that was done."""
+        standing = await self._in_reader(lambda: self.store.standing(task_id))
+        if not _may_end(standing, asking):
+            raise NotAllowed("only the task's requestor or an operator closes it")
+        if not (await self._in_reader(lambda: self._notices.of(task_id))).endless:
+            raise Conflict("this task ends by itself; cancel it if it is to end without an answer")
+        training = await self.hearing.training(task_id)
+        if training is None:
+            if standing.status not in (Status.OPEN, Status.RUNNING, Status.DONE):
+                raise Conflict("the task has ended already, without an answer")
+            return
+        await training.end()
+        self._look()
+
+    async def cancel(self, task_id: str, asking: Somebody) -> None:
+        """End a task; its trusted contributions are gone when this returns."""
+
+        def work() -> None:
+            standing = self.store.standing(task_id)
+            if not _may_end(standing, asking):
+                raise NotAllowed("only the task's requestor or an operator cancels it")
+            self.store.cancel(task_id)
+            self.hearing.forget(task_id)
+            if standing.trusted:
+                self._home.keys.destroy(task_id)
+
+        await self._intake.change(work)
+        self._look()
+        self.inquiries.look()
+
+    async def sites(self) -> list[dict[str, Any]]:
+        """Every institution that may take part or ever did, and its state."""
+        return await self._in_reader(self.inquiries.sites)
+
+    # --- models of this machine's own institution -------------------------------------------------------
+
+    async def models(self) -> list[dict[str, Any]]:
+        """The newest version of every model in the store of this home, without the model itself."""
+        return await self._in_reader(lambda: self._models.told())
+
+    async def model(self, name: str, version: int | None) -> dict[str, Any]:
+        """One of them whole."""
+        return _there(await self._in_reader(lambda: self._models.whole(name, version)))
+
+    async def predict(self, name: str, rows: list[dict[str, Any]], version: int | None) -> dict[str, Any]:
+        """What one of them says of rows."""
+        return _there(await self._in_reader(lambda: self._models.predict(name, rows, version)))
+
+    @cached_property
+    def _models(self) -> Models:
+        return NoModels() if self._models_of is None else self._models_of(self._home.folder)
+
+    # --- what else there is -----------------------------------------------------------------------------
+
+    async def log(self, after: int) -> dict[str, Any]:
+        """The signed task list."""
+
+        def work() -> dict[str, Any]:
+            key = self._home.log_key  # before the entries: a key signs whatever list it finds, not one it is not in
+            entries, successions = self.store.entries(), self._home.successions
+            return task_log.published(key, entries, after=after, successions=successions)
+
+        return await self._in_reader(work)
+
+    async def schemas(self) -> dict[str, Any]:
+        """What collectors publish."""
+        return await self._in_reader(self.store.schemas)
+
+    async def publish(self, app: str, tables: Mapping[str, Any], asking: Somebody) -> int:
+        """Publish what a collector fills."""
+        if asking.role is not Role.OPERATOR:
+            raise NotAllowed("only operators publish schemas")
+        return await self._intake.change(lambda: self.store.publish(app, tables))
+
+    async def counts(self) -> dict[str, int]:
+        """How many tasks there are of each status."""
+        return await self._in_reader(self.store.counts)
+
+    async def _in_reader(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+
+def _may_end(standing: Standing, asking: Somebody) -> bool:
+    """Whether this is the task's requestor or an operator."""
+    return asking.role is Role.OPERATOR or asking.name == standing.requestor
+
+
+def _there(model: dict[str, Any] | None) -> dict[str, Any]:
+    if model is None:
+        raise NotFound("there is no model of that name, or no such version of it")
+    return model

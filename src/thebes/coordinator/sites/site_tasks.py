@@ -1,0 +1,284 @@
+"""Tasks that institutions answer, as the reception speaks of them. How they are run is the federation's business.
+
+What must stay true: whom a task asks, and by which schemas, is decided once, when it is put up; a document that no
+site could answer is refused then, naming the field at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol, cast
+
+from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.capabilities import Capabilities
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.home import Home
+from thebes.coordinator.sites.quotes import Quoted
+from thebes.coordinator.sites.site_store import FederationStore
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.store import Standing
+from thebes.data.schema import Schema, read_shown
+from thebes.privacy import randomness
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument
+from thebes.tasks.posting_rules import check_postable
+from thebes.tasks.protocols import Convened, Setting
+from thebes.tasks.site_document import LOCAL, SiteDocument, SiteKind, schemas_of
+from thebes.wire.refusals import NotAllowed
+
+
+class Running(Protocol):
+    """The federation, where it is in this process."""
+
+    def look(self) -> None: ...
+
+    def progress(self, task_id: str) -> dict[str, Any] | None: ...
+
+    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
+        """What each says an answer would cost now, or why it does not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Convocation:
+    """Who is asked, and by which schemas; and who is not although it has the data set, and why. `quotes` is what those
+    said who were asked beforehand."""
+
+    document: SiteDocument
+    asked: Mapping[str, Schema]
+    left_out: Mapping[str, str]
+    quotes: Mapping[str, Quoted | str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "asked": {site: schema.as_json() for site, schema in self.asked.items()},
+            "left_out": dict(self.left_out),
+        }
+        return {**told, "quotes": self.known} if self.known else told
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What sites have already, as the aggregator is told it."""
+        quoted = {site: told.known for site, told in self.quotes.items() if isinstance(told, Quoted) and told.known}
+        return quoted if self.document.by_accuracy else {}
+
+    @property
+    def unit(self) -> Unit:
+        return unit_of(self.asked)
+
+    def aggregator(self) -> Convened:
+        return cast(Convened, registry.aggregator(self.document, self._setting))
+
+    def priced(self) -> Convocation:
+        """The same with the document's price in it, where it says how exact the answer is to be."""
+        return replace(self, document=registry.priced(self.document, self._setting))
+
+    @property
+    def alone(self) -> dict[str, float]:
+        """What a site is told that answers within a width of its own."""
+        return registry.alone(self.document, self._setting) if self.document.by_accuracy else {}
+
+    def expected(self) -> dict[str, Any]:
+        """What each site that was asked beforehand is expected to pay (`sites`), and why that is not known of the
+        others (`missing`); nothing where no site has anything to say."""
+        document = self.document
+        if not document.recallable:
+            return {}
+        without = {**self.left_out, **self.aggregator().missing}
+        silent = {site: said for site, said in self.quotes.items() if isinstance(said, str)}
+        unasked = [site for site in self.asked if site not in self.quotes]
+        without |= {**silent, **dict.fromkeys(unasked, "was not asked: sites say it to whom they may answer")}
+        if document.by_accuracy:
+            delta = document.delta
+            told = {
+                site: {"epsilon": epsilon, "delta": delta if epsilon else 0.0, "source": source}
+                for site, (epsilon, source) in registry.expected(document, self._setting).items()
+            }
+        else:
+            told = {
+                site: {"epsilon": said.cost[0], "delta": said.cost[1], "source": said.source}
+                for site, said in self.quotes.items()
+                if isinstance(said, Quoted) and said.cost is not None and said.source is not None
+            }
+        return {"sites": {site: own for site, own in told.items() if site not in without}, "missing": without}
+
+    @property
+    def _setting(self) -> Setting:
+        return Setting(unit=self.unit, randomness=randomness.system(), sites=self.asked, quotes=self.known)
+
+
+class Inquiries:
+    """`running` is the federation once there is one in this process; everything else is read from the database."""
+
+    def __init__(self, home: Home, database: Database, clock: Clock, capabilities: Capabilities) -> None:
+        self._clock = clock
+        self._alone = database.alone
+        self._authority = Authority(home.folder, clock)
+        self.store = FederationStore(database, "")
+        self._capabilities = capabilities
+        self.running: Running | None = None
+
+    # --- sites ------------------------------------------------------------------------------------------
+
+    def sites(self) -> list[dict[str, Any]]:
+        """Every site that may take part or ever did. No count of anything."""
+        spoken = self.running is not None if self._alone else self.store.seated()
+        known = {site.name: site for site in self.store.sites()}
+        certified = self._authority.sites()
+        shown = []
+        for name in sorted({*known, *certified}):
+            site = known.get(name)
+            state = "never" if site is None else "away"
+            if site is not None and site.linked and spoken:
+                state = "connected"
+            if self._authority.revoked(name):
+                state = "revoked"
+            seen = None if site is None else datetime.fromtimestamp(site.seen, UTC).isoformat(timespec="seconds")
+            ends = self._authority.ends(name)
+            shown.append(
+                {
+                    "name": name,
+                    "state": state,
+                    "last_seen": seen,
+                    "certificate_ends": None if ends is None else ends.isoformat(timespec="seconds"),
+                    "datasets": {} if site is None else dict(site.datasets),
+                }
+            )
+        return shown
+
+    # --- documents --------------------------------------------------------------------------------------
+
+    def convened(self, document: SiteDocument) -> Convocation:
+        """Whom the document asks, or `InvalidDocument` where nobody could answer."""
+        check_postable(document, self._clock.now())
+        known = {site.name: site.datasets for site in self.store.sites() if not self._authority.revoked(site.name)}
+        if document.sites == "all":
+            named = sorted(name for name, datasets in known.items() if document.dataset in datasets)
+            if not named:
+                raise InvalidDocument([("dataset", "is not a data set of any site here; see GET /api/site")])
+        else:
+            named = list(document.sites)
+            self._all_known(document, named, known)
+        asked, left_out, first = dict[str, Schema](), dict[str, str](), None
+        kind = cast(SiteKind, registry.kind(document.type))
+        for name in named:
+            schema = read_shown(known[name][document.dataset]["schema"])
+            try:
+                kind.fits(document, schema)
+            except Mistake as mistake:
+                told = f"{mistake.message} (the site {name})"
+                first = first or InvalidDocument([(mistake.argument, told)])
+                left_out[name] = f"its schema does not fit: {mistake.argument} {mistake.message}"
+                continue
+            asked[name] = schema
+        if first is not None and (document.sites != "all" or not asked):
+            raise first
+        if document.min_sites is not None and document.min_sites > len(asked):
+            raise InvalidDocument([("min_sites", f"must not be more than the {len(asked)} sites that can answer")])
+        return Convocation(document, asked, left_out)
+
+    def _all_known(self, document: SiteDocument, named: list[str], known: Mapping[str, Mapping[str, Any]]) -> None:
+        certified = self._authority.sites()
+        for name in named:
+            if name not in known:
+                why = "is not a site of this coordinator"
+                if self._authority.revoked(name):
+                    why = "is no longer a site of this coordinator: its certificate was revoked"
+                elif name in certified or name == LOCAL:
+                    why = "has never been linked, so what it has is not known"
+                raise InvalidDocument([("sites", f"names {name!r}, which {why}")])
+        without = [name for name in named if document.dataset not in known[name]]
+        if without:
+            raise InvalidDocument([("dataset", f"is not a data set of the site {without[0]}")])
+
+    def check_allowed(self, convocation: Convocation, requestor: str) -> None:
+        """Refuse what this user may not ask. Somebody of whom nothing is said may ask everybody: the sites decide."""
+        capabilities, kind = self._capabilities.of(requestor), convocation.document.type
+        if not capabilities:
+            return
+        everybody = {*convocation.asked, *convocation.left_out}
+        forbidden = [site for site in sorted(everybody) if not any(c.covers(site, kind) for c in capabilities)]
+        if forbidden:
+            rest = sorted(everybody - set(forbidden))
+            may = f"; of these you may ask {', '.join(rest)}: name them in sites" if rest else ""
+            raise NotAllowed(f"you may not ask the site {', '.join(forbidden)} for {kind!r}{may}")
+
+    async def quoted(self, convocation: Convocation, requestor: str) -> Convocation:
+        """The same with what the sites say an answer would cost now, or why they do not."""
+        question = {"requestor": requestor, "document": convocation.document.as_json(), "payload": convocation.alone}
+        if self.running is None:
+            return replace(convocation, quotes=dict.fromkeys(convocation.asked, "is not linked"))
+        return replace(convocation, quotes=await self.running.quotes(sorted(convocation.asked), question))
+
+    # --- tasks ------------------------------------------------------------------------------------------
+
+    def summary(
+        self, standing: Standing, document: SiteDocument, asked: Sequence[str], going: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """What is said of a task besides what every task has: of whom it asks, and how it goes where it still does."""
+        return {
+            "contributions": standing.accepted if going is None else len(going["answered"]),
+            "min_count": document.needed(len(asked)),
+            "phase": standing.phase if going is None else going["phase"],
+            "phases": document.phases,
+            "sites": list(asked),
+        }
+
+    def asked(self, task_id: str) -> tuple[str, ...]:
+        """The sites that a task asks, by name: this never changes."""
+        return tuple(sorted(self.store.asked(task_id)["asked"]))
+
+    def going(self, standings: Iterable[Standing]) -> dict[str, Mapping[str, Any]]:
+        """How each of these goes that sites answer and that is not over, where anything is known."""
+        found, elsewhere = dict[str, Mapping[str, Any]](), list[str]()
+        for standing in standings:
+            if standing.of_sites and not standing.status.final:
+                here = None if self.running is None else self.running.progress(standing.id)
+                if here is None:
+                    elsewhere.append(standing.id)
+                else:
+                    found[standing.id] = here
+        return found | (self.store.progresses(elsewhere) if elsewhere else {})
+
+    def progress(self, standing: Standing) -> dict[str, Any]:
+        """How a task goes: who has answered, who will not and why, and where the time went."""
+        told = self._progress(standing)
+        if told is None:
+            asked = self.store.asked(standing.id)
+            told = {"answered": [], "missing": {}, "asked": sorted(asked["asked"]), "left_out": asked["left_out"]}
+        return {"contributions": len(told["answered"]), "lanes": [], "sites": told}
+
+    def refusals(self, standing: Standing) -> dict[str, dict[str, str]]:
+        """Every site of a task that is not in its answer, with why: in a word that programs read, and in words."""
+        told = self._progress(standing)
+        left_out = self.store.asked(standing.id)["left_out"] if told is None else told.get("left_out", {})
+        missing = {} if told is None else told.get("missing", {})
+        reasons = {} if told is None else told.get("reasons", {})
+        found = {site: {"reason": "schema", "message": why} for site, why in left_out.items()}
+        for site, why in missing.items():
+            found[site] = {"reason": reasons.get(site, "failed"), "message": why}
+        return found
+
+    def price(self, task_id: str, document: SiteDocument) -> dict[str, Any]:
+        """What one unit pays at each site, by the weakest of their units."""
+        unit = unit_of(schemas_of(self.store.asked(task_id)["asked"]))
+        return registry.kind(document.type).price(document, unit=unit).as_json()
+
+    def look(self) -> None:
+        """A task was put up or cancelled."""
+        if self.running is not None:
+            self.running.look()
+
+    def _progress(self, standing: Standing) -> dict[str, Any] | None:
+        # Of a task that is over whoever ended it has stored all; a process that had the seat before may not know yet.
+        here = None if self.running is None or standing.status.final else self.running.progress(standing.id)
+        return here if here is not None else self.store.progress(standing.id)
+
+
+def unit_of(schemas: Mapping[str, Schema]) -> Unit:
+    """The weakest unit: one site that counts events makes it events."""
+    return Unit.PERSON if schemas and all(schema.unit == "person" for schema in schemas.values()) else Unit.EVENT

@@ -1,0 +1,350 @@
+"""One task of sites from its first ask to its end.
+
+What must stay true: a phase ends when every site has answered or was excused, and no site is waited for beyond the
+document's patience; what a site sends is heard only if it answers what this site is asked now; a run can end at any
+point and another one goes on from the last phase, to which the sites give the same answers again; what a phase gave is
+told nobody before it is stored, because noise that is added here would be drawn anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.sites.links import Links
+from thebes.coordinator.sites.session import Conversation, Lost
+from thebes.coordinator.sites.site_store import Convened, Ended, FederationStore, NoLongerOurs
+from thebes.coordinator.sites.stopwatch import Stopwatch
+from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.coordinator.tasks.states import Status
+from thebes.coordinator.tasks.task_keys import Keys, TaskKey, place_of_snapshot
+from thebes.privacy import randomness
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.figures import figure
+from thebes.privacy.promise import Unit
+from thebes.tasks import registry
+from thebes.tasks.contributions import Layout, read_payloads
+from thebes.tasks.protocols import Ask, Setting, State, TaskClosed
+from thebes.tasks.protocols import Convened as Aggregator
+from thebes.tasks.site_document import SiteDocument, declared, schemas_of
+from thebes.wire.link import Code, Word
+from thebes.wire.refusals import Malformed, TooLarge
+
+T = TypeVar("T")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  #: before a site that is busy or down is asked again
+_LONGEST_REASON = 200
+_FOLLOWING = {State.DONE: Status.DONE, State.EXPIRED: Status.EXPIRED, State.OPEN: Status.OPEN}
+log = logging.getLogger("thebes.coordinator")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where runs work."""
+
+    links: Links
+    store: FederationStore
+    keys: Keys
+    clock: Clock
+
+
+class Unfit(Exception):
+    """A site's answer that cannot be counted, and why: in words, and in one (`reason`)."""
+
+    def __init__(self, why: str, reason: str = Code.FAILED) -> None:
+        super().__init__(why)
+        self.reason = reason
+
+
+GONE, LATE = "gone", "late"  #: why a site is missing that said nothing: its link was away; it took too long
+
+
+class Run:
+    """Used from the event loop only. What touches the aggregator or the disk happens beside it, one step at a time."""
+
+    def __init__(self, task: Convened, place: Place) -> None:
+        self.id = task.id
+        self._task = task
+        self._place = place
+        self._document: SiteDocument
+        self._aggregator: Aggregator
+        self._declared: dict[str, str]
+        self._bench = ThreadPoolExecutor(1, thread_name_prefix="thebes-run")
+        self._watch = Stopwatch((task.progress or {}).get("seconds"))
+        self._answers: dict[str, dict[str, Any]] = dict((task.progress or {}).get("answers", {}))
+        #: of a site that is missing, in a word: its own code, or "gone" or "late"
+        self._reasons: dict[str, str] = dict((task.progress or {}).get("reasons", {}))
+        self._released = task.release
+        self._progress: dict[str, Any] = dict(task.progress or {})
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How it goes, in public figures."""
+        return self._progress
+
+    async def work(self) -> None:
+        """Until the task is over. Errors are told without their words, which might repeat a value."""
+        try:
+            if self._task.following is not None:  # somebody concluded and died before the key was gone
+                await self._show_end(self._task.phase, self._task.following)
+                return
+            await self._beside(self._begin)
+            while self._aggregator.state is State.OPEN:
+                await self._phase()
+        except (StoreUnavailable, NoLongerOurs):
+            raise
+        except Exception as error:
+            where = error.__traceback__
+            while where is not None and where.tb_next is not None:
+                where = where.tb_next
+            at = "" if where is None else f" at {where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
+            log.error("task %s: cannot go on: %s%s", self.id, type(error).__name__, at)
+            await self._beside(lambda: self._place.store.fail(self._task))
+        finally:
+            self._bench.shutdown(wait=False)
+
+    # --- phases -----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        document = registry.check(self._task.document)
+        if not isinstance(document, SiteDocument):
+            raise Fault("a task of sites is not one that sites answer")
+        # What a unit is every site's own schema says; the setting's is not used where institutions answer.
+        setting = Setting(
+            unit=Unit.EVENT,
+            randomness=randomness.system(),
+            sites=schemas_of(self._task.schemas),
+            quotes=self._task.quotes,
+        )
+        made = cast(Aggregator, registry.aggregator(document, setting))
+        if self._task.snapshot is not None:
+            made.restore(self._opened(self._task.snapshot))
+        self._document, self._aggregator = document, made
+        self._declared = {site: declared(schema, document.reads) for site, schema in setting.sites.items()}
+        self._tell()
+
+    async def _phase(self) -> None:
+        """Ask everybody, hear everybody, conclude, store."""
+        began, phase = time.perf_counter(), self._phase_number()
+        attending = [asyncio.create_task(self._attend(site)) for site in self._aggregator.awaited]
+        try:
+            await asyncio.gather(*attending)
+        finally:
+            for each in attending:
+                each.cancel()
+        answering = time.perf_counter() - began
+        ended = await self._beside(lambda: self._concluded(phase, answering))
+        if self._task.trusted and ended.status.final:
+            await self._show_end(phase, ended.status)
+
+    def _concluded(self, phase: int, answering: float) -> Ended:
+        began = time.perf_counter()
+        aggregator = self._aggregator
+        answered = len(self._answered())
+        aggregator.advance(self._place.clock.now())
+        if aggregator.state is State.OPEN and self._phase_number() == phase:
+            raise Fault("a phase in which nobody is waited for did not end")
+        release = aggregator.release()
+        body = None if release is None else json.dumps(release.as_json(), allow_nan=False)
+        status = _FOLLOWING[aggregator.state]
+        snapshot = self._sealed(aggregator.snapshot(), phase + 1) if status is Status.OPEN else None
+        self._watch.worked(time.perf_counter() - began)
+        self._watch.phase(phase, answering)
+        standing, new = self._standing(), body if body != self._released else None
+        ended = Ended(status, new, snapshot, aggregator.part, answered, standing)
+        self._place.store.conclude(self._task, phase, ended)
+        self._progress, self._released = standing, body
+        return ended
+
+    async def _show_end(self, phase: int, status: Status) -> None:
+        """A trusted task is over only when its key is gone."""
+
+        def work() -> None:
+            self._place.keys.destroy(self.id)
+            self._place.store.finish(self._task, phase, status)
+
+        await self._beside(work)
+
+    # --- sites ------------------------------------------------------------------------------------------
+
+    async def _attend(self, site: str) -> None:
+        """Hear a site's answer to this phase, or excuse it."""
+        said, patience = ["is not linked", GONE], self._patience()
+        try:
+            async with asyncio.timeout(patience):
+                await self._hear(site, said)
+        except TimeoutError:
+            late = patience < self._document.patience
+            why = "when the task's time was over" if late else f"within {figure(self._document.patience)} seconds"
+            await self._excuse(site, f"{said[0]} {why}", said[1])
+        except Unfit as unfit:
+            await self._excuse(site, str(unfit), unfit.reason)
+        except (Malformed, TooLarge) as refused:
+            await self._excuse(site, f"sent what cannot be read: {refused}", Code.FAILED)
+
+    async def _hear(self, site: str, said: list[str]) -> None:
+        """`said` becomes what is known of a site that takes too long, in words and in one."""
+        pause, patience = _FIRST_PAUSE, self._document.patience
+        while True:
+            conversation = await self._place.links.back(site, patience)
+            if conversation is None:
+                raise Unfit(said[0], said[1])
+            said[:] = "had not answered", LATE
+            try:
+                answer = await self._asked(site, conversation)
+            except Lost:
+                said[:] = "was cut off and did not come back", GONE
+                continue
+            if answer is None:
+                return
+            code, reason = answer
+            if code not in (Code.BUSY, Code.DOWN):
+                raise Unfit(reason, code)
+            said[:] = f"{reason}, and had not answered", code
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _asked(self, site: str, conversation: Conversation) -> tuple[str, str] | None:
+        """Ask once: (code, reason) of a refusal, or None once the answer was taken in."""
+        ask = await self._beside(lambda: self._aggregator.ask(site))
+        if not isinstance(ask, Ask):
+            return None
+        layout = self._aggregator.layout(ask.part, ask.partition)
+        asked = {"ask_id": ask.ask_id, "part": ask.part, "phase": ask.phase, "partition": ask.partition}
+        message = {
+            "task": self.id,
+            "requestor": self._task.requestor,
+            "document": self._task.document,
+            "declared": self._declared[site],
+            "ask": asked,
+            "payload": ask.payload,
+        }
+        answer = await conversation.ask(Word.ASK, message, most=longest(layout))
+        if answer.get("task") != self.id or answer.get("part") != ask.part:
+            raise Unfit("answered something else than what was asked")
+        if answer["kind"] == Word.REFUSAL:
+            return _refusal(answer)
+        if answer["kind"] != Word.CONTRIBUTION or answer.get("ask_id") != ask.ask_id:
+            raise Unfit("answered something else than what was asked")
+        seconds = answer.get("seconds")
+        self._watch.computed(seconds.get("compute") if isinstance(seconds, Mapping) else None)
+        await self._beside(lambda: self._take_in(site, ask, layout, answer))
+        return None
+
+    def _take_in(self, site: str, ask: Ask, layout: Layout, answer: Mapping[str, Any]) -> None:
+        began = time.perf_counter()
+        if not self._aggregator.asked(ask.ask_id, site):
+            raise Unfit("answered when it was no longer asked")
+        try:
+            self._aggregator.accept(read_payloads(layout, ask.part, [answer.get("payload")], ask.partition))
+        except Mistake as mistake:
+            raise Unfit(f"sent an answer that does not fit: {mistake.argument} {mistake.message}") from None
+        except TaskClosed:
+            raise Unfit("answered when the phase was over") from None
+        self._aggregator.covers(site, answer.get("covers"))
+        cost, source = _cost(answer.get("cost")), answer.get("source")
+        self._aggregator.paid(site, cost, source)
+        self._answers[site] = {
+            "cost": cost,
+            "source": source if isinstance(source, str) and source.isprintable() and len(source) <= 40 else None,
+        }
+        self._watch.worked(time.perf_counter() - began)
+        self._tell()
+
+    async def _excuse(self, site: str, why: str, reason: str) -> None:
+        def work() -> None:
+            if site in self._aggregator.awaited:
+                log.info("task %s: the site %s %s", self.id, site, why)
+                self._aggregator.excuse(site, why)
+                self._reasons[site] = str(reason)
+                self._tell()
+
+        await self._beside(work)
+
+    def _patience(self) -> float:
+        deadline, patience = self._document.deadline, self._document.patience
+        if deadline is None:
+            return patience
+        return max(0.0, min(patience, (deadline - self._place.clock.now()).total_seconds()))
+
+    # --- what is told and kept --------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        self._progress = self._standing()
+
+    def _standing(self) -> dict[str, Any]:
+        """How it stands. Of a task that is over: whom its last phase covered."""
+        facts = self._aggregator.progress()
+        return {
+            **facts,
+            "phase": int(facts.get("phase", 0)),
+            "phases": self._document.phases,
+            "needed": self._aggregator.least,
+            "asked": sorted(self._task.schemas),
+            "left_out": dict(self._task.left_out),
+            "answered": self._answered(),
+            "missing": dict(self._aggregator.missing),
+            # who is missing without having been asked declares a column differently
+            "reasons": {site: self._reasons.get(site, str(Code.SCHEMA)) for site in self._aggregator.missing},
+            "answers": dict(self._answers),
+            "seconds": self._watch.told(),
+        }
+
+    def _answered(self) -> list[str]:
+        silent = {*self._aggregator.awaited, *self._aggregator.missing}
+        return sorted(site for site in self._task.schemas if site not in silent)
+
+    def _phase_number(self) -> int:
+        return int(self._aggregator.part.removeprefix("phase-"))
+
+    def _sealed(self, snapshot: bytes, phase: int) -> bytes:
+        if not self._task.trusted:
+            return snapshot
+        return self._key().seal(snapshot, place_of_snapshot(self.id, phase))
+
+    def _opened(self, snapshot: bytes) -> bytes:
+        if not self._task.trusted:
+            return snapshot
+        return self._key().open(snapshot, place_of_snapshot(self.id, self._task.phase))
+
+    def _key(self) -> TaskKey:
+        key = self._place.keys.of(self.id)
+        if key is None:
+            raise Fault("the key of a task is gone before its answer was computed")
+        return key
+
+    async def _beside(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._bench, work)
+
+
+def longest(layout: Layout) -> int:
+    """No honest contribution of this layout travels in more bytes."""
+    each = {"text": 12, "number": 26, "integer": 20}
+    return 65_536 + sum(
+        8 * len(name) + (6 if slot.packed else each[slot.kind]) * max(1, slot.length) for name, slot in layout.items()
+    )
+
+
+def _refusal(answer: Mapping[str, Any]) -> tuple[str, str]:
+    code, reason = answer.get("code"), answer.get("reason")
+    said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
+    known = code if isinstance(code, str) and code in set(Code) else str(Code.FAILED)
+    return known, f"refused: {said[:_LONGEST_REASON]}"
+
+
+def _cost(told: object) -> dict[str, float] | None:
+    """What the answer cost at its site, by its own word."""
+    if not isinstance(told, Mapping):
+        return None
+    epsilon, delta = told.get("epsilon"), told.get("delta", 0)
+    for value in (epsilon, delta):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
+            return None
+    return {"epsilon": float(cast(float, epsilon)), "delta": float(cast(float, delta))}

@@ -1,0 +1,418 @@
+"""What a coordinator remembers: tasks, contributions until they are used, releases, the task list.
+
+What must stay true: a contribution that was acknowledged is in the database, once; a task takes exactly as many as
+it wants; what was acknowledged after a phase closed does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam, select
+
+from thebes.coordinator.sites.site_store import say_farewell
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, ENTRY, RELEASE, TASK
+from thebes.coordinator.tasks.states import Status
+from thebes.coordinator.training import model_store
+from thebes.privacy.faults import ThebesError
+from thebes.tasks.aggregation.packets import parts_of
+from thebes.tasks.protocols import TaskClosed
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound
+from thebes.wire.task_log import Entry
+
+#: The advisory lock under which the task list grows.
+_LISTING = 0x7468656265730003
+_STANDING = (
+    TASK.c.id,
+    TASK.c.requestor,
+    TASK.c.digest,
+    TASK.c.trusted,
+    TASK.c.status,
+    TASK.c.phase,
+    TASK.c.part,
+    TASK.c.wanted,
+    TASK.c.accepted,
+    TASK.c.following,
+    TASK.c.created,
+    TASK.c.counts,
+    TASK.c.sites.is_not(None),
+)
+
+# Said once, because they are said for every batch of submissions.
+_LOCKED = (
+    select(*_STANDING).where(TASK.c.id.in_(bindparam("ids", expanding=True))).order_by(TASK.c.id).with_for_update()
+)
+# One part at a time: SQLite would read the whole table to find (task, part, contributor) in a list of such.
+_KNOWN = select(
+    CONTRIBUTION.c.contributor, CONTRIBUTION.c.fingerprint, CONTRIBUTION.c.receipt, CONTRIBUTION.c.withdrawn
+).where(
+    CONTRIBUTION.c.task == bindparam("task"),
+    CONTRIBUTION.c.part == bindparam("part"),
+    CONTRIBUTION.c.contributor.in_(bindparam("contributors", expanding=True)),
+)
+_ADD = CONTRIBUTION.insert()
+_COUNT = (
+    TASK.update()
+    .where(TASK.c.id == bindparam("task"))
+    .values(accepted=bindparam("fewest"), counts=bindparam("each"), status=bindparam("now"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a task stands: everything of its row that is small."""
+
+    id: str
+    requestor: str
+    digest: str
+    trusted: bool
+    status: Status
+    phase: int
+    part: str
+    wanted: int
+    accepted: int
+    following: str | None
+    created: float  #: seconds since 1970
+    counts: tuple[int, ...]  #: contributions that each part of the phase has; `accepted` is the fewest
+    of_sites: bool  #: institutions answer it
+
+    @classmethod
+    def of(cls, row: Any) -> Standing:
+        rest = (*row[5:11], counts_of(row[11], row[8]), bool(row[12]))
+        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *rest)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the phase."""
+        return parts_of(self.part, len(self.counts))
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task as it is first written down. Times are seconds since 1970."""
+
+    id: str
+    requestor: str
+    digest: str
+    document: Mapping[str, Any]
+    created: float
+    expires: float | None
+    trusted: bool
+    part: str
+    packets: int
+    least: int
+    wanted: int
+    models: Sequence[bytes] = ()  #: of a task that is trained without end, the first ones
+    facts: Mapping[str, Any] | None = None
+    sites: Mapping[str, Any] | None = None  #: of one that institutions answer: who is `asked`, who is `left_out`
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One contribution on its way in. `record` is None where the part is over and only a repeat can be answered."""
+
+    task: str
+    part: str
+    contributor: str
+    fingerprint: bytes
+    record: bytes | None
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        return self.task, self.part, self.contributor
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A delivery's receipt; `closed` where it was the last that its phase wanted."""
+
+    receipt: str
+    closed: bool = False
+
+
+class CoordinatorStore:
+    """The server's side of the database; the worker's side is `Desk`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # --- tasks ------------------------------------------------------------------------------------------
+
+    def add(self, task: NewTask, *, most: int | None = None) -> Entry:
+        """Write a task down and append it to the list, both or neither; a refusal, and nothing is written, where its
+        requestor has `most` open or running already, whichever process put them up."""
+
+        def work(connection: sa.Connection) -> Entry:
+            _list_alone(connection)  # before it is counted: many may be put up in the same moment
+            if most is not None:
+                check_under_way(_under_way(connection, task.requestor), most)
+            connection.execute(
+                TASK.insert().values(
+                    id=task.id,
+                    requestor=task.requestor,
+                    digest=task.digest,
+                    document=json.dumps(task.document),
+                    created=task.created,
+                    expires=task.expires,
+                    trusted=int(task.trusted),
+                    status=str(Status.OPEN),
+                    phase=0,
+                    part=task.part,
+                    least=task.least,
+                    wanted=task.wanted,
+                    accepted=0,
+                    counts=json.dumps([0] * task.packets),
+                    leftovers=0,
+                    sites=None if task.sites is None else json.dumps(task.sites),
+                )
+            )
+            if task.facts is not None:
+                model_store.begin(connection, task.id, task.models, task.facts)
+            return append(connection, task.id, task.digest)
+
+        return self.database.write(work)
+
+    def standing(self, task_id: str) -> Standing:
+        """Where a task stands; NotFound where there is none."""
+        row = self.database.read(lambda c: c.execute(select(*_STANDING).where(TASK.c.id == task_id)).first())
+        if row is None:
+            raise NotFound("there is no such task")
+        return Standing.of(row)
+
+    def document(self, task_id: str) -> dict[str, Any]:
+        """The document as it was checked; NotFound where there is none."""
+        text = self.database.read(lambda c: c.scalar(select(TASK.c.document).where(TASK.c.id == task_id)))
+        if text is None:
+            raise NotFound("there is no such task")
+        return dict(json.loads(text))
+
+    def snapshot(self, task_id: str, phase: int) -> bytes | None:
+        """The aggregator as it was when that phase began; None for the first one."""
+        query = select(TASK.c.snapshot).where(TASK.c.id == task_id, TASK.c.phase == phase)
+        return self.database.read(lambda c: c.scalar(query))
+
+    def active(self) -> list[Standing]:
+        """Every task that is open or running, oldest first."""
+        query = select(*_STANDING).where(TASK.c.status.in_([Status.OPEN, Status.RUNNING])).order_by(TASK.c.created)
+        return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+
+    def under_way(self, requestor: str) -> int:
+        """How many tasks of this requestor are open or running."""
+        return self.database.read(lambda c: _under_way(c, requestor))
+
+    def ended(self, *, skip: int, most: int) -> list[Standing]:
+        """Tasks that are over, the one put up last first."""
+        over = TASK.c.status.in_([status for status in Status if status.final])
+        order = (TASK.c.created.desc(), TASK.c.id)
+        query = select(*_STANDING).where(over).order_by(*order).offset(skip).limit(most)
+        return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks there are of each status."""
+        query = select(TASK.c.status, sa.func.count()).group_by(TASK.c.status)
+        found = {str(status): 0 for status in Status}
+        return found | {row[0]: row[1] for row in self.database.read(lambda c: c.execute(query).all())}
+
+    def release(self, task_id: str) -> str | None:
+        """The latest release as JSON text."""
+        query = select(RELEASE.c.body).where(RELEASE.c.task == task_id).order_by(RELEASE.c.phase.desc()).limit(1)
+        return self.database.read(lambda c: c.scalar(query))
+
+    def entries(self) -> list[Entry]:
+        """The whole task list."""
+        rows = self.database.read(lambda c: c.execute(select(ENTRY).order_by(ENTRY.c.index)).all())
+        return [Entry(*row) for row in rows]
+
+    def cancel(self, task_id: str) -> None:
+        """End a task without a release; nothing to do where that was done before."""
+
+        def work(connection: sa.Connection) -> None:
+            found = _locked(connection, [task_id]).get(task_id)
+            if found is None:
+                raise NotFound("there is no such task")
+            if found.status is Status.CANCELLED:
+                return
+            if found.status.final or found.following is not None:
+                raise Conflict("the task has ended already")
+            ended = {"status": str(Status.CANCELLED), "leftovers": 1, "holder": None, "snapshot": None}
+            connection.execute(TASK.update().where(TASK.c.id == task_id).values(**ended))
+            model_store.forget(connection, task_id)
+            sites = connection.scalar(select(TASK.c.sites).where(TASK.c.id == task_id))
+            if sites is not None:
+                say_farewell(connection, task_id, json.loads(sites)["asked"])
+
+        self.database.write(work)
+
+    # --- contributions ----------------------------------------------------------------------------------
+
+    def take(self, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
+        """Take many deliveries in one durable transaction, each as if it had come alone, in this order."""
+        return self.database.write(lambda connection: _take(connection, deliveries))
+
+    def withdraw(self, task_id: str, receipt: str) -> None:
+        """Destroy the contribution with that receipt and take it off the count, before its phase closes. What was
+        taken back stays taken back: the same contributor's repeat is refused."""
+
+        def work(connection: sa.Connection) -> None:
+            found = _locked(connection, [task_id]).get(task_id)
+            if found is None:
+                raise NotFound("there is no such task")
+            own = sa.and_(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.receipt == receipt)
+            row = connection.execute(select(CONTRIBUTION.c.part, CONTRIBUTION.c.withdrawn).where(own)).first()
+            if row is None:
+                raise NotFound("there is no contribution with this receipt")
+            if row[1]:
+                return
+            if found.status is not Status.OPEN or row[0] not in found.parts:
+                raise TaskClosed("this part of the task is closed; the contribution was used, or is about to be")
+            connection.execute(CONTRIBUTION.update().where(own).values(record=None, withdrawn=1))
+            counts = list(found.counts)
+            counts[found.parts.index(row[0])] -= 1
+            _count(connection, found, counts)
+
+        self.database.write(work)
+
+    # --- schemas ----------------------------------------------------------------------------------------
+
+    def publish(self, app: str, tables: Mapping[str, Any]) -> int:
+        """Write down what a collector fills; the version it has from now on."""
+
+        def work(connection: sa.Connection) -> int:
+            own = COLLECTOR.c.app == app
+            known = connection.execute(select(COLLECTOR).where(own).with_for_update()).first()
+            if known is None:
+                connection.execute(COLLECTOR.insert().values(app=app, version=1, tables=json.dumps(tables)))
+                return 1
+            if json.loads(known.tables) == tables:
+                return int(known.version)
+            version = int(known.version) + 1
+            connection.execute(COLLECTOR.update().where(own).values(version=version, tables=json.dumps(tables)))
+            return version
+
+        return self.database.write(work)
+
+    def schemas(self) -> dict[str, Any]:
+        """What collectors fill: {app: {"version", "tables"}}."""
+        rows = self.database.read(lambda c: c.execute(select(COLLECTOR).order_by(COLLECTOR.c.app)).all())
+        return {row.app: {"version": row.version, "tables": json.loads(row.tables)} for row in rows}
+
+
+def append(connection: sa.Connection, listed: str, digest: str) -> Entry:
+    """One more entry of the signed list: a task's, or a group's."""
+    _list_alone(connection)
+    last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
+    entry = Entry.after(None if last is None else Entry(*last), listed, digest)
+    connection.execute(ENTRY.insert().values(**entry.as_json()))
+    return entry
+
+
+def check_under_way(count: int, most: int) -> None:
+    """Refuse one more task to whoever has so many open or running."""
+    if count >= most:
+        raise NotAllowed(f"{most} of your tasks are under way, and no more may be; cancel one, or wait for its end")
+
+
+def _list_alone(connection: sa.Connection) -> None:
+    """Nobody else adds to the list until the transaction ends; in SQLite nobody else writes at all."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
+
+
+def _under_way(connection: sa.Connection, requestor: str) -> int:
+    own = (TASK.c.requestor == requestor, TASK.c.status.in_([Status.OPEN, Status.RUNNING]))
+    return connection.scalar(select(sa.func.count()).where(*own)) or 0
+
+
+def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Standing]:
+    """Where tasks stand, held until the transaction ends; locked in the order of their ids."""
+    return {row[0]: Standing.of(row) for row in connection.execute(_LOCKED, {"ids": sorted(set(task_ids))})}
+
+
+def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
+    standings = _locked(connection, [d.task for d in deliveries])
+    known = _known(connection, deliveries)
+    counts = {task: dict(zip(s.parts, s.counts, strict=True)) for task, s in standings.items()}
+    new: list[dict[str, Any]] = []
+    answers: list[Taken | ThebesError] = []
+    for delivery in deliveries:
+        standing = standings.get(delivery.task)
+        if standing is None:
+            answers.append(NotFound("there is no such task"))
+        elif delivery.identity in known:
+            answers.append(_again(delivery, *known[delivery.identity]))
+        elif _over(standing, delivery, counts[delivery.task]):
+            answers.append(TaskClosed("this part of the task is closed; nothing was taken"))
+        else:
+            receipt = secrets.token_hex(16)
+            counts[delivery.task][delivery.part] += 1
+            known[delivery.identity] = (delivery.fingerprint, receipt, 0)
+            new.append(
+                {
+                    "task": delivery.task,
+                    "part": delivery.part,
+                    "contributor": delivery.contributor,
+                    "fingerprint": delivery.fingerprint,
+                    "receipt": receipt,
+                    "record": delivery.record,
+                    "withdrawn": 0,
+                }
+            )
+            answers.append(Taken(receipt, closed=min(counts[delivery.task].values()) == standing.wanted))
+    if new:
+        connection.execute(_ADD, new)
+        for task, each in counts.items():
+            if (*each.values(),) != standings[task].counts:
+                _count(connection, standings[task], [*each.values()])
+    return answers
+
+
+def _known(
+    connection: sa.Connection, deliveries: Sequence[Delivery]
+) -> dict[tuple[str, str, str], tuple[bytes, str, int]]:
+    """What was taken before under the same identities: fingerprint, receipt, whether it was taken back."""
+    contributors: dict[tuple[str, str], set[str]] = {}
+    for delivery in deliveries:
+        contributors.setdefault((delivery.task, delivery.part), set()).add(delivery.contributor)
+    known = {}
+    for (task, part), names in contributors.items():
+        for name, *rest in connection.execute(_KNOWN, {"task": task, "part": part, "contributors": sorted(names)}):
+            known[task, part, name] = (rest[0], rest[1], rest[2])
+    return known
+
+
+def _over(standing: Standing, delivery: Delivery, counts: Mapping[str, int]) -> bool:
+    wanted = counts.get(delivery.part, standing.wanted) < standing.wanted
+    return standing.status is not Status.OPEN or not wanted or delivery.record is None
+
+
+def _again(delivery: Delivery, fingerprint: bytes, receipt: str, withdrawn: int) -> Taken | ThebesError:
+    if withdrawn:
+        return TaskClosed("this contribution was taken back; nothing was taken again")
+    if fingerprint != delivery.fingerprint:
+        return Conflict("this contributor sent something else for this part before; the first is kept")
+    return Taken(receipt)
+
+
+def counts_of(written: str | None, accepted: int) -> tuple[int, ...]:
+    """How many contributions each part of a phase has; a task from before there were packets has one part."""
+    return (accepted,) if written is None else tuple(json.loads(written))
+
+
+def _count(connection: sa.Connection, standing: Standing, counts: Sequence[int]) -> None:
+    """The new numbers of contributions; the phase closes in the same moment as every part is full."""
+    fewest = min(counts)
+    status = Status.RUNNING if fewest == standing.wanted else standing.status
+    changed = {"task": standing.id, "fewest": fewest, "each": json.dumps(list(counts)), "now": str(status)}
+    connection.execute(_COUNT, changed)
+
+
+def past_part(database: Database, task_id: str, part: str) -> bool:
+    """Whether contributions to this part were taken before."""
+    own = sa.and_(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.part == part)
+    return database.read(lambda c: c.scalar(select(sa.exists().where(own)))) or False

@@ -1,0 +1,77 @@
+"""The one thread that writes, and the queue before it.
+
+What must stay true: nobody is answered before the disk has it. While one transaction waits for the disk the next
+arrivals gather, and are then examined and written together: the busier it is, the less each one costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from thebes.coordinator.people.contribution_check import Arrival, deliveries
+from thebes.coordinator.storage.store import CoordinatorStore, Delivery, Taken
+from thebes.privacy.faults import ThebesError
+
+T = TypeVar("T")
+_TOGETHER = 256  #: arrivals in one transaction
+
+
+class Intake:
+    """Everything that changes the database goes through here, one after another."""
+
+    def __init__(self, store: CoordinatorStore) -> None:
+        self._store = store
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="thebes-writer")
+        self._waiting: list[tuple[Arrival, asyncio.Future[Taken]]] = []
+        self._writing = False
+
+    async def change(self, work: Callable[[], T]) -> T:
+        """Run any other change in its turn."""
+        return await asyncio.get_running_loop().run_in_executor(self.writer, work)
+
+    async def take(self, arrival: Arrival) -> Taken:
+        """The receipt of an arrival once it is durable, or the refusal."""
+        answer: asyncio.Future[Taken] = asyncio.get_running_loop().create_future()
+        self._waiting.append((arrival, answer))
+        if not self._writing:
+            self._write_next()
+        return await answer
+
+    def close(self) -> None:
+        self.writer.shutdown()
+
+    def _write_next(self) -> None:
+        batch, self._waiting = self._waiting[:_TOGETHER], self._waiting[_TOGETHER:]
+        self._writing = bool(batch)
+        if batch:
+            loop = asyncio.get_running_loop()
+            written = loop.run_in_executor(self.writer, self._write, [arrival for arrival, _ in batch])
+            written.add_done_callback(lambda done: self._answer([answer for _, answer in batch], done))
+
+    def _write(self, arrivals: Sequence[Arrival]) -> list[Taken | ThebesError]:
+        examined = deliveries(arrivals)
+        good = [delivery for delivery in examined if isinstance(delivery, Delivery)]
+        taken = iter(self._store.take(good) if good else ())
+        return [next(taken) if isinstance(delivery, Delivery) else delivery for delivery in examined]
+
+    def _answer(
+        self, answers: Sequence[asyncio.Future[Taken]], done: asyncio.Future[list[Taken | ThebesError]]
+    ) -> None:
+        self._write_next()
+        settle(answers, done)
+
+
+def settle(answers: Sequence[asyncio.Future[T]], done: asyncio.Future[list[T | ThebesError]]) -> None:
+    """Tell everybody who asked together what became of theirs, or all of them the error that stopped the work."""
+    error = done.exception()
+    for place, answer in enumerate(answers):
+        if answer.cancelled():  # who asked has hung up; what was done stays done
+            continue
+        told = error or done.result()[place]
+        if isinstance(told, BaseException):
+            answer.set_exception(told)
+        else:
+            answer.set_result(told)

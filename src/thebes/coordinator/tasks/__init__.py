@@ -1,0 +1,1 @@
+"""Tasks at a coordinator, from being put up to the end of their last phase and their removal."""

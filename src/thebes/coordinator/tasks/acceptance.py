@@ -1,0 +1,161 @@
+"""Which documents may be put up at this coordinator, and what a task begins with.
+
+What must stay true: nothing is put up that could not end, or that its group or its sites could not answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.home import Home
+from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
+from thebes.coordinator.storage.store import NewTask
+from thebes.coordinator.tasks.phase_end import setting
+from thebes.privacy.faults import Mistake
+from thebes.tasks import registry
+from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
+from thebes.tasks.posting_rules import check_postable
+from thebes.tasks.protocols import Aggregator, Trained
+from thebes.tasks.site_document import SiteDocument
+from thebes.wire.groups import GroupRecord
+
+#: what may be put up: the document, or where institutions answer it the document with those that are asked
+Accepted = PeopleDocument | Convocation
+_GRACE_SECONDS = 2.0  #: after the deadline of what is trained without end, for what was acknowledged to be written
+
+
+class Acceptance:
+    """Looks at documents before anybody is asked. Everything here may take a while: threads call it."""
+
+    def __init__(self, home: Home, register: Groups, inquiries: Inquiries, clock: Clock) -> None:
+        self._home, self._register, self._inquiries, self._clock = home, register, inquiries, clock
+
+    def checked(self, document: Mapping[str, Any]) -> Document:
+        """The document, if it can work and this coordinator's policy allows it."""
+        return document_of(self.accepted(document))
+
+    def accepted(self, document: Mapping[str, Any]) -> Accepted:
+        """The same, with the institutions that are asked where it is they who answer."""
+        checked = registry.check(document)
+        if isinstance(checked, SiteDocument):
+            return self._inquiries.convened(checked)
+        if not isinstance(checked, PeopleDocument):
+            raise InvalidDocument([("type", "is a kind that neither people nor institutions answer")])
+        return self._for_people(checked)
+
+    def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
+        try:
+            accepted = self.accepted(document)
+            if isinstance(accepted, Convocation):
+                accepted = accepted.priced()
+            checked = document_of(accepted)
+        except InvalidDocument as refused:
+            return {"problems": [{"field": field, "message": message} for field, message in refused.problems]}
+        except Mistake as refused:
+            return {"problems": [{"field": refused.argument, "message": refused.message}]}
+        return {
+            "problems": [],
+            "digest": checked.digest,
+            "document": checked.as_json(),
+            "explanation": registry.kind(checked.type).explain(checked),
+            "price": price_of(accepted),
+        }
+
+    def quote(self, accepted: Accepted) -> dict[str, Any]:
+        """What one contributor would pay, and what is known of the answer."""
+        priced = accepted.priced() if isinstance(accepted, Convocation) else accepted
+        told = {"price": price_of(priced), "expires_at": document_of(priced).expires_at}
+        return {**told, **priced.expected()} if isinstance(priced, Convocation) else told
+
+    def task(self, accepted: Accepted, requestor: str) -> NewTask:
+        """What is put up: nothing is stored yet."""
+        accepted = accepted.priced() if isinstance(accepted, Convocation) else accepted
+        checked, sites = document_of(accepted), None
+        aggregator: Aggregator
+        if isinstance(accepted, Convocation):
+            aggregator, sites = accepted.aggregator(), accepted.as_json()
+        else:
+            aggregator = registry.aggregator(accepted, setting(self.members(accepted)))
+        deadline = checked.deadline
+        expires = None if deadline is None else deadline.timestamp()
+        new = NewTask(
+            id=secrets.token_hex(16),
+            requestor=requestor,
+            digest=checked.digest,
+            document=checked.as_json(),
+            created=self._clock.now().timestamp(),
+            expires=expires,
+            trusted=checked.server == "trusted",
+            part=aggregator.part,
+            packets=len(aggregator.parts),
+            least=aggregator.least,
+            wanted=aggregator.wanted,
+            sites=sites,
+        )
+        return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
+
+    def members(self, document: PeopleDocument) -> int | None:
+        """How many people may answer with a token; None where none is asked for."""
+        return None if document.group is None else self.record(document).size
+
+    def record(self, document: PeopleDocument) -> GroupRecord:
+        """The group, as of its epoch, whose tokens a task takes."""
+        return self._register.record(document.group or "", document.epoch)
+
+    def _for_people(self, checked: PeopleDocument) -> PeopleDocument:
+        floor = self._home.settings.min_count_floor
+        if checked.min_count < floor:
+            raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
+        check_postable(checked, self._clock.now())
+        return checked if checked.group is None else self._of_a_group(checked, checked.group)
+
+    def _of_a_group(self, checked: PeopleDocument, group: str) -> PeopleDocument:
+        """The document with its epoch, which from now on is part of it: a task takes the tokens of exactly one."""
+        record = self._register.published(group, checked.epoch)
+        if record is None:
+            known = self._register.epochs(group)
+            if not known:
+                raise InvalidDocument([("group", "is not a group of this coordinator")])
+            if checked.epoch is not None and checked.epoch not in known:
+                raise InvalidDocument([("epoch", "is not an epoch of this group")])
+            field = "group" if checked.epoch is None else "epoch"
+            raise InvalidDocument([(field, "is not published yet: its members may still change")])
+        needed = _members_needed(checked)
+        if record.size < needed:
+            raise InvalidDocument(
+                [("min_count", f"makes this need {needed} different members, and the group has {record.size}")]
+            )
+        if checked.epoch is not None:
+            return checked
+        dated = registry.check({**checked.as_json(), "epoch": record.epoch})
+        assert isinstance(dated, PeopleDocument)  # noqa: S101
+        return dated
+
+
+def document_of(accepted: Accepted) -> PeopleDocument | SiteDocument:
+    return accepted.document if isinstance(accepted, Convocation) else accepted
+
+
+def price_of(accepted: Accepted) -> dict[str, Any]:
+    """What one contributor pays; or, of institutions, one unit at each."""
+    document = document_of(accepted)
+    return registry.kind(document.type).price(document, unit=accepted.unit).as_json()
+
+
+def _trained(new: NewTask, aggregator: Trained) -> NewTask:
+    """A new task with its first models. Whether enough was mixed in is seen when it has ended."""
+    models = [lane.saved(place) for lane in aggregator.lanes for place in range(lane.count)]
+    expires = None if new.expires is None else new.expires + _GRACE_SECONDS
+    return replace(new, expires=expires, least=0, models=models, facts=aggregator.facts())
+
+
+def _members_needed(document: PeopleDocument) -> int:
+    """How many different people it takes to fill every phase, each in as many as one may."""
+    least = [document.least_in(phase) for phase in range(document.phases)]
+    return max(document.min_count, *least, -(-sum(least) // document.participations))

@@ -1,0 +1,1 @@
+"""Growing data sets joined with their ledger."""

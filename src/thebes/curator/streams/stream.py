@@ -1,0 +1,469 @@
+"""A growing data set joined with its ledger: blocks that open, are sealed, are charged and retire.
+
+What must stay true: a block is sealed before its first charge, and its noisy size is bought once, in its own claim,
+charged before noise is drawn; which blocks there are, and which are offered, follows from nothing private; a claim is
+made in all of its blocks or in none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thebes.curator.streams.terms import DEVELOPER, Context, StreamBlock, Terms
+from thebes.curator.streams.user_counts import EVERYONE, UserCounts, pure
+from thebes.data.growing.block_rule import ATTRIBUTE, TIME, USER, BlockBy
+from thebes.data.growing.manifest import Kept, Manifest, Period, State
+from thebes.data.growing.reader import GrownTable
+from thebes.data.growing.row_condition import Chosen, Users
+from thebes.data.growing.source import IN_PROCESS, GrowingSource
+from thebes.data.growing.writer import Ingested, Writer
+from thebes.data.schema import Schema
+from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
+from thebes.ledger.filters import FILTERS
+from thebes.ledger.losses import loss_asked
+from thebes.ledger.states import BlockState
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.losses import Loss, Pure
+from thebes.privacy.mechanisms.additive import Laplace
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.randomness import Randomness, system
+from thebes.privacy.transformations.counts import Count
+
+__all__ = ["Context", "Ingested", "State", "Stream", "StreamBlock", "Terms"]
+
+SPENDER = "thebes"  #: who buys sizes, in the ledger
+OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
+_Face = tuple[str, datetime | None, datetime | None]  # a block's name and its window
+_NOTHING = Budget.of_steps(0, 0)
+
+
+class Stream:
+    """One growing data set. Safe for the threads of a process, and for several processes by way of its files."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        schema: Schema,
+        by: BlockBy,
+        terms: Terms,
+        ledger: Ledger,
+        folder: Path,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        randomness: Callable[[], Randomness] = system,
+        source: GrowingSource = IN_PROCESS,
+    ) -> None:
+        terms.check(by)
+        by = by if terms.separate in ("", DEVELOPER) else by.apart_by(terms.separate, schema)
+        self.name, self.schema, self.by, self.terms, self.ledger = name, schema, by, terms, ledger
+        self._each = terms.separate == DEVELOPER  # has a budget of their own, over the same rows
+        self._folder, self._clock, self._randomness, self._source = folder, clock, randomness, source
+        self._faces: dict[tuple[int, int], _Face] = {}
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(folder, 0o700)
+        self._manifest = Manifest(folder / "manifest.db", by)
+        self._until = by.first  # the windows before it are there
+        if by.kind == ATTRIBUTE:
+            self._manifest.begin_with(by.places(0, len(by.values)))
+        self._writer = Writer(folder, schema, by, self._manifest, clock)
+        self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
+        self._open()
+        self._by_clock()
+
+    def close(self) -> None:
+        self._manifest.close()
+
+    # --- what is there ------------------------------------------------------------------------------------
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """All that rows are kept apart by; none where they are not."""
+        return self.by.names
+
+    def blocks(self, *, context: Context = None) -> list[StreamBlock]:
+        """All blocks that there are, by time, id or value; of users only those below the private maximum, of contexts
+        only their own."""
+        self._by_clock()
+        held = self._held(context)
+        return [self._shown(kept, held.get(self._payer(kept, context))) for kept in self._listed(context)]
+
+    def offered(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        complete: bool = True,
+        loss: Loss | None = None,
+        context: Context = None,
+    ) -> list[StreamBlock]:
+        """The blocks that may still be charged, and `loss` if one is named, oldest first; `since` and `until` bound
+        their windows. `complete`: only windows that are over."""
+        self._by_clock()
+        held, now = self._held(context), self._clock()
+        found = []
+        for kept in self._listed(context):
+            block = held.get(self._payer(kept, context))
+            if kept.state not in (State.OPEN, State.SEALED) or block is None:
+                continue
+            if self.by.kind == TIME:
+                _, first, last = self._face(kept)
+                assert first is not None and last is not None  # noqa: S101, PT018
+                early, late = since is not None and first < since, until is not None and last > until
+                if early or late or (complete and last > now):
+                    continue
+            if self._pays(kept, block, loss):
+                found.append(self._shown(kept, block))
+        return found
+
+    def size(self, names: Iterable[str]) -> float:
+        """About how many rows these blocks have together, as everybody may know: at least 1."""
+        found = self._known(names)
+        if self.by.kind == USER:
+            return max(1.0, self._users.rows(len(found) * self.by.users))
+        unsized = next((kept for kept in found if kept.size is None), None)
+        if unsized is not None:
+            raise Mistake("blocks", f"{self._name(unsized)} has no size yet; seal it first")
+        return max(1.0, float(sum(kept.size or 0 for kept in found)))
+
+    def sizes(self, names: Iterable[str]) -> dict[str, float]:
+        """About how many rows each of these blocks has, as far as that was bought."""
+        return {self._name(kept): float(kept.size) for kept in self._known(names) if kept.size is not None}
+
+    def earlier(self, names: Iterable[str]) -> Decimal:
+        """What was paid for the sizes of these blocks, whoever is in one of them; of blocks of users, for all counts
+        so far. Whoever is told of the blocks is told that, too."""
+        if self.by.kind == USER:
+            return self._users.paid()
+        bought = {kept.purchase for kept in self._known(names) if kept.size is not None}
+        claims = (self.ledger.claimed(f"size {self.name} {purchase}") for purchase in bought)
+        return max((self._size_epsilon if claim is None else pure(claim) for claim in claims), default=Decimal(0))
+
+    def rows(self, names: Iterable[str], *, memory: str | None = None) -> GrownTable:
+        """Exactly the rows of these blocks."""
+        found = self._known(names)
+        dropped = next((kept for kept in found if kept.state is State.DROPPED), None)
+        if dropped is not None:
+            raise Refusal(f"the rows of {self._name(dropped)} were deleted")
+        more: dict[str, Any] = {} if memory is None else {"memory": memory}
+        if self.by.kind == USER:
+            more["chosen"] = Chosen(self._of_places([kept.place for kept in found]))
+            return self._table(None, **more)
+        return self._table([kept.number for kept in found], **more)
+
+    def named(self, claim: Claim) -> list[str]:
+        """The blocks that a claim is on."""
+        return [self._block(name) for name in claim.blocks]
+
+    @property
+    def assumption(self) -> str:
+        """What a certificate must say beside its epsilon; mostly nothing."""
+        return self.terms.assumption
+
+    # --- rows come in and go ------------------------------------------------------------------------------
+
+    def ingest(self, batch: Any, *, key: str | None = None) -> Ingested:
+        """Keep more rows: a file, a data frame, rows as dictionaries, something of Arrow. All of them or none. `key`
+        names the batch: the same again under it changes nothing. Without one the same again comes in again."""
+        self._by_clock()
+        came = self._writer.take(batch, key=key, now=self._clock())
+        if not came.again:
+            self._writer.join(self._clock())
+        self._open()
+        self.retire()
+        return came
+
+    def retire(self, names: Iterable[str] = ()) -> list[str]:
+        """Take no more charges on these blocks, nor on those that are spent; those that retired now."""
+        asked = {self._name(kept) for kept in self._known(names)}
+        held = self._held()
+        alive = [kept for kept in self._listed() if kept.state in (State.OPEN, State.SEALED)]
+        gone = [kept for kept in alive if self._name(kept) in asked or self._spent(kept, held)]
+        if gone:
+            payers = {self._name(kept) for kept in gone}
+            self.ledger.retire_blocks(name for name in held if self._block(name) in payers)
+            if self.by.kind == USER:
+                self._manifest.begin_with(kept.place for kept in gone)
+            fresh = {kept.place: kept.number for kept in self._manifest.blocks()} if self.by.kind == USER else {}
+            self._manifest.move([fresh.get(kept.place, kept.number) for kept in gone], State.RETIRED)
+        return [self._name(kept) for kept in gone]
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Delete the rows of blocks that are retired."""
+        found = self._known(names)
+        for kept in found:
+            if kept.state not in (State.RETIRED, State.DROPPED):
+                raise Refusal(f"{self._name(kept)} is {kept.state}; only rows of retired blocks are deleted")
+        wanted = {self._name(kept) for kept in found}
+        working = [c for c in self.ledger.claims() if c.state.open and wanted & set(self.named(c))]
+        if working:
+            raise Refusal(f"claim {working[0].id} still works with these rows; wait for it, or release it")
+        users = self._of_places([kept.place for kept in found])
+        while self.by.kind == USER and (files := self._manifest.files()):
+            if self._writer.without(files, users, self._clock()):
+                break
+        self._manifest.drop(kept.number for kept in found)
+        self._writer.sweep()
+
+    def count_users(self, period: str) -> Period:
+        """Count users and their rows once for a named period, privately: from then on the blocks up to that many users
+        are offered. The same period again gives the same counts."""
+        if self.by.kind != USER:
+            raise Mistake("period", "is for blocks of users; others buy their sizes when they are sealed")
+        counted = self._users.count(period, self._randomness())
+        self._open()
+        return counted
+
+    def count_widths(self) -> tuple[float, float] | None:
+        """Within what counts of users and of their rows will lie of the truth, 19 times of 20; None where blocks are
+        not of users."""
+        return self._users.widths(0.95) if self.by.kind == USER else None
+
+    # --- budget -------------------------------------------------------------------------------------------
+
+    def seal(self, names: Iterable[str]) -> None:
+        """Close these blocks to more rows, and buy their noisy sizes. Again changes nothing."""
+        found = self._known(names)
+        if self.by.sealed:
+            fresh = [kept.number for kept in found if kept.state is State.OPEN]
+            if fresh:
+                self._manifest.seal(fresh)
+            self._buy_sizes()
+
+    def reserve(
+        self,
+        names: Iterable[str],
+        *,
+        epsilon: exact.Number | None = None,
+        delta: exact.Number | None = None,
+        loss: Loss | None = None,
+        purpose: str,
+        spender: str,
+        key: str | None = None,
+        context: Context = None,
+    ) -> Claim:
+        """Set a loss aside in all of these blocks, sealed first, or raise BudgetExceeded and charge none of them. Where
+        rows are kept apart, in the blocks of `context` alone."""
+        wanted = list(names)
+        price = loss_asked(epsilon, delta, loss)
+        whose = self._whose(context if context is not None else spender) if self._each else None
+        inside = self._inside(context)
+        places = {self.by.context(kept.place) for kept in self._known(wanted)}
+        if self.by.apart and (inside is None or not places <= inside):
+            raise Mistake("context", f"must say whose rows: declared values of {self.by.apart}, those of the blocks")
+        held = self._held(whose)
+        for kept in self._known(wanted):
+            block = held[self._payer(kept, whose)]
+            if kept.state is State.OPEN and block.state is BlockState.OPEN and not self._pays(kept, block, price):
+                counting = FILTERS[block.filter]
+                asked = counting.reading(counting.price(price, block.meters), 0)
+                raise BudgetExceeded(block.name, asked, block.remaining)
+        self.seal(wanted)
+        return self.ledger.reserve(
+            [self._payer(kept, whose) for kept in self._known(wanted)],
+            loss=price,
+            purpose=purpose,
+            spender=spender,
+            key=key,
+            unit=Unit(self.schema.unit),
+            adjacency=Adjacency.ADD_REMOVE_ONE,
+        )
+
+    # --- which blocks -------------------------------------------------------------------------------------
+
+    def _listed(self, context: Context = None) -> list[Kept]:
+        if self.by.kind != USER:
+            inside, kept = self._inside(context), self._manifest.blocks()
+            return kept if inside is None else [one for one in kept if self.by.context(one.place) in inside]
+        known = {kept.place: kept for kept in self._manifest.blocks()}
+        count = self._users.most() // self.by.users
+        return [known.get(place) or Kept(-1, place, 1, State.OPEN) for place in range(count)]
+
+    def _name(self, kept: Kept) -> str:
+        return self._face(kept)[0]
+
+    def _face(self, kept: Kept) -> _Face:
+        """What never changes of a block."""
+        known = self._faces.get((kept.place, kept.copy))
+        if known is None:
+            timed = self.by.kind == TIME
+            since, until = (self.by.since(kept.place), self.by.until(kept.place)) if timed else (None, None)
+            known = f"{self.name}/{kept.label(self.by)}", since, until
+            self._faces[kept.place, kept.copy] = known
+        return known
+
+    def _known(self, names: Iterable[str]) -> list[Kept]:
+        wanted = list(names)
+        found = {self._name(kept): kept for kept in self._listed()} if wanted else {}
+        for name in wanted:
+            if name not in found:
+                raise Mistake("blocks", f"there is no block {name!r}")
+        return [found[name] for name in wanted]
+
+    def _of_places(self, places: Sequence[int]) -> Users:
+        """That a row is of one of these blocks of users."""
+        return Users(self.by.column, self.by.users, tuple(places))
+
+    def _table(self, numbers: Iterable[int] | None, **more: Any) -> GrownTable:
+        paths = [self._folder / "rows" / file for file in self._manifest.files(numbers)]
+        return GrownTable(self.schema, paths, scratch=self._folder / "scratch", source=self._source, **more)
+
+    def _all_rows(self) -> GrownTable:
+        return self._table(None)
+
+    # --- who pays -----------------------------------------------------------------------------------------
+
+    def _whose(self, said: Context) -> str:
+        """The developer whose own budget pays."""
+        if not isinstance(said, str) or not said or "@" in said:
+            raise Mistake("context", "must say for whom, because budgets of this data set are separate")
+        return said
+
+    def _inside(self, said: Context) -> frozenset[str] | None:
+        """In which contexts; None where rows are not kept apart, or of all."""
+        if not self.by.apart or said is None:
+            return None
+        named = frozenset((said,) if isinstance(said, str) else said)
+        if not named or not named <= set(self.contexts):
+            raise Mistake("context", f"must be of the declared values of {self.by.apart}")
+        return named
+
+    def _block(self, payer: str) -> str:
+        """The block that one in the ledger pays for."""
+        return payer.partition("@")[0] if self._each else payer
+
+    def _payer(self, kept: Kept, context: Context) -> str:
+        """The block in the ledger that pays."""
+        return self._name(kept) + (f"@{context}" if context and self._each else "")
+
+    def _held(self, context: Context = None) -> dict[str, Block]:
+        """This data set's blocks in the ledger, also those of a developer."""
+        if context is not None and self._each:
+            self._open(self._whose(context))
+        return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
+
+    def _by_clock(self) -> None:
+        """Where the first window is declared, all up to the next one are there, whatever rows have come."""
+        if self._until is None:
+            return
+        end = self.by.window(self._clock()) + 2
+        if end > self._until:
+            self._manifest.begin_with(self.by.places(self._until, end))
+            self._until = end
+            self._open()
+
+    def _open(self, context: str | None = None) -> None:
+        """Every block has one in the ledger, on these terms; with separate budgets that one pays for sizes only."""
+        held = self._held()
+        wanted = [self._payer(kept, context) for kept in self._listed()]
+        if context is not None:
+            share = "rest"
+        elif self.by.kind == USER:
+            share, wanted = "rest", [] if self._each else wanted
+            everyone = held.get(f"{self.name}/{EVERYONE}")
+            known = everyone is None or everyone.filter == "basic"
+            self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes" if known else "earlier")
+        else:
+            share = "sizes" if self._each else "whole"
+        self._open_all(wanted, held, share)
+
+    def _open_all(self, names: list[str], held: dict[str, Block], share: str) -> None:
+        terms = self.terms.of_ledger(self.schema.unit, share=share)
+        same = [terms["epsilon"], terms["delta"], terms["filter"], terms["unit"]]
+        for name in names:
+            block = held.get(name)
+            if block is not None and [block.budget.epsilon, block.budget.delta, block.filter, block.unit] != same:
+                raise Refusal("this data set is declared on other terms than its blocks in the ledger")
+        self.ledger.open_blocks([name for name in names if name not in held], **terms)
+
+    def _pays(self, kept: Kept, block: Block, loss: Loss | None) -> bool:
+        """Whether a block could be charged this, beside its size if that is still to be bought."""
+        if block.state is not BlockState.OPEN:
+            return False
+        counting = FILTERS[block.filter]
+        meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
+        losses = [loss] if loss is not None else []
+        if self.by.sealed and not self._each and kept.size is None:
+            losses.append(Pure(self._size_epsilon))
+        price: dict[str, int] = {}
+        for one in losses:
+            for place, amount in counting.price(one, meters).items():
+                price[place] = price.get(place, 0) + amount
+        if not price:
+            return any(meter.left > 0 for meter in meters.values())
+        return counting.fits(price, {place: m.left for place, m in meters.items()})
+
+    def _spent(self, kept: Kept, held: dict[str, Block]) -> bool:
+        """Whether less than the stated share of a block is left, for everybody who may ask."""
+        name = self._name(kept)
+        if self._each:
+            return False  # another developer may still come
+        block = held.get(name)
+        return block is not None and _unspent(block) < float(self.terms.retire_below)
+
+    def _shown(self, kept: Kept, block: Block | None) -> StreamBlock:
+        if block is None:
+            whose = "each context has a budget of its own" if self.terms.separate else "it has no budget yet"
+            budget: tuple[Budget, float, str] = (_NOTHING, 0.0, whose)
+        else:
+            budget = (block.remaining, block.left, block.account)
+        name, since, until = self._face(kept)
+        value = None if since is not None else self.by.label(kept.place)
+        return StreamBlock(name, kept.state, *budget, kept.size, since, until, value)
+
+    @property
+    def _size_epsilon(self) -> Decimal:
+        """What a size costs: a share of its block, or all of the block that pays for it alone."""
+        if not self._each:
+            return self.terms.size_epsilon
+        epsilon: Decimal = self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"]
+        return epsilon
+
+    def _buy_sizes(self) -> None:
+        """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever. One that
+        retired before it could pay never has a size."""
+        unsized = self._manifest.unsized()
+        held = self._held() if unsized else {}
+        for purchase, sealed in unsized.items():
+            key = f"size {self.name} {purchase}"
+            claim = self.ledger.claimed(key)
+            if claim is None:
+                able = [name for name in map(self._name, sealed) if held[name].state is BlockState.OPEN]
+                if not able:
+                    continue
+                claim = self.ledger.reserve(
+                    able,
+                    epsilon=self._size_epsilon,
+                    purpose="sizes of blocks",
+                    spender=SPENDER,
+                    key=key,
+                    unit=Unit(self.schema.unit),
+                    adjacency=Adjacency.ADD_REMOVE_ONE,
+                )
+            epsilon = pure(claim)
+            claim.consume(epsilon=epsilon, part="size")
+            blocks = [kept for kept in sealed if self._name(kept) in claim.blocks]
+            true = self._manifest.true_rows(kept.number for kept in blocks)
+            totals = np.array([true[kept.number] for kept in blocks], dtype=np.int64)
+            noise = Laplace(epsilon).noise(Count().sensitivity(self.schema.change))
+            noisy = noise.add(totals, self._randomness())
+            sizes = {kept.number: round(float(size)) for kept, size in zip(blocks, noisy, strict=True)}
+            self._manifest.keep_sizes(sizes)
+
+
+def _unspent(block: Block) -> float:
+    """The share of a block's epsilon, or of what its filter counts, that is not spent; what is set aside may come
+    back."""
+    shares = [
+        max(0, meter.capacity - meter.spent) / meter.capacity
+        for place, meter in block.meters.items()
+        if meter.capacity and place != "delta"
+    ]
+    return (min if FILTERS[block.filter].firm else max)(shares, default=0.0)

@@ -1,0 +1,127 @@
+"""How many users there are, and how many rows they have: counted now and then, for all of them at once.
+
+What must stay true: whoever has an id is known to nobody; a period is paid once, by a block of its own in which
+everybody's budget for this lies, before noise is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from thebes.curator.streams.terms import Terms, within
+from thebes.data.growing.block_rule import BlockBy
+from thebes.data.growing.manifest import Manifest, Period
+from thebes.data.growing.reader import GrownTable
+from thebes.data.schema import Schema
+from thebes.ledger import Claim, Ledger
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.losses import Pure
+from thebes.privacy.mechanisms.additive import Additive, Laplace
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.randomness import Randomness
+from thebes.privacy.transformations.counts import HistogramCounts
+
+EVERYONE = "everyone"
+_SPENDER = "thebes"
+
+
+def pure(claim: Claim) -> Decimal:
+    """The epsilon of a claim that buys sizes: what was set aside for it, also where that was done before a crash."""
+    if not isinstance(claim.loss, Pure):
+        raise Fault("a claim for sizes is paid in pure epsilon")
+    return claim.loss.epsilon
+
+
+class UserCounts:
+    """The counts of one growing data set."""
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        by: BlockBy,
+        terms: Terms,
+        ledger: Ledger,
+        manifest: Manifest,
+        rows: Callable[[], GrownTable],
+    ) -> None:
+        self._name, self._schema, self._by, self._terms = name, schema, by, terms
+        self._ledger, self._manifest, self._rows = ledger, manifest, rows
+
+    def most(self) -> int:
+        """The private maximum: so many users there are, as far as was counted. Ids count up and users stay, so it
+        never shrinks."""
+        return max((period.users or 0 for period in self._manifest.periods()), default=0)
+
+    def rows(self, users: int) -> float:
+        """About how many rows so many users have, by the latest period."""
+        counted = [period for period in self._manifest.periods() if period.users is not None]
+        if not counted:
+            raise Mistake("blocks", "users were never counted here; name a period first")
+        return max(0, counted[-1].rows or 0) * users / max(1, counted[-1].users or 0)
+
+    def count(self, name: str, randomness: Randomness) -> Period:
+        """The counts of a period, bought the first time it is named."""
+        if not name or len(name) > 100 or not name.isprintable():
+            raise Mistake("period", "must be a name of 1 to 100 printable characters")
+        period = self._manifest.name_period(name, most=self._terms.periods)
+        if period.users is None:
+            key = f"count {self._name} {period.number}"
+            claim = self._ledger.claimed(key) or self._ledger.reserve(
+                [self._payer],
+                epsilon=self._epsilon,
+                purpose="counts of users",
+                spender=_SPENDER,
+                key=key,
+                unit=Unit.PERSON,
+                adjacency=Adjacency.ADD_REMOVE_ONE,
+            )
+            epsilon = pure(claim)
+            claim.consume(epsilon=epsilon, part="count")
+            self._manifest.keep_counts(name, *self.noisy(*self._true(), randomness, epsilon=epsilon))
+        return next(kept for kept in self._manifest.periods() if kept.name == name)
+
+    def paid(self) -> Decimal:
+        """What all counts so far cost everybody."""
+        counted = [period.number for period in self._manifest.periods() if period.users is not None]
+        claims = (self._ledger.claimed(f"count {self._name} {number}") for number in counted)
+        return sum((self._epsilon if claim is None else pure(claim) for claim in claims), Decimal(0))
+
+    def noisy(self, users: int, rows: int, randomness: Randomness, *, epsilon: Decimal) -> tuple[int, int]:
+        """So many users and rows as they are told."""
+        most = self._schema.max_rows_per_unit
+        there, beside = self._noise(epsilon).add(np.array([rows, most * users - rows], dtype=np.int64), randomness)
+        return max(0, round(float(there + beside) / most)), max(0, round(float(there)))
+
+    def widths(self, level: float = 0.95) -> tuple[float, float]:
+        """Within what a count of users, and one of their rows, lies of the truth with probability `level`."""
+        noise = self._noise(self._epsilon)
+        return 2 * noise.pair_width(0.5, level) / self._schema.max_rows_per_unit, noise.width(level)
+
+    @property
+    def _payer(self) -> str:
+        return f"{self._name}/{EVERYONE}"
+
+    @property
+    def _epsilon(self) -> Decimal:
+        """What the counts of one period cost: so much that the block which pays for them, as it counts, can pay for as
+        many as there may be."""
+        block = self._ledger.block(self._payer)
+        return within(block.filter, block.budget.epsilon, block.budget.delta, Fraction(1, self._terms.periods))
+
+    def _noise(self, epsilon: Decimal) -> Additive:
+        """Of every one of the rows that could count of a user it is told whether it is there: a user is in as many
+        places of two counts as rows may count, however many there are. So both counts together cost what one costs."""
+        return Laplace(epsilon).noise(HistogramCounts(2).sensitivity(self._schema.change))
+
+    def _true(self) -> tuple[int, int]:
+        """How many users and rows there really are, of each user at most as many rows as count."""
+        table = self._rows()
+        try:
+            return table.people(self._schema.max_rows_per_unit)
+        finally:
+            table.close()

@@ -1,0 +1,1 @@
+"""What a person may still spend, and what was spent."""

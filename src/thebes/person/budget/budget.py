@@ -1,0 +1,144 @@
+"""The person's ledger as budget periods: what may be spent this period and ever, kept apart by whom one has to trust.
+
+What must stay true: every claim is set aside in its period and in the overall block together, so neither is passed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from thebes.ledger import Block, Budget, Claim, Ledger
+from thebes.person.budget.blocks import OVERALL, Blocks, of_period
+from thebes.person.settings import Settings
+from thebes.privacy.faults import Refusal
+from thebes.privacy.promise import Adjacency, Unit
+
+
+class Purse:
+    """`settings` are read anew for every claim, `clock` gives today."""
+
+    def __init__(
+        self, ledger: Ledger, settings: Callable[[], Settings], clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self.ledger = ledger
+        self._blocks = Blocks(ledger)
+        self._settings = settings
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self._lock = threading.RLock()
+
+    def reserve(self, key: str, *, trust: str, epsilon: Decimal, delta: Decimal, requestor: str, purpose: str) -> Claim:
+        """Set the price aside, or raise BudgetExceeded and change nothing. The same key gives the same claim."""
+        with self._lock:
+            earlier = self.claim(key)
+            if earlier is not None:
+                return earlier
+            blocks = self.blocks(trust)
+            self._cap(requestor, blocks[0])
+            return self.ledger.reserve(
+                [block.name for block in blocks],
+                epsilon=epsilon,
+                delta=delta,
+                purpose=purpose,
+                spender=requestor,
+                key=key,
+                unit=Unit.DEVICE,
+                adjacency=Adjacency.REPLACE_ONE,
+            )
+
+    def claim(self, key: str) -> Claim | None:
+        """The claim under a key, if there is one."""
+        return self.ledger.claimed(key)
+
+    def release(self, key: str) -> None:
+        """Give back what was not consumed."""
+        claim = self.claim(key)
+        if claim is not None:
+            claim.release()
+
+    def blocks(self, trust: str, now: datetime | None = None) -> tuple[Block, Block]:
+        """This period's block (`now`'s) and the overall one, with the limits the person set."""
+        settings = self._settings()
+        allowed = settings.allowance(trust)
+        of_now = of_period(trust, *period(now or self._clock(), settings.period_days))
+        with self._lock:
+            return (
+                self._blocks.of(of_now, allowed.epsilon, allowed.delta),
+                self._blocks.of(f"{trust}{OVERALL}", allowed.overall_epsilon, allowed.overall_delta),
+            )
+
+    def view(self) -> dict[str, Any]:
+        """What was spent, is set aside and is left, by trust."""
+        with self._lock:
+            return {trust: self._standing(trust) for trust in ("local", "trusted")}
+
+    def _standing(self, trust: str) -> dict[str, Any]:
+        moment = self._clock()  # once: at midnight the spending of one period would be shown as another's
+        now, ever = self.blocks(trust, moment)
+        start, end = period(moment, self._settings().period_days)
+        view: dict[str, Any] = {
+            "period": {"start": start.isoformat(), "end": end.isoformat(), **_amounts(now)},
+            "overall": _amounts(ever),
+        }
+        if trust == "trusted":
+            view["promise"] = "if the server keeps its promise"
+        return view
+
+    def _cap(self, requestor: str, block: Block) -> None:
+        caps = self._settings().caps
+        wanted = caps.get(requestor, caps.get("*"))
+        held = {(cap.spender, cap.block): (cap.epsilon, cap.delta) for cap in self.ledger.caps()}
+        current = held.get((requestor, block.name))
+        if wanted is None:
+            if current is not None and current[0] != block.budget.epsilon:
+                self.ledger.cap(requestor, block.budget.epsilon, block.budget.delta, block=block.name)
+        elif current != (wanted.epsilon, wanted.delta):
+            self.ledger.cap(requestor, wanted.epsilon, wanted.delta, block=block.name)
+
+
+class Waiting:
+    """What an owner's half is given as its claim: it takes a note of what will be consumed, within what is left. The
+    ledger is charged when the bytes are about to leave, so that bytes that never leave cost nothing."""
+
+    def __init__(self, claim: Claim) -> None:
+        self._left = claim.remaining
+        self.epsilon = Decimal(0)
+        self.delta = Decimal(0)
+        #: so much later than otherwise what is made must leave
+        self.held = 0.0
+
+    def hold(self, moment: float) -> None:
+        """Keep what is made until `moment` (of `time.monotonic`) or later: until then, how long it took may be the
+        data's doing. When this is called is the data's doing, too, so only how long it is from now on counts."""
+        self.held = max(self.held, moment - time.monotonic())
+
+    def consume(self, *, epsilon: Any, delta: Any = 0) -> None:
+        from thebes.privacy import exact
+
+        self.epsilon += exact.declared("epsilon", epsilon)
+        self.delta += exact.declared("delta", delta)
+        if self.epsilon > self._left.epsilon or self.delta > self._left.delta:
+            raise Refusal("this contribution would cost more than was set aside for it; nothing is sent")
+
+
+def period(now: datetime, days: int) -> tuple[date, date]:
+    """The first day of the budget period and the first day after it; periods are counted from 1970."""
+    today = now.astimezone(UTC).date().toordinal() - date(1970, 1, 1).toordinal()
+    start = date(1970, 1, 1) + timedelta(days=today - today % days)
+    return start, start + timedelta(days=days)
+
+
+def _amounts(block: Block) -> dict[str, Any]:
+    spent = {place: meter.spent for place, meter in block.meters.items()}
+    reserved = {place: meter.reserved for place, meter in block.meters.items()}
+    return {
+        "epsilon": float(block.budget.epsilon),
+        "delta": float(block.budget.delta),
+        "spent": Budget.of_steps(spent.get("epsilon", 0), spent.get("delta", 0)).as_json(),
+        "reserved": Budget.of_steps(reserved.get("epsilon", 0), reserved.get("delta", 0)).as_json(),
+        "remaining": block.remaining.as_json(),
+    }

@@ -1,0 +1,1 @@
+"""Taking part: from consent to the contribution that was sent."""

@@ -1,0 +1,208 @@
+"""What a person decides about a task: yes, no, or take it back; said now, or in advance by standing rules.
+
+What must stay true: every way in passes the same `accept`; nothing is agreed to that was not verified and paid for.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from thebes.data.store import Store
+from thebes.person.budget.blocks import consumed
+from thebes.person.budget.budget import Purse
+from thebes.person.participation.group_tokens import Memberships
+from thebes.person.participation.packets import takes_tokens
+from thebes.person.participation.participation import Participation, State
+from thebes.person.participation.worker import COMPUTING_SECONDS, Work
+from thebes.person.settings import Settings
+from thebes.person.tasks.rules import Rule, in_force
+from thebes.person.tasks.task_feed import Board, NotListed, Offer
+from thebes.person.tasks.task_store import Book
+from thebes.privacy.faults import ThebesError
+from thebes.tasks import registry
+from thebes.tasks.protocols import TaskClosed
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.refusals import Conflict, NotAllowed, NotFound
+
+_OPEN = ("open", "running")
+KEPT = "what you sent was mixed in at once and cannot be taken back; what it cost stays spent"
+
+log = logging.getLogger(__name__)
+
+
+class NothingToSend(Conflict):
+    """This store lacks a value that the task cannot do without; nothing was agreed to and nothing is sent."""
+
+
+class Decisions:
+    """The one place where a participation begins or is taken back. Safe to share between threads."""
+
+    def __init__(
+        self,
+        *,
+        board: Board,
+        book: Book,
+        purse: Purse,
+        work: Work,
+        store: Store,
+        client: CoordinatorClient,
+        memberships: Memberships,
+        settings: Callable[[], Settings],
+        clock: Callable[[], float],
+        delay: bool,
+    ) -> None:
+        self._board, self._book, self._purse, self._work = board, book, purse, work
+        self._store, self._settings = store, settings
+        self._memberships, self._clock, self._delay = memberships, clock, delay
+        self._safe = client.private
+        self._deciding = threading.RLock()
+
+    def accept(self, task_id: str, *, rule: int | None = None) -> Participation:
+        """Agree to one participation: sets the price aside, then asks, computes and sends in the background."""
+        offer = self._board.offer(task_id)
+        if offer.status not in _OPEN:
+            raise TaskClosed("this task is closed; nothing was agreed to")
+        with self._deciding:
+            undecided = self._may_take_part(offer)
+            if rule is None and not self.able(offer.document):
+                raise NothingToSend("your store has no value for what this task reads, so you cannot take part in it")
+            made = undecided or self._book.begin(offer.task_id, offer.document, offer.requestor, _pseudonym)
+            self._book.agree(made, self._work.consent(made), rule=rule, now=self._clock(), due=self._due(offer))
+            try:
+                self._work.reserve(made)
+            except ThebesError:
+                self._book.disagree(made)
+                raise
+            return self._book.move(self._book.participation(made.id), State.RESERVED)
+
+    def decline(self, task_id: str) -> Participation:
+        """Say no; the task is not offered by rules again. One may still change one's mind."""
+        offer = self._board.offer(task_id)
+        with self._deciding:
+            undecided = self._undecided(offer.task_id)
+            if undecided is None and self._book.participations(task_id=task_id):
+                raise Conflict("you took part in this task already; withdraw takes a contribution back")
+            if undecided is None:
+                undecided = self._book.begin(offer.task_id, offer.document, offer.requestor, _pseudonym, State.DECLINED)
+            elif undecided.state is State.SEEN:
+                undecided = self._book.move(undecided, State.DECLINED)
+            return undecided
+
+    def withdraw(self, task_id: str) -> Participation:
+        """Take the latest contribution back before its phase closes. What was sent stays charged. Several packets go
+        back at once, and the note says what that shows: spread over minutes the few of them would be known as well,
+        and the phase could close in between."""
+        mine = self._book.participations(task_id=task_id)
+        if not mine:
+            raise NotFound("you take no part in this task")
+        latest = mine[-1]
+        if latest.state is State.SENDING:
+            raise Conflict("it is being sent just now; try again when it has arrived")
+        before_more = latest.state in (State.RESERVED, State.ASKED, State.COMPUTED)
+        if not before_more and latest.state is not State.SENT:
+            raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
+        if latest.state is State.SENT and not latest.returnable:
+            raise Conflict(KEPT)
+        packets = self._work.withdraw(latest)
+        note = (
+            "taken back; the server destroyed it, what it cost stays spent"
+            if packets
+            else "taken back before anything was sent"
+        )
+        if packets > 1:
+            note += f". That its {packets} packets went back at once showed the server that they belong together"
+        if not before_more:
+            return self._book.move(latest, State.WITHDRAWN, note=note)
+        gone = self._book.drop(latest, State.WITHDRAWN, note=note)
+        self._purse.release(latest.claim_key)
+        return gone
+
+    def apply_rules(self) -> None:
+        """Agree to what the rules cover."""
+        rules = list(in_force(self._book.rules()).items())
+        if not rules:
+            return
+        mine = self._book.participations()
+        # What was begun and not agreed to, because this process was killed or its disk was full, is begun again.
+        mine = [p for p in mine if p.state is not State.SEEN]
+        known = {p.task_id for p in mine}
+        for offer in self._board.offers():
+            if offer.task_id not in known and offer.status in _OPEN:
+                self._apply(rules, offer, mine)
+
+    def _apply(self, rules: list[tuple[int, Rule]], offer: Offer, mine: list[Participation]) -> None:
+        for number, rule in rules:
+            if not rule.covers(offer) or not self._book.tossed(number, offer.task_id, rule.toss):
+                continue
+            if rule.affords(offer, [p for p in mine if p.rule == number], self._clock()):
+                try:
+                    self.accept(offer.task_id, rule=number)
+                except ThebesError as error:  # no budget, for example: the person may still decide
+                    log.info("a standing rule could not agree to task %s: %s", offer.task_id, type(error).__name__)
+                else:
+                    mine.extend(self._book.participations(task_id=offer.task_id))
+                return
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _may_take_part(self, offer: Offer) -> Participation | None:
+        """Refuse, or give the participation that is still undecided."""
+        if offer.trusted and not self._safe:
+            raise NotAllowed(
+                "this task sends values as they are, and the coordinator is reached over plain http; "
+                "use https, or its onion service"
+            )
+        if takes_tokens(offer.document):
+            self._memberships.require(offer.document)
+        mine = self._book.participations(task_id=offer.task_id)
+        if any(p.digest != offer.digest for p in mine):
+            raise NotListed("this task had another document before; nothing was agreed to")
+        if any(p.state.unfinished for p in mine):
+            raise Conflict("your earlier participation in this task is not finished")
+        if self.turns_left(offer.document, mine) == 0:
+            times = _times(offer.document)
+            raise Conflict(
+                f"this task takes {times} participation{'s' if times > 1 else ''} of one person, and had yours"
+            )
+        return self._undecided(offer.task_id)
+
+    def turns_left(self, document: Any, mine: list[Participation]) -> int:
+        """How often one may still agree to a task."""
+        return max(0, _times(document) - sum(self._charged(p) for p in mine))
+
+    def _undecided(self, task_id: str) -> Participation | None:
+        found = self._book.participations(task_id=task_id, states=[State.SEEN, State.DECLINED])
+        return found[-1] if found else None
+
+    def _charged(self, participation: Participation) -> bool:
+        claim = self._purse.claim(participation.claim_key)
+        spent = None if claim is None else consumed(claim)
+        return spent is not None and bool(spent.epsilon or spent.delta)
+
+    def able(self, document: Any) -> bool:
+        sql = str(getattr(document, "featurizer", ""))
+        rows = self._store.featurize(sql, most_rows=int(getattr(document, "most_rows", 1)))
+        return bool(registry.owner(document).able(document, rows)[0])
+
+    def _due(self, offer: Offer) -> float:
+        """When to send: decided at consent, before any data is touched, so that it tells nothing about them."""
+        now = self._clock()
+        if not self._delay:
+            return now
+        longest = self._settings().delay_seconds
+        due = now + COMPUTING_SECONDS + secrets.randbelow(1_000_001) / 1_000_000 * longest
+        deadline = offer.document.deadline
+        return due if deadline is None else min(due, max(now, deadline.timestamp() - 30))
+
+
+def _pseudonym() -> str:
+    """128 random bits under which one task knows this person; never used for another task."""
+    return secrets.token_hex(16)
+
+
+def _times(document: Any) -> int:
+    return int(getattr(document, "participations", 1))

@@ -1,0 +1,210 @@
+"""The tasks a coordinator offers, each verified before anything of it is shown.
+
+What must stay true: what a person reads is rendered here from the document whose digest stands in the coordinator's
+signed list, under the key seen at first contact; never from words the coordinator sends beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thebes.person.participation.participation import is_trusted, share
+from thebes.person.tasks.task_store import Book
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.tasks import registry
+from thebes.tasks.document import PeopleDocument
+from thebes.wire import task_log
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.problems import printable
+from thebes.wire.refusals import BrokenLog, NotAllowed, NotFound
+
+KEY_FILE = "coordinator.key"  #: the key that was pinned; or its fingerprint, where somebody pinned that beforehand
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+UNKNOWN = "unnamed requestor"
+
+
+class NotListed(NotAllowed):
+    """A task that is not in the coordinator's signed list with this document; it is not shown and not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An open task whose document was verified. `requestor`, `contributions` and `status` are the server's word."""
+
+    task_id: str
+    document: PeopleDocument
+    digest: str
+    requestor: str
+    status: str
+    contributions: int | None
+
+    @property
+    def trusted(self) -> bool:
+        return is_trusted(self.document)
+
+    def as_json(self) -> dict[str, Any]:
+        kind = registry.kind(self.document.type)
+        epsilon, delta = share(self.document)
+        return {
+            "task_id": self.task_id,
+            "type": self.document.type,
+            "name": None if self.document.name is None else plain_text(self.document.name),
+            "status": self.status,
+            "digest": self.digest,
+            "document": self.document.as_json(),
+            "explanation": plain_text(kind.explain(self.document)),
+            "price": kind.price(self.document, unit=self.document.unit).as_json(),
+            "each": {"epsilon": float(epsilon), "delta": float(delta)},  # what one participation sets aside
+            "trust": "server" if self.trusted else "none",
+            "anonymity": self.document.anonymity,
+            "requestor": self.requestor,
+            "contributions": self.contributions,
+            "min_count": getattr(self.document, "min_count", None),
+        }
+
+
+class Board:
+    """Reads the coordinator's tasks and its signed list. Safe to share between threads."""
+
+    def __init__(
+        self, client: CoordinatorClient, book: Book, home: Path, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._book = book
+        self._home = home
+        self._clock = clock
+        self._lock = threading.Lock()
+        self.refused: dict[str, str] = {}  #: task id -> why it is not shown
+
+    def offers(self) -> list[Offer]:
+        """The open tasks that can be verified; `refused` says which cannot, and why."""
+        told = self._client.tasks()
+        listed = self._listed({str(item.get("task_id")) for item in told})
+        offers, refused = [], {}
+        for item in told[:10_000]:
+            try:
+                offers.append(self._verified(item, listed))
+            except (Mistake, Refusal) as error:
+                refused[printable(str(item.get("task_id")), 200)] = str(error)
+        self.refused = refused
+        return offers
+
+    def offer(self, task_id: str) -> Offer:
+        """One task, open or not; `NotFound`, or `NotListed` where it cannot be verified."""
+        told = self._client.task(task_id)
+        if told.get("task_id") != task_id:
+            raise NotFound("the coordinator answered with another task")
+        return self._verified(told, self._listed({task_id}))
+
+    def listed(self, name: str) -> str | None:
+        """What the signed list has under a name: a task's id, or a group's place."""
+        return self._listed({name}).get(name)
+
+    def _verified(self, told: Mapping[str, Any], listed: Mapping[str, str]) -> Offer:
+        task_id = told.get("task_id")
+        if not isinstance(task_id, str) or task_id not in listed:
+            raise NotListed("this task is not in the coordinator's signed list, so it is not shown")
+        body = told.get("document")
+        if not isinstance(body, Mapping):
+            raise NotListed("this task has no document")
+        document = registry.check(body)
+        if not isinstance(document, PeopleDocument):
+            raise NotListed("this task is for institutions, not for people")
+        if document.digest != listed[task_id]:
+            raise NotListed("this task's document is not the one in the coordinator's signed list")
+        if getattr(document, "only_simulated", None) is not None:  # whatever its price says
+            raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
+        count = told.get("contributions")
+        return Offer(
+            task_id=task_id,
+            document=document,
+            digest=document.digest,
+            requestor=plain_text(printable(told.get("requestor"), 100)) or UNKNOWN,
+            status=printable(told.get("status"), 20) or "open",
+            contributions=count if isinstance(count, int) else None,
+        )
+
+    def _listed(self, wanted: set[str]) -> dict[str, str]:
+        """The signed list as far as it is known; read on where something is not in it yet."""
+        with self._lock:
+            known = self._book.listed()
+            if wanted <= set(known) and self._pinned() is not None:
+                return known
+            self._read_on()
+            return self._book.listed()
+
+    def _read_on(self) -> None:
+        seen, pinned = self._book.seen(), self._pinned()
+        body = self._client.log(after=seen.length)
+        if pinned is not None and body.get("key") != pinned:
+            body = self._client.log()  # whole: what made another key the right one may have been read long ago
+            pinned = _meant(pinned, body)
+        verified = task_log.verify(body, key=pinned, seen=seen)
+        if verified.earlier:
+            self._book.note_keys(verified.earlier, self._clock())
+        if verified.key != self._pinned():
+            pin(self._home, verified.key)
+        self._book.read_on(verified.entries, verified.seen)
+
+    def _pinned(self) -> str | None:
+        return pinned_in(self._home)
+
+
+def pinned_in(home: Path) -> str | None:
+    """The key that signs the list of a home's coordinator, or its fingerprint; None before first contact."""
+    try:
+        return (home / KEY_FILE).read_text(encoding="ascii").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def pin(home: Path, key: str) -> None:
+    """Believe this key from now on, or the one with this fingerprint. On the disk when this returns."""
+    fresh = home / f"{KEY_FILE}.new"
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(key + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(home / KEY_FILE)
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether this could be a key's fingerprint."""
+    return _FINGERPRINT.fullmatch(text) is not None
+
+
+def _meant(pinned: str, body: Mapping[str, Any]) -> str:
+    """The key with the pinned fingerprint: the one that signs the list, or one that did before it."""
+    if not is_fingerprint(pinned):
+        return pinned
+    told = body.get("successions")
+    before = [step.get("key") for step in told if isinstance(step, Mapping)] if isinstance(told, list) else []
+    for key in (body.get("key"), *before):
+        try:
+            if isinstance(key, str) and task_log.fingerprint(key) == pinned:
+                return key
+        except ValueError:
+            continue
+    raise BrokenLog(
+        "no key of the coordinator's list has the fingerprint that was pinned; compare it over another way than this"
+    )
+
+
+def plain_text(text: str) -> str:
+    """A stranger's words as they may be shown: without characters that hide, reorder or erase what stands there."""
+    kept = []
+    for character in text:
+        category = unicodedata.category(character)
+        if character == "\n" or category not in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"):
+            kept.append(character)
+        elif character in "\t\r":
+            kept.append(" ")
+    return "".join(kept)

@@ -1,0 +1,359 @@
+"""The process that holds the rows: it hears asks through a pipe, and what it answers is all that comes out of it.
+
+What must stay true: it opens no way to the network for others; it ends when the pipe does; killed at any point and
+started again, it goes on from what is on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import queue
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thebes.confinement.calls import die_with_parent, hide_memory
+from thebes.curator.pipelines.bundles import checked
+from thebes.curator.pipelines.workspace import deciding
+from thebes.data.table import Table
+from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.randomness import system
+from thebes.site.budget.budget import Purse
+from thebes.site.budget.policy import PolicyFile
+from thebes.site.caches import Caches
+from thebes.site.dataset import DataSet, DataSets
+from thebes.site.home import AUDIT, OUTBOX, Home
+from thebes.site.process_start import PIPE
+from thebes.site.requests.contribution import Contributing
+from thebes.site.requests.pipeline_attempt import TaskAttempts
+from thebes.site.requests.request_handler import Desk
+from thebes.site.requests.response_store import Outbox
+from thebes.site.steward import views
+from thebes.site.steward.audit_log import Audit
+from thebes.site.steward.pipelines import Pipelines
+from thebes.site.streams import Streams
+from thebes.tasks import registry
+from thebes.tasks.site_document import LOCAL
+from thebes.wire import log_output
+from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
+from thebes.wire.local_server import HomeInUse
+
+if TYPE_CHECKING:
+    from thebes.data.engines.table import EngineTable
+    from thebes.data.growing.reader import GrownTable
+
+MOST_WAITING = 32  #: asks about one data set that wait for their turn
+MOST_BYTES = 2**30  #: that all asks together hold while they wait
+_SHORT = 2**16  #: bytes of an ask that may be about an answer from before; one with a model's weights is longer
+_HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
+_HEAVY = ("opendp.measurements", "thebes.data.engines.duck")
+_FRONT = ""  #: the lane of everything that reads no rows
+_BOUNDED = (Word.ASK, Word.QUOTE)  #: of which only so many wait
+
+APPEND = "append"  #: rows for a growing data set
+PREDICT = "predict"  #: what a model of the store says of rows
+
+log = logging.getLogger("thebes.site")
+
+
+class Tables:
+    """Opened data sets, each kept until its file changes. One task sees the same rows in all its phases; the next one
+    those that there are then. What does not fit into memory is put into HOME/scratch, which is emptied first: a process
+    that was killed left it behind."""
+
+    def __init__(self, home: Home, streams: Streams | None = None) -> None:
+        self._folder, self._scratch, self._streams = home.datasets, home.folder / "scratch", streams
+        self._open: dict[str, tuple[DataSet, EngineTable]] = {}
+        self._grown: dict[str, tuple[DataSet, str, dict[tuple[str, ...], GrownTable]]] = {}
+        self._readers: dict[str, str] = {}  #: which task each was last opened for
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __call__(self, dataset: DataSet, task: str) -> Table:
+        from thebes.data.engines.source import table_of
+
+        known = self._open.get(dataset.name)
+        before, self._readers[dataset.name] = self._readers.get(dataset.name), task
+        if known is not None and known[0] is dataset:
+            if task != before:
+                known[1].forget()
+            return known[1]
+        if known is not None:
+            del self._open[dataset.name]
+            known[1].close()
+        made = table_of(dataset.schema, dataset.source, folder=self._folder, scratch=self._scratch)
+        self._open[dataset.name] = (dataset, made)
+        return made
+
+    def grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
+        """The rows of some blocks of a growing data set, opened once for a task."""
+        if self._streams is None:
+            raise Mistake("NAME", "does not grow")
+        known = self._grown.get(dataset.name)
+        if known is None or known[0] is not dataset or known[1] != task:
+            for table in () if known is None else known[2].values():
+                table.close()
+            known = self._grown[dataset.name] = dataset, task, {}
+        opened = known[2]
+        if tuple(blocks) not in opened:
+            opened[tuple(blocks)] = self._streams(dataset).rows(blocks)
+        return opened[tuple(blocks)]
+
+
+class Lanes:
+    """Work in order by lane, lanes side by side: one ask at a time is worked on for each data set."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, queue.Queue[tuple[Callable[[], None], int]]] = {}
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def put(self, lane: str, work: Callable[[], None], size: int, *, bounded: bool = True) -> bool:
+        """Do it when its turn comes; False where too much waits already."""
+        with self._lock:
+            waiting = self._lanes.get(lane)
+            if waiting is None:
+                waiting = self._lanes[lane] = queue.Queue()
+                threading.Thread(target=self._run, args=(waiting,), name=f"lane {lane}", daemon=True).start()
+            if bounded and (waiting.qsize() >= MOST_WAITING or self._held + size > MOST_BYTES):
+                return False
+            self._held += size
+        waiting.put((work, size))
+        return True
+
+    def _run(self, waiting: queue.Queue[tuple[Callable[[], None], int]]) -> None:
+        while True:
+            work, size = waiting.get()
+            try:
+                work()
+            except Exception as error:
+                log.error("a message was not answered: %s", type(error).__name__)
+            finally:
+                with self._lock:
+                    self._held -= size
+                del work
+
+
+class Office:
+    """What is behind the pipe: everything of a home that its two ways in share."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.datasets, self.policy = DataSets(home), PolicyFile(home.policy)
+        self.outbox, self.audit = Outbox(home.folder / OUTBOX), Audit(home.folder / AUDIT)
+        self.ledger = Ledger(home.ledger)
+        (home.folder / "ledger.db").chmod(0o600)
+        self.pipelines = Pipelines(home, self.datasets, self.ledger)
+        self.purse = Purse(
+            self.ledger, self.outbox, deciding=partial(deciding, home.folder), attempts=self.pipelines.amounts
+        )
+        self.streams = Streams(home, self.ledger)
+        self.caches = Caches(home, streams=self.streams)
+        tables = Tables(home, self.streams)
+        self.contributing = Contributing(
+            outbox=self.outbox,
+            purse=self.purse,
+            tables=tables,
+            streams=self.streams,
+            grown=tables.grown,
+            attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
+            caches=self.caches,
+        )
+        self.desk = Desk(
+            name=name,
+            datasets=self.datasets,
+            policy=self.policy,
+            outbox=self.outbox,
+            audit=self.audit,
+            purse=self.purse,
+            contributing=self.contributing,
+            streams=self.streams,
+            looking=self.caches.looking,
+        )
+        self.desk.recover()
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """What belongs into the answer to one message."""
+        kind = message["kind"]
+        if kind == Word.ASK:
+            return self.desk.ask(message)
+        if kind == Word.CLOSED:
+            return self.desk.closed(message)
+        if kind == Word.QUOTE:
+            return self.desk.quote(message)
+        if kind == Word.DESCRIBE:
+            return self.desk.describe()
+        if kind == Word.PING:
+            return {"kind": Word.PONG}
+        return {"kind": kind, "body": self._own(str(kind), message)}
+
+    def _own(self, kind: str, message: Mapping[str, Any]) -> Any:
+        if kind == APPEND:
+            return self._append(message)
+        if kind == "requests":
+            return views.requests(self.outbox)
+        if kind == "ledger":
+            return views.ledger(self.purse, self.datasets, self.policy())
+        if kind == "datasets":
+            return views.described(self.datasets, self.ledger, self.streams, self.caches.known)
+        if kind == "audit":
+            return views.log(self.audit)
+        if kind == "verified":
+            return views.verified(self.audit, self.ledger)
+        if kind == "pipelines":
+            return self.pipelines.told()
+        if kind == "models":
+            return self.pipelines.store.told()
+        if kind in ("model", PREDICT):
+            return self._model(kind, message)
+        raise Mistake("kind", "is not one that a site answers")
+
+    def _model(self, kind: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A model of the store, or what it says of rows; None where there is none of that name and version."""
+        name, version = checked(message.get("name", "")), message.get("version")
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise Mistake("version", "must be a whole number")
+        if kind == PREDICT:
+            return self.pipelines.store.predict(name, message.get("rows"), version)
+        return self.pipelines.model(name, version)
+
+    def _append(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """More rows of a growing data set, from whoever holds the token of the site's interface."""
+        name, rows, key = message.get("dataset"), message.get("rows"), message.get("key")
+        dataset = self.datasets.get(name) if isinstance(name, str) else None
+        if dataset is None:
+            raise Mistake("dataset", "is none that is declared here")
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            raise Mistake("rows", "must be a list of objects, at least one")
+        if not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable():
+            raise Mistake(
+                "key",
+                "must be a printable text of 1 to 200 characters that names these rows, so that what is sent twice "
+                "comes in once",
+            )
+        came = self.streams(dataset).ingest(rows, key=key)
+        return {"rows": came.rows, "again": came.again}
+
+    def lane(self, message: Mapping[str, Any]) -> str:
+        """Where a message waits: asks by data set, and the end of a task behind its asks."""
+        if message["kind"] in (Word.ASK, Word.QUOTE):
+            named = self.desk.dataset_of(message)
+            return named if named in self.datasets.names() else _FRONT
+        if message["kind"] == Word.CLOSED:
+            request = self.outbox.request(str(message.get("task")))
+            return request.dataset if request is not None else _FRONT
+        if message["kind"] == PREDICT:
+            return PREDICT
+        if message["kind"] == APPEND:
+            named = str(message.get("dataset"))
+            return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT
+        return _FRONT
+
+    def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What belongs into the answer to an ask or a quote that reads no rows; None where it must take its turn."""
+        return self.desk.quote(message) if message["kind"] == Word.QUOTE else self.desk.again(message)
+
+
+def serve(office: Office, pipe: BlockingPipe) -> None:
+    """Hear and answer until the pipe ends. Whoever asks what was released before, or what something would cost, waits
+    beside those for whom rows are read."""
+    lanes, turn = Lanes(), threading.Lock()
+
+    def say(message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        with turn:
+            pipe.send({**told, "kind": str(told["kind"]), "id": message["id"]})
+
+    def work(message: Mapping[str, Any]) -> None:
+        try:
+            told = office.answer(message)
+        except ThebesError as error:
+            told = {"kind": "problem", "field": getattr(error, "argument", ""), "reason": str(error)}
+        say(message, told)
+
+    def first(message: Mapping[str, Any], lane: str, size: int) -> None:
+        told = office.again(message)
+        if told is None:
+            wait(message, lane, partial(work, message), size)
+        else:
+            say(message, told)
+
+    def wait(message: Mapping[str, Any], lane: str, what: Callable[[], None], size: int) -> None:
+        if lanes.put(lane, what, size, bounded=message["kind"] in _BOUNDED):
+            return
+        ask = message.get("ask")
+        about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
+        busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
+        lanes.put(_FRONT, partial(say, message, busy), 0, bounded=False)
+
+    while (body := pipe.receive_bytes()) is not None:
+        message, size = read_envelope(body), len(body)
+        del body
+        lane = office.lane(message)
+        if lane and message["kind"] in _BOUNDED and size <= _SHORT:
+            wait(message, f"again {lane}", partial(first, message, lane, size), size)
+        else:
+            wait(message, lane, partial(work, message), size)
+        del message  # a long ask is not held here until the next one comes
+
+
+def warm() -> None:
+    """Load what answers are computed with: seconds for which the first ask need not wait."""
+    try:
+        registry.load_site_owners()
+        for module in _HEAVY:
+            import_module(module)
+    except ImportError as error:  # whatever is asked for will say so
+        log.warning("cannot load what answers are computed with: %s", type(error).__name__)
+
+
+def main() -> None:
+    """Run until the pipe ends."""
+    parser = argparse.ArgumentParser(prog="thebes.site.algorithm_process")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--name", default=LOCAL)
+    told = parser.parse_args()
+    die_with_parent()
+    hide_memory()
+    os.umask(0o077)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # whoever started it ends it
+    log_output.to_stderr("thebes site: %(message)s")
+    try:
+        end = socket.socket(fileno=int(os.environ.pop(PIPE)))
+    except (KeyError, ValueError, OSError):
+        sys.exit("thebes.site.algorithm_process is started by `thebes site` or `thebes coordinator`, with a pipe")
+    home = Home(told.home)
+    hold = _held(home)
+    threading.Thread(target=warm, name="warm", daemon=True).start()
+    try:
+        serve(Office(home, told.name), BlockingPipe(end))
+    except (Mistake, ThebesError) as error:
+        log.error("%s", error)
+        os._exit(1)
+    del hold
+    os._exit(0)  # whatever is being computed can be computed again: nobody is there to hear it
+
+
+def _held(home: Home) -> object:
+    """The home, waiting for one who is just leaving it."""
+    until = time.monotonic() + _HOLD_SECONDS
+    while True:
+        try:
+            return home.hold_rows()
+        except HomeInUse:
+            if time.monotonic() >= until:
+                sys.exit(f"another process works in {home.folder}")
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

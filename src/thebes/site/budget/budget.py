@@ -1,0 +1,458 @@
+"""A site's ledger under its policy: what a data set's block still has, and what a rule still allows.
+
+What must stay true: a rule never pays out more than it says at a data set, whoever of its requestors asks and however
+the file is edited: what counts against it is everything that was ever claimed there and that it would cover today. A
+rule counts what documents say: their epsilons add up, and their deltas. The block counts in its own way beside it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from thebes.curator.cache.planner import BOUGHT
+from thebes.curator.pipelines.attempt_store import CLAIM as PIPELINE
+from thebes.curator.streams.stream import OURS, Context, Stream
+from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Frozen, Ledger
+from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
+from thebes.ledger.filters import FILTERS
+from thebes.ledger.losses import loss_of_text
+from thebes.ledger.states import ClaimState
+from thebes.privacy import exact
+from thebes.privacy.faults import Fault, Mistake, Refusal
+from thebes.privacy.losses import Approximate, Loss, Pure
+from thebes.site.budget.policy import ANY, Asked, Rule
+from thebes.site.budget.prices import Cost
+from thebes.site.dataset import DataSet
+from thebes.site.requests.response_store import CLAIM, Outbox, Request, Subject
+from thebes.site.streams import context_of
+from thebes.tasks.site_document import SiteDocument
+
+
+@dataclass(frozen=True, slots=True)
+class _Payer:
+    """What a rule is asked about a claim. Of one whose task is not known any more every rule that speaks of its
+    requestor counts it."""
+
+    asked: Asked
+    known: bool
+
+    def counts(self, rule: Rule) -> bool:
+        if self.known:
+            return rule.covers(self.asked)
+        return self.asked.requestor in rule.requestors or ANY in rule.requestors
+
+
+class _Sums:
+    """What the claims on one block count for, by payer."""
+
+    def __init__(self) -> None:
+        self._claims: dict[int, tuple[_Payer, Budget]] = {}
+        self._sums: dict[_Payer, Budget] = {}
+
+    def set(self, claim: int, counts: Budget, payer: _Payer | None = None) -> None:
+        """What a claim counts for from now on; `payer` is told the first time."""
+        who, before = self._claims.get(claim, (payer, NOTHING))
+        if who is None:
+            raise Fault("a claim is nobody's")
+        total = self._sums.get(who, NOTHING)
+        self._sums[who] = Budget(
+            total.epsilon - before.epsilon + counts.epsilon, total.delta - before.delta + counts.delta
+        )
+        self._claims[claim] = (who, counts)
+
+    def under(self, rule: Rule) -> Budget:
+        """What counts against a rule."""
+        found = [total for payer, total in self._sums.items() if payer.counts(rule)]
+        return Budget(Amount(sum(t.epsilon for t in found)), Amount(sum(t.delta for t in found)))
+
+
+class Purse:
+    """The claims of one home. Only one process makes those of tasks, so that what a rule has left is known here; what
+    others claim there (a pipeline, sizes of blocks) is read off the journal. `deciding` is held while a rule is asked
+    and a claim is made where others claim too; `attempts` tells what each attempt of a pipeline may spend, by the key
+    of its claim."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        outbox: Outbox,
+        *,
+        deciding: Callable[[], AbstractContextManager[None]] = nullcontext,
+        attempts: Callable[[], Mapping[str, Budget]] = dict,
+    ) -> None:
+        self.ledger, self._outbox, self._deciding, self._attempts = ledger, outbox, deciding, attempts
+        self._amounts: dict[str, Budget] = {}  # of attempts, as they were last read
+        self._lock = threading.RLock()
+        self._counted: dict[str, _Sums] = {}  # by block
+        self._blocks: dict[str, tuple[DataSet, Block]] = {}
+        self._terms: dict[str, tuple[str, int]] = {}  # of every block: its filter, its delta in steps
+        self._elsewhere: dict[int, dict[str, Steps]] = {}  # what claims of others hold, by claim and block
+        self._keys: dict[int, str] = {}  # of claims of others
+        self._read = -1
+        subjects = outbox.subjects()
+        while self._read != (before := ledger.head().length):
+            self._read, self._counted, self._elsewhere = before, {}, {}
+            claims = {claim.id: claim for claim in ledger.claims()}
+            for name, held in ledger.holdings().items():
+                for number, steps in held.items():
+                    claim = claims[number]
+                    if _own(claim.key):
+                        continue
+                    subject = subjects.get(claim.key or "")
+                    counts = self._counts(claim.loss, name, subject, steps, claim.key)
+                    self._of(name).set(number, counts, _payer(name, claim.spender, subject, claim.key))
+                    if subject is None:
+                        self._elsewhere.setdefault(number, {})[name] = steps
+                        self._keys[number] = claim.key or ""
+
+    def block(self, dataset: DataSet) -> Block:
+        """The data set's block, for its terms, which never change: how it stands may be from before, as reckoning what
+        it still has takes longer than many an answer."""
+        with self._lock:
+            known = self._blocks.get(dataset.name)
+            if known is None or known[0] is not dataset:
+                known = self._blocks[dataset.name] = dataset, block_of(self.ledger, dataset)
+            return known[1]
+
+    def reserve(
+        self,
+        request: Request,
+        document: SiteDocument,
+        dataset: DataSet,
+        cost: Cost,
+        rule: Rule,
+        *,
+        price: Budget | None = None,
+    ) -> Claim:
+        """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim, as long
+        as all that was claimed under the rule is within what the rule says by now. `price` is what counts under the
+        rule; unless it is named, what the document says."""
+        with self._lock:
+            earlier = self.claim(request)
+            block = self.block(dataset)
+            if earlier is not None:
+                self._refresh()
+                self._thawed(block.name, price or _price(document))
+                more = self._more(request, earlier, price)
+                if not self._within(rule, block.name, more):
+                    raise BudgetExceeded(block.name, price or _price(document), NOTHING, str(rule))
+                self._count_more(request, earlier, more)
+                return earlier
+            counts = self._told(request, document, price)
+            self._allow(rule, block, counts)
+            try:
+                claim = self.ledger.reserve(
+                    [block.name],
+                    loss=cost.whole,
+                    purpose=f"{request.kind} {request.key}",
+                    spender=request.requestor,
+                    key=request.key,
+                    unit=block.unit,
+                    adjacency=block.adjacency,
+                )
+            except Mistake as unpriced:
+                raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
+            asked = Asked(request.requestor, block.name, request.kind, request.noise)
+            self._of(block.name).set(claim.id, counts, _Payer(asked, known=True))
+            return claim
+
+    def reserve_blocks(
+        self,
+        request: Request,
+        document: SiteDocument,
+        stream: Stream,
+        cost: Cost,
+        rule: Rule,
+        *,
+        names: Sequence[str] | None = None,
+        price: Budget | None = None,
+    ) -> tuple[Claim, list[str]]:
+        """Set the cost of a task aside in every block of a growing data set that is over and can pay it, under the rule
+        and by its own budget, or in exactly the blocks that are named: the claim, and the blocks. Again gives the same.
+        A Refusal where no block can."""
+        with self._deciding(), self._lock:
+            earlier = self.claim(request)
+            context = context_of(stream, rule, request.requestor)
+            if earlier is not None:
+                self._refresh()
+                self._thawed(stream.name, price or _price(document))
+                more, claimed = self._more(request, earlier, price), stream.named(earlier)
+                if stream.contexts and not {block.name for block in stream.blocks(context=context)}.issuperset(claimed):
+                    raise Refusal(f"{rule} does not let {request.requestor} ask in all contexts of this claim any more")
+                if not all(self._within(rule, name, more) for name in claimed):
+                    raise BudgetExceeded(stream.name, price or _price(document), NOTHING, str(rule))
+                self._count_more(request, earlier, more)
+                return earlier, claimed
+            counts = self._told(request, document, price)
+            able = self._payable(stream, cost, counts, context, rule)
+            chosen = able if names is None else [name for name in names if name in set(able)]
+            if not chosen or (names is not None and len(chosen) < len(names)):
+                raise Refusal(
+                    "no block of this data set can pay for this task now: each is either not over yet or has too "
+                    f"little left, by its own budget or under {rule}"
+                )
+            claim = stream.reserve(
+                chosen,
+                loss=cost.whole,
+                purpose=f"{request.kind} {request.key}",
+                spender=request.requestor,
+                key=request.key,
+                context=context,
+            )
+            asked = Asked(request.requestor, stream.name, request.kind, request.noise)
+            for name in claim.blocks:
+                self._of(name).set(claim.id, counts, _Payer(asked, known=True))
+            return claim, chosen
+
+    def payable(self, request: Request, stream: Stream, cost: Cost, price: Budget, rule: Rule) -> list[str]:
+        """The blocks that are over and can pay so much, under the rule and by their own budgets."""
+        with self._lock:
+            context = context_of(stream, rule, request.requestor)
+            return self._payable(stream, cost, price, context, rule)
+
+    def _payable(self, stream: Stream, cost: Cost, price: Budget, context: Context, rule: Rule) -> list[str]:
+        try:
+            offered = stream.offered(loss=cost.whole, context=context)
+        except Mistake as unpriced:
+            raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
+        self._refresh()
+        return [block.name for block in offered if self._within(rule, block.name, price)]
+
+    def _told(self, request: Request, document: SiteDocument, price: Budget | None) -> Budget:
+        """What a task counts for: as its document says, or as it is named and then written down."""
+        if price is None:
+            return _price(document)
+        self._outbox.claim(request.task, price.epsilon, price.delta)
+        return price
+
+    def _more(self, request: Request, claim: Claim, price: Budget | None) -> Budget:
+        """How much more a claim may buy than it counts for, where another attempt buys with it. What is left of it
+        bounds that where it is an epsilon; where it is not, what costs little there may be a large epsilon."""
+        if price is None or not claim.state.open or spent(claim) is not None:
+            return NOTHING
+        if claim.left != claim.loss:
+            return price
+        said = self.said(request)
+        return Budget(
+            Amount(max(Decimal(0), price.epsilon - said.epsilon)), Amount(max(Decimal(0), price.delta - said.delta))
+        )
+
+    def _count_more(self, request: Request, claim: Claim, more: Budget) -> None:
+        if not (more.epsilon or more.delta):
+            return
+        said = self.said(request)
+        counts = Budget(said.epsilon + more.epsilon, said.delta + more.delta)
+        self._outbox.claim(request.task, counts.epsilon, counts.delta)
+        for name in claim.blocks:
+            self._of(name).set(claim.id, counts)
+
+    def _within(self, rule: Rule, name: str, price: Budget) -> bool:
+        """Whether all that was claimed at a block under a rule, and a price beside it, is what the rule allows."""
+        counted = self._of(name).under(rule)
+        return price.epsilon <= rule.epsilon - counted.epsilon and (
+            rule.delta is None or price.delta <= rule.delta - counted.delta
+        )
+
+    def _thawed(self, name: str, price: Budget) -> None:
+        """A part that a claim has paid for costs nothing again; in a copy it may have been answered since."""
+        if self.ledger.frozen:
+            raise Frozen(name, price, NOTHING)
+
+    def claim(self, request: Request) -> Claim | None:
+        """The claim of a task, if there is one."""
+        return self.ledger.claimed(request.key)
+
+    def holding(self) -> list[str]:
+        """Tasks whose claims are still open."""
+        keys = [claim.key or "" for claim in self.ledger.claims() if claim.state.open]
+        return [key.removeprefix(CLAIM) for key in keys if key.startswith(CLAIM)]
+
+    def release(self, request: Request) -> None:
+        """Give back what a task has not consumed; of a frozen ledger nothing: its thaw takes open claims whole."""
+        with self._lock:
+            claim = self.claim(request)
+            if claim is None or not claim.state.open:
+                return
+            try:
+                claim.release()
+            except Frozen:
+                return
+            if claim.state is ClaimState.RELEASED:
+                left = NOTHING
+            elif isinstance(claim.loss, Pure) and isinstance(claim.left, Pure):
+                left = Budget(Amount(claim.loss.epsilon - claim.left.epsilon), Amount(0))
+            else:
+                return
+            for name in claim.blocks:
+                self._of(name).set(claim.id, left)
+
+    def said(self, request: Request) -> Budget:
+        """What a task counts for at most, by its document or as it was written down."""
+        subject = self._outbox.subjects()[request.key]
+        return Budget(Amount(subject.epsilon), Amount(subject.delta))
+
+    def settle(self, request: Request, claim: Claim, paid: Budget | None) -> Budget:
+        """This is all that a task cost: give the rest back. What it counts for from now on: what its claim has spent,
+        where that is an epsilon; else what was paid, or without that (attempts before the last one paid, too) all that
+        it was to cost at most."""
+        with self._lock:
+            counts = spent(claim) or paid or self.said(request)
+            try:
+                if claim.state.open:
+                    claim.release()
+            except Frozen:
+                return self.said(request)
+            for name in claim.blocks:
+                self._of(name).set(claim.id, counts)
+            self._outbox.claim(request.task, counts.epsilon, counts.delta)
+            return counts
+
+    def left(self, rule: Rule, block: Block) -> Budget:
+        """The most that one more answer may cost under a rule, as far as the data set itself has it."""
+        with self._lock:
+            left = self._left(rule, block)
+        return Budget(min(left.epsilon, block.remaining.epsilon), min(left.delta, block.remaining.delta))
+
+    def _allow(self, rule: Rule, block: Block, price: Budget) -> None:
+        left = self._left(rule, block)
+        beyond = rule.delta is not None and price.delta > left.delta
+        if price.epsilon > left.epsilon or beyond:
+            raise BudgetExceeded(block.name, price, left, str(rule))
+
+    def _left(self, rule: Rule, block: Block) -> Budget:
+        """What of a rule is left; without a delta of its own the block alone says which deltas are too many."""
+        self._refresh()
+        counted = self._of(block.name).under(rule)
+        delta = block.budget.delta if rule.delta is None else rule.delta - counted.delta
+        return Budget(Amount(max(Decimal(0), rule.epsilon - counted.epsilon)), Amount(max(Decimal(0), delta)))
+
+    def _of(self, block: str) -> _Sums:
+        """What the claims on a block count for; a rule counts over all its contexts together, and over everybody who
+        has a budget of their own."""
+        return self._counted.setdefault(block.partition("@")[0], _Sums())
+
+    def _refresh(self) -> None:
+        """Count what others have claimed since."""
+        if self.ledger.head().length == self._read:
+            return
+        for entry in self.ledger.journal(self._read):
+            self._read, facts = entry.number, entry.facts
+            if entry.event == "reserve" and not _own(facts["key"]) and not (facts["key"] or "").startswith(CLAIM):
+                for block, place, steps in _spread(facts["charges"]):
+                    self._elsewhere.setdefault(facts["claim"], {}).setdefault(block, {})[place] = steps
+                    self._keys[facts["claim"]] = facts["key"] or ""
+                for block, held in self._elsewhere.get(facts["claim"], {}).items():
+                    counts = self._counts(loss_of_text(facts["loss"]), block, None, held, facts["key"])
+                    self._of(block).set(facts["claim"], counts, _payer(block, facts["spender"], None, facts["key"]))
+            elif entry.event in ("consume", "release") and facts["claim"] in self._elsewhere:
+                self._gone_back(facts["claim"], facts["returned"])
+
+    def _gone_back(self, claim: int, returned: list[dict[str, Any]]) -> None:
+        held = self._elsewhere[claim]
+        for block, place, steps in _spread(returned):
+            held[block][place] -= steps
+            self._of(block).set(claim, self._said(self._keys[claim], held[block]) or self._reading(block, held[block]))
+
+    def _said(self, key: str | None, steps: Steps) -> Budget | None:
+        """What an attempt of a pipeline said that it may spend, as long as it holds anything; None of other claims."""
+        if key is None or not key.startswith(PIPELINE):
+            return None
+        if not any(steps.values()):
+            return NOTHING
+        if key not in self._amounts:
+            self._amounts = dict(self._attempts())
+        return self._amounts.get(key)
+
+    def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps, key: str | None) -> Budget:
+        """What a claim from before counts for: what it said where an attempt of a pipeline made it, else see
+        `counted`."""
+        said = self._said(key, steps)
+        return counted(loss, steps, subject, *self._terms_of(block)) if said is None else said
+
+    def _reading(self, block: str, steps: Steps) -> Budget:
+        counting, delta = self._terms_of(block)
+        return FILTERS[counting].reading(steps, delta)
+
+    def _terms_of(self, block: str) -> tuple[str, int]:
+        if block not in self._terms:
+            self._terms |= {b.name: (b.filter, delta_steps(b.budget.delta)) for b in self.ledger.blocks()}
+        return self._terms[block]
+
+
+def spent(claim: Claim) -> Budget | None:
+    """What a claim has paid for, by all attempts together; None where that is not an epsilon."""
+    loss, left = claim.loss, claim.left
+    if isinstance(loss, Pure) and isinstance(left, Pure):
+        return Budget(Amount(loss.epsilon - left.epsilon), Amount(0))
+    if isinstance(loss, Approximate) and isinstance(left, Approximate):
+        return Budget(Amount(loss.epsilon - left.epsilon), Amount(loss.delta - left.delta))
+    return None
+
+
+def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delta: int) -> Budget:
+    """What a claim that no journal of attempts knows counts for under a rule: what it holds or has spent where that is
+    an epsilon; else what its document said, whole; and where nobody remembers that, what a block that counts with
+    `filter` beside `delta` reads off its own count."""
+    if isinstance(loss, Pure) and "epsilon" in steps:
+        return Budget.of_steps(steps["epsilon"], 0)
+    if subject is not None:
+        return Budget(Amount(subject.epsilon), Amount(subject.delta))
+    return FILTERS[filter].reading(steps, delta)
+
+
+def _own(key: str | None) -> bool:
+    """Whether a claim buys sizes of a growing data set, or what a synopsis is made of: nobody asked for it."""
+    return key is not None and key.startswith((*OURS, BOUGHT))
+
+
+def _spread(groups: list[dict[str, Any]]) -> Iterator[tuple[str, str, int]]:
+    """(block, place, steps) of what the journal writes together."""
+    for group in groups:
+        for block in group["blocks"]:
+            for place, steps in group["amounts"].items():
+                yield block, place, int(steps)
+
+
+def _price(document: SiteDocument) -> Budget:
+    return Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
+
+
+def _payer(block: str, spender: str, subject: Subject | None, key: str | None) -> _Payer:
+    dataset = block.partition("/")[0]
+    if subject is None and key is not None and key.startswith(PIPELINE):
+        return _Payer(Asked(spender, dataset, "pipeline", "site"), known=True)
+    kind, noise = ("", "") if subject is None else (subject.kind, subject.noise)
+    return _Payer(Asked(spender, dataset, kind, noise), known=subject is not None)
+
+
+def block_of(ledger: Ledger, dataset: DataSet) -> Block:
+    """A data set's block; a Refusal where the ledger has another than the file says."""
+    try:
+        block = ledger.block(dataset.name)
+    except Mistake:
+        raise Refusal("this data set has no budget in the site's ledger") from None
+    held = {"epsilon": block.budget.epsilon, "delta": block.budget.delta, "filter": block.filter}
+    held |= {"unit": block.unit, "adjacency": block.adjacency}
+    if held != dataset.terms:
+        raise Refusal("this data set is declared on other terms than its budget in the site's ledger")
+    return block
+
+
+def standing(block: Block) -> dict[str, Any]:
+    """A block as its owner is shown it. `remaining` is the most that one more answer could cost, `left` the share of
+    the budget that is not spent or set aside, `account` both in words."""
+    return {
+        "block": block.name,
+        **block.budget.as_json(),
+        "remaining": block.remaining.as_json(),
+        "left": block.left,
+        "account": block.account,
+        "state": str(block.state),
+        "filter": block.filter,
+        "unit": str(block.unit),
+    }

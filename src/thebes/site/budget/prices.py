@@ -1,0 +1,61 @@
+"""What a task costs a data set's block, and each phase of it: in the terms in which the block counts.
+
+What must stay true: what is charged for the phases that ran covers what they released, whichever ran; all phases
+together never cost more than was set aside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR
+
+from thebes.privacy import exact
+from thebes.privacy.accounting import concentrated, pure, renyi
+from thebes.privacy.events import Event
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.losses import Approximate, Loss, Pure, repeat
+from thebes.privacy.promise import Adjacency
+from thebes.tasks.site_document import SiteDocument
+
+_RELATION = Adjacency.ADD_REMOVE_ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`whole` is set aside for the task. Every phase that runs is charged `phase`; None: the first is charged all."""
+
+    whole: Loss
+    phase: Loss | None
+
+
+def cost(document: SiteDocument, event: Event, filter: str) -> Cost:
+    """The cost of a document whose phases are each `event`; a Refusal where the filter has no price for it.
+
+    A basic block is charged what the document says, which its kind promises to cover all phases; a single phase of
+    several only has a price of its own there where that is pure. A concentrated or Renyi block adds up the phases.
+    """
+    if filter == "basic":
+        return _basic(document, event)
+    try:
+        price = concentrated.price if filter == "zcdp" else renyi.price
+        phase: Loss = price(event, adjacency=_RELATION)
+    except Mistake as unpriced:
+        raise Refusal(
+            f"this data set's budget is counted with the {filter} filter, which has no price for this task: "
+            f"{unpriced.message}"
+        ) from None
+    return Cost(repeat(phase, document.phases), phase)
+
+
+def _basic(document: SiteDocument, event: Event) -> Cost:
+    epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
+    if delta:
+        return Cost(Approximate(epsilon, delta), None)
+    if document.phases == 1:
+        return Cost(Pure(epsilon), Pure(epsilon))
+    share = (epsilon / document.phases).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+    try:
+        fits = pure.price(event, adjacency=_RELATION).epsilon <= share + exact.EPSILON_STEP
+    except Mistake:
+        fits = False
+    return Cost(Pure(epsilon), Pure(share) if fits and share else None)

@@ -1,0 +1,39 @@
+"""Attempts for one task over a growing data set: under the rule that lets its requestor run pipelines there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from thebes.curator.pipelines.outcome import Outcome, outcome
+from thebes.curator.pipelines.pipeline import Pipeline
+from thebes.curator.pipelines.runner import Runner
+from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.streams.stream import Stream
+from thebes.privacy.randomness import Randomness
+from thebes.site.budget.pipeline_rights import Rights
+from thebes.site.home import Home
+from thebes.site.requests.response_store import Request
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttempts:
+    """What a pipeline's half is handed for one task. `name` is nobody else's: a model that is accepted is kept under
+    it, and the same task again finds what came of it."""
+
+    home: Home
+    stream: Stream
+    request: Request
+    randomness: Callable[[], Randomness]
+
+    @property
+    def name(self) -> str:
+        return f"task-{self.request.task}".lower()
+
+    def run(self, pipeline: Pipeline) -> Outcome:
+        with closing(Workshop(self.home.folder)) as workshop:
+            rights = Rights(self.home, self.stream, self.request.requestor, workshop.attempts)
+            who, noise = self.request.requestor, self.randomness()
+            runner = Runner(self.stream, workshop, who, rights, randomness=noise, bound=rights.context)
+            return outcome(runner, pipeline, source=f"task {self.request.digest}")

@@ -1,0 +1,107 @@
+"""One ask on a site's desk: what it says it is about, what allows it, what its document costs, and what is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thebes.ledger import Claim
+from thebes.privacy import exact
+from thebes.privacy.faults import Fault
+from thebes.site.budget.policy import Rule
+from thebes.site.budget.prices import Cost, cost
+from thebes.site.dataset import DataSet
+from thebes.site.requests.messages import Question
+from thebes.site.requests.response_store import Request
+from thebes.tasks import registry
+from thebes.tasks.protocols import Ask
+from thebes.tasks.site_document import SiteDocument
+
+
+class Turn:
+    """One ask while it is looked at: what it says it is about, and how far it has come."""
+
+    def __init__(self, began: float, message: Mapping[str, Any]) -> None:
+        ask, document = message.get("ask"), message.get("document")
+        part = ask.get("part") if isinstance(ask, Mapping) else None
+        self.began = began
+        self.told = {"task": message.get("task"), "part": part}  #: as it came, to be repeated
+        self.place = {name: _short(value) for name, value in self.told.items()}
+        self._document = document if isinstance(document, Mapping) else {}
+        self._requestor = message.get("requestor")
+        self.request: Request | None = None
+        self.rule: Rule | None = None
+        self.noted = False  #: whether the audit log has the ask
+
+    def facts(self) -> dict[str, str]:
+        """Who asks for what, for the audit log."""
+        about = {"requestor": self._requestor, "kind": self._document.get("type")}
+        return {
+            **self.place,
+            **{n: _short(v) for n, v in about.items()},
+            "dataset": _short(self._document.get("dataset")),
+        }
+
+
+@dataclass(slots=True)
+class Matter:
+    """A task's document, checked, and its price once that is known."""
+
+    raw: Mapping[str, Any]
+    document: SiteDocument
+    _priced: tuple[DataSet, str, Cost] | None = None
+
+    def price(self, dataset: DataSet, filter: str) -> Cost:
+        if self._priced is None or self._priced[0] is not dataset or self._priced[1] != filter:
+            kind: Any = registry.kind(self.document.type)
+            self._priced = (dataset, filter, cost(self.document, kind.event(self.document, dataset.schema), filter))
+        return self._priced[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """An ask that a rule allows, about a data set that has what it asks. Nothing is made of rows for any other."""
+
+    request: Request
+    rule: Rule
+    question: Question
+    matter: Matter
+    dataset: DataSet
+
+    @property
+    def document(self) -> SiteDocument:
+        return self.matter.document
+
+    @property
+    def ask(self) -> Ask:
+        return self.question.ask
+
+
+@dataclass(slots=True)
+class Charge:
+    """What an owner's half is given as its claim: consuming charges the ledger for this part, once, whatever the
+    amounts are that it names. Those are told with the answer as its cost."""
+
+    claim: Claim | None
+    cost: Cost | None
+    part: str
+    epsilon: float = 0.0
+    delta: float = 0.0
+    paid: bool = False
+
+    def consume(self, *, epsilon: exact.Number, delta: exact.Number = 0) -> None:
+        if self.claim is None or self.cost is None:
+            raise Fault("an owner's half paid for an answer about a public data set")
+        if self.cost.phase is None:
+            self.claim.consume(loss=self.cost.whole, part="all of it")
+        else:
+            self.claim.consume(loss=self.cost.phase, part=self.part)
+        self.paid = True
+        self.epsilon += float(exact.declared("epsilon", epsilon))
+        self.delta += float(exact.declared("delta", delta))
+
+
+def _short(value: object) -> str:
+    """What a stranger said, as the audit log keeps it."""
+    return value[:200] if isinstance(value, str) and value[:200].isprintable() else "?"

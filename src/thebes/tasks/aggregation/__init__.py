@@ -1,0 +1,1 @@
+"""The parts of aggregators that every kind shares."""

@@ -1,0 +1,384 @@
+"""One shape for every kind of task.
+
+A kind reads and prices a document. Its aggregator asks, hears contributions and makes a release; its owner's
+half computes contributions from rows. The two halves meet only in `Contributions`, so the same code runs for one
+person, for a simulated million and over a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.rows import Rows
+from thebes.data.schema import Schema
+from thebes.data.table import Table
+from thebes.privacy import exact
+from thebes.privacy.faults import Refusal
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import Randomness
+from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.document import Document
+from thebes.tasks.release import Release
+
+if TYPE_CHECKING:
+    from thebes.curator.cache.answer import Answered
+    from thebes.curator.cache.requirement import Wanted
+    from thebes.curator.pipelines.outcome import Outcome
+    from thebes.curator.pipelines.pipeline import Pipeline
+    from thebes.curator.questions.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What the aggregator wants from one slot now. `part` depends on public things only; `ask_id` names the ask.
+
+    `partition` is the peer partition of the slot: everybody of one is asked the same.
+    """
+
+    ask_id: str
+    part: str
+    phase: int
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: datetime | None = None
+    partition: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to ask now; come back after `seconds`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Nothing will be asked any more."""
+
+
+class TaskClosed(Refusal):
+    """The phase or the task this contribution was for has ended; nothing was taken."""
+
+
+class StaleContribution(Refusal):
+    """It answers what was asked too long ago; nothing was taken."""
+
+
+class OutlyingContribution(Refusal):
+    """It lies farther from everybody else's than honest ones do, but for a stated rate; nothing was taken."""
+
+
+class State(StrEnum):
+    """Where an aggregator stands. OPEN -> DONE when the last phase closes; OPEN -> EXPIRED when time runs out first.
+    One that is endless -> DONE or EXPIRED when it is closed, too."""
+
+    OPEN = "open"
+    DONE = "done"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an aggregator is told by the role that runs it; everything else is in the document.
+
+    `unit` is what admission proves. `group_size` is the published number of registered owners where there is
+    a group. `simulated` marks declared people. `sites` are those that are asked, where institutions answer, each with
+    the schema it declares.
+    """
+
+    unit: Unit
+    randomness: Randomness
+    group_size: int | None = None
+    simulated: bool = False
+    sites: Mapping[str, Schema] = field(default_factory=dict)
+    #: what sites said beforehand of answers that they have already, where the document says how exact it must be
+    quotes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class Claim(Protocol):
+    """An owner's right to spend on one document. Consuming comes before noise; more than was reserved is refused."""
+
+    def consume(self, *, epsilon: exact.Number, delta: exact.Number) -> object: ...
+
+
+class Kind(Protocol):
+    """The public half of a kind: pure functions of the document."""
+
+    #: the value of the document's `type`
+    type: str
+
+    def check(self, document: Mapping[str, Any]) -> Document:
+        """The document with aliases and defaults filled in, or `InvalidDocument` naming the field at fault."""
+        ...
+
+    def price(self, document: Any, *, unit: Unit = Unit.DEVICE) -> Price:
+        """The most one contributor can be charged for this document, over every part, round and repeat."""
+        ...
+
+    def explain(self, document: Any) -> str:
+        """The document in plain words for the person whose data it is about."""
+        ...
+
+
+class Aggregator(Protocol):
+    """The half that hears contributions. Only `advance` is told the time; nothing else ends a phase."""
+
+    state: State
+
+    @property
+    def part(self) -> str:
+        """What the phase that is heard now is called."""
+        ...
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its parts, one for each packet; of one packet, the phase itself."""
+        ...
+
+    @property
+    def wanted(self) -> int:
+        """So many contributions to every part end the phase before its time."""
+        ...
+
+    @property
+    def least(self) -> int:
+        """So many to every part are enough at the deadline."""
+        ...
+
+    @property
+    def together(self) -> int | None:
+        """How many contributions may answer one ask; None where everybody of a partition is asked the same."""
+        ...
+
+    @property
+    def endless(self) -> bool:
+        """Whether it is trained for as long as it is open: each contribution is mixed in at once and cannot be taken
+        back, two asks of one slot differ, there is a release as soon as enough were mixed in, and `close` ends it."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """Into how many peer partitions slots fall now."""
+        ...
+
+    def partition(self, slot: str) -> int:
+        """The peer partition of a slot; a public function of its name."""
+        ...
+
+    def quote(self, public_state: Mapping[str, Any] | None = None) -> Price: ...
+
+    def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
+        """What is wanted from a slot (`packets.slot_of`) as its contributor's packet of that number. Where a phase
+        takes several turns of one contributor, the packets of turn t follow those of turn t - 1."""
+        ...
+
+    def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
+        """Whether this could have been asked of the slot; `StaleContribution` where that was too long ago."""
+        ...
+
+    def layout(self, part: str, partition: int = 0) -> Layout:
+        """What a contribution of a partition to this part must look like."""
+        ...
+
+    def examine(self, contributions: Contributions) -> Contributions:
+        """Refuse a batch that is out of domain, naming the field, without hearing it."""
+        ...
+
+    def accept(self, contributions: Contributions) -> None:
+        """Hear a batch. Raises `TaskClosed` after the phase ended, `Mistake` out of domain; then nothing was heard."""
+        ...
+
+    def advance(self, now: datetime, absent: int = 0) -> None: ...
+
+    def close(self) -> None:
+        """End what is endless and keep the last release; `Mistake` for every other kind."""
+        ...
+
+    def expect(self, count: int) -> None:
+        """In simulation only: close the phase at exactly `count` contributions."""
+        ...
+
+    def release(self) -> Release | None:
+        """The answer so far; the same answer every time until more was heard."""
+        ...
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, snapshot: bytes) -> None: ...
+
+
+class Lane(Protocol):
+    """Models of one task that are trained side by side, one drawn and one replaced at a time. `changed` names the
+    places that were replaced since somebody last emptied it, so that only these are stored again."""
+
+    models: NDArray[np.float64]  #: one in each row
+    changed: set[int]
+    updates: int  #: so many were mixed in
+    refused: int
+    quarantined: int
+    stale: int
+    history: list[tuple[int, float]]  #: (updates, spread)
+
+    @property
+    def count(self) -> int: ...
+
+    def saved(self, place: int) -> bytes: ...
+
+    def load(self, place: int, saved: bytes) -> None:
+        """The inverse of `saved`; counts nothing."""
+        ...
+
+    def settle(self) -> None:
+        """Compute anew what is kept up to date with every update."""
+        ...
+
+
+class Trained(Aggregator, Protocol):
+    """What an `endless` aggregator has besides: models that can be stored one by one, and all else as `facts`."""
+
+    counts: list[int]
+
+    @property
+    def lanes(self) -> Sequence[Lane]: ...
+
+    def copied(self) -> Trained:
+        """The same as it stands now, for who computes while it goes on."""
+        ...
+
+    def facts(self) -> dict[str, Any]: ...
+
+    def recall(self, facts: Mapping[str, Any]) -> None:
+        """The inverse of `facts`."""
+        ...
+
+    def joined(self, theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+        """`theirs` and everything that came to `mine` since it was `before`: what several processes know together."""
+        ...
+
+
+class Convened(Aggregator, Protocol):
+    """What an aggregator has besides where institutions answer, each known by its name: a slot is a site, and a peer
+    partition of its own."""
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Who will not answer this phase, and why."""
+        ...
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Who has neither answered this phase nor been excused."""
+        ...
+
+    def excuse(self, site: str, why: str) -> None:
+        """Go on without a site in this phase: it refused, failed, or took too long."""
+        ...
+
+    def covers(self, site: str, told: object) -> None:
+        """What a site says its answer is about, where its data set grows; whatever is no such thing is not taken."""
+        ...
+
+    def paid(self, site: str, cost: object, source: object) -> None:
+        """What a site says its answer cost one unit there, and where it came from: rows (`mechanism`), an earlier
+        answer (`cache`), or what earlier answers say (`synopsis`); whatever cannot be is not taken."""
+        ...
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is, in public figures, for a live view."""
+        ...
+
+
+class SiteOwner(Protocol):
+    """The half that computes on an institution's rows: its table is read-only and clips by itself."""
+
+    def contribute(
+        self, document: Any, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
+    ) -> Contributions: ...
+
+    def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout:
+        """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
+        ...
+
+
+@runtime_checkable
+class Planned(SiteOwner, Protocol):
+    """What a site owner's half adds where an answer may come from what its site released before."""
+
+    def planned(self, document: Any, ask: Ask | None, schema: Schema) -> tuple[Plan, Wanted | None, str] | None:
+        """What is asked of the rows, what is wanted of every total (None without an ask), and how it can be asked
+        again; None where exact totals leave the site."""
+        ...
+
+    def told(self, document: Any, ask: Ask, answered: Answered) -> Contributions:
+        """The contribution that says it."""
+        ...
+
+
+class Attempting(Protocol):
+    """The right to work on a growing data set in attempts, as a site gives it for one task: every attempt is allowed by
+    its policy, charged to all of its blocks or to none before a row is read, and written down. Where an owner of fixed
+    rows has a claim and a table, this stands for both."""
+
+    @property
+    def name(self) -> str:
+        """Under which the attempts are kept."""
+        ...
+
+    def run(self, pipeline: Pipeline) -> Outcome:
+        """As many attempts as can be paid; again gives the same outcome."""
+        ...
+
+
+class StreamOwner(Protocol):
+    """The half of a document that is worked on `in_attempts`."""
+
+    def attempt(self, document: Any, ask: Ask, attempting: Attempting) -> Contributions: ...
+
+    def paid(self, contributions: Contributions) -> Price:
+        """What one unit in the block that paid most paid for it, as the answer says."""
+        ...
+
+    def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout: ...
+
+
+class Owner(Protocol):
+    """The half that computes on rows: rows are a batch, a person is a batch of one."""
+
+    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+        """Who could answer at all. A person who could not is told so before accepting, and sends nothing."""
+        ...
+
+    def contribute(
+        self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+    ) -> Contributions: ...
+
+    def layout(self, document: Any, ask: Ask) -> Layout:
+        """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
+        ...
+
+
+@runtime_checkable
+class Legible(Protocol):
+    """What an owner's half may add, so that its owner can be shown an example of what would leave. It is left out
+    where a contribution cannot be computed without the server, or says nothing to the eye (a network's gradient)."""
+
+    def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
+        """Contributions as whoever receives them reads them: one list of values for each column."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """What an owner's half adds to `Legible` where only the server's ask says what a contribution is about."""
+
+    def foreseen(self, document: Any, randomness: Randomness) -> list[Ask]:
+        """Asks that a server could make which keeps to the document, one for each packet. `legible` reads the answers
+        to these."""
+        ...

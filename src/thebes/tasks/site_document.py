@@ -1,0 +1,160 @@
+"""A document that institutions answer: each over its own rows, by its own policy and from its own ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Protocol, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from thebes.data.schema import Column, Schema
+from thebes.privacy.events import Event
+from thebes.privacy.figures import figure
+from thebes.tasks.document import Document, rule
+from thebes.tasks.protocols import Kind
+
+SITE_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"  #: as it stands in a certificate
+DATASET_NAME = SITE_NAME
+PATIENCE_SECONDS = 60.0
+LOCAL = "local"  #: the site that is the coordinator's own
+
+
+class SiteDocument(Document):
+    """What every kind has that sites answer. `epsilon` is what one unit pays at each site that takes part: somebody
+    whose rows lie at m sites pays m times."""
+
+    sites: Literal["all"] | tuple[Annotated[str, Field(pattern=SITE_NAME)], ...] = "all"
+    dataset: str = Field(pattern=DATASET_NAME)
+    noise: Literal["site", "coordinator"] = "site"
+    min_sites: int | None = Field(default=None, ge=1, le=1000)
+    #: for so many seconds a site may take to answer one phase; then the rest goes on without it
+    patience: float = Field(default=PATIENCE_SECONDS, ge=0.1, le=86_400)
+
+    @field_validator("sites", mode="before")
+    @classmethod
+    def _from_list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("patience", mode="before")
+    @classmethod
+    def _seconds(cls, value: object) -> object:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.sites == "all":
+            return self
+        if not self.sites or len(set(self.sites)) != len(self.sites):
+            raise rule("sites", 'must be "all", or name at least one site, none of them twice')
+        if self.min_sites is not None and self.min_sites > len(self.sites):
+            raise rule("min_sites", "must not be more than the sites that are named")
+        return self
+
+    @property
+    def server(self) -> Literal["trusted", "untrusted"]:
+        """Whether the coordinator is shown what it could misuse: each site's exact totals."""
+        return "trusted" if self.noise == "coordinator" else "untrusted"
+
+    @property
+    def phases(self) -> int:
+        """How many phases the task has at most, one after another."""
+        return 1
+
+    @property
+    def in_attempts(self) -> bool:
+        """Whether a site works on it in attempts over blocks of a growing data set, each with a claim of its own."""
+        return False
+
+    @property
+    def by_accuracy(self) -> bool:
+        """Whether it says how exact the answer is to be; then `epsilon` is what that costs."""
+        return False
+
+    @property
+    def recallable(self) -> bool:
+        """Whether a site may have something of the answer already, released before; then it is asked for its price."""
+        return False
+
+    @property
+    def priced(self) -> bool:
+        """Whether its epsilon is known; else nobody can answer it yet."""
+        return True
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the data set that are read: every site's must be declared alike."""
+        raise NotImplementedError
+
+    def needed(self, asked: int) -> int:
+        """How many of the sites that are asked must answer every phase."""
+        return min(self.min_sites or 1, asked) if self.min_sites is None else self.min_sites
+
+
+class SiteKind(Kind, Protocol):
+    """What a kind has besides, where sites answer."""
+
+    def fits(self, document: Any, schema: Schema) -> None:
+        """Refuse a schema that cannot answer, naming the document's field and the column."""
+        ...
+
+    def event(self, document: Any, schema: Schema) -> Event:
+        """What happens to one unit at a site in one phase, under add-remove-one: the ledger there prices it. All
+        phases together cost no more than the document's (epsilon, delta)."""
+        ...
+
+
+def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:
+    """What every kind of this family says to the steward who decides. `does`: what is computed, in one sentence;
+    `price`: what it costs, where that is not simply the document's epsilon."""
+    where = "every site that has it" if document.sites == "all" else ", ".join(document.sites)
+    noise = (
+        "Noise is added at each site before anything leaves it, so nobody has to trust the coordinator."
+        if document.noise == "site"
+        else "Each site's exact totals leave it. You would have to trust the coordinator: it promises to add the noise "
+        "once, to let nothing else out and to keep none of them."
+    )
+    delta = f", delta {figure(document.delta)}" if document.delta else ""
+    price = price or (
+        f"Price at each site that answers: epsilon {figure(document.epsilon)}{delta}, over every phase of the task. "
+        "Somebody whose rows lie at several sites pays at each of them."
+    )
+    pieces = [
+        f"Name: {document.name}." if document.name else "",
+        f"Purpose: {document.purpose}" if document.purpose else "",
+        f"This task asks the data set {document.dataset} at {where}. {does}",
+        f"It reads the columns {', '.join(document.reads)}." if document.reads else "",
+        noise,
+        price,
+    ]
+    return "\n".join(piece for piece in pieces if piece)
+
+
+def differing(one: Schema, other: Schema, columns: tuple[str, ...]) -> str | None:
+    """What keeps two sites' answers from being added up, in words; None where nothing does."""
+    for name in columns:
+        if _column(one, name) != _column(other, name):
+            return f"its column {name!r} is declared differently from that of the other sites"
+    return None
+
+
+def declared(schema: Schema, columns: tuple[str, ...]) -> str:
+    """A digest of all of a schema that totals over these columns, and the noise on them, depend on. An ask says by
+    which of them its task goes: so nobody adds noise for another schema than the one that the totals came from."""
+    found = [(name, _column(schema, name)) for name in sorted(columns)]
+    said = {name: None if c is None else c.model_dump(mode="json", exclude={"description"}) for name, c in found}
+    body = {"unit": schema.unit, "rows": schema.max_rows_per_unit, "columns": said}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _column(schema: Schema, name: str) -> Column | None:
+    """A column by its name, as a condition may spell it."""
+    return schema.columns.get(name) or next((c for n, c in schema.columns.items() if n.lower() == name.lower()), None)
+
+
+def schemas_of(body: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:
+    """Schemas by site, as they were stored."""
+    from thebes.data.schema import schema_of
+
+    return {site: schema_of(schema) for site, schema in body.items()}

@@ -1,0 +1,76 @@
+"""A number with its error bars, or one for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from thebes.tasks.document import PeopleDocument, Range
+from thebes.tasks.release import Release
+from thebes.web import drawings
+from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table, percent
+
+
+def sections(release: Release, document: PeopleDocument) -> list[Section]:
+    if isinstance(release.value, Mapping):
+        return _counts(release)
+    value = float(release.value)
+    bars = [(bar.level, float(bar.low), float(bar.high)) for bar in release.intervals.values()]
+    note = str(release.extra.get("interval_note", ""))
+    if not bars:
+        return [Section("Error bar", note or "No error bar is known for this mechanism.")]
+    gives = getattr(document, "gives", ())  # what sites are asked for has no bounds of the document's own
+    bound = (document.bounds or {}).get(gives[0]) if gives else None
+    least, most = (bound.low, bound.high) if isinstance(bound, Range) and _inside(value, bound, bars) else (None, None)
+    if getattr(document, "aggregator", "") in ("sum", "count", "variance"):
+        least = most = None
+    words = "Where the exact answer lies, so many times out of a hundred. It speaks of the noise, not of who took part."
+    words = f"{words} {note}".rstrip()
+    picture = drawings.spans(
+        [(percent(level), value, low, high) for level, low, high in bars],
+        title="The answer with its error bar at several levels",
+        least=least,
+        most=most,
+    )
+    table = Table.of(("Level", "From", "To"), [(percent(level), low, high) for level, low, high in bars])
+    return [Section("Error bar", words, picture, table, folded=True)]
+
+
+def _inside(value: float, bound: Range, bars: Sequence[tuple[float, float, float]]) -> bool:
+    """Whether the declared range is near enough to the error bars to be worth drawing."""
+    width = max(high - low for _, low, high in bars)
+    return bound.low <= value <= bound.high and width > 0.02 * (bound.high - bound.low)
+
+
+def _counts(release: Release) -> list[Section]:
+    head, rows = table(release)
+    if not rows:
+        return [Section("Counts", "Nothing was common enough to be shown.")]
+    barred = len(head) > 2
+    drawn = rows if len(rows) <= MOST_DRAWN else sorted(rows, key=lambda row: -row[1])[:MOST_DRAWN]
+    picture = drawings.bars(
+        {row[0]: row[1] for row in drawn},
+        title=f"{len(drawn)} bars, one for each value" + (", each with its error bar" if barred else ""),
+        low={row[0]: row[2] for row in drawn} if barred else None,
+        high={row[0]: row[3] for row in drawn} if barred else None,
+    )
+    words = "Noise can make a count negative; it is shown as it is." if any(row[1] < 0 for row in rows) else ""
+    if len(drawn) < len(rows):
+        words = f"The {len(drawn)} largest of {len(rows)} are drawn. {words}".strip()
+    return [Section("Counts", words, picture, Table.of(head, rows), folded=True)]
+
+
+def table(release: Release) -> Cells:
+    if not isinstance(release.value, Mapping):
+        rows = [
+            (percent(b.level), float(release.value), float(b.low), float(b.high)) for b in release.intervals.values()
+        ]
+        return ("level", "value", "low", "high"), list(rows) or [("", float(release.value), "", "")]
+    keys = [str(key) for key in release.value]
+    values = [float(number) for number in release.value.values()]
+    bar = release.interval(0.95) if release.intervals else None
+    if bar is None:
+        return ("value", "count"), list(zip(keys, values, strict=True))
+    low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), len(keys)).tolist() for end in (bar.low, bar.high))
+    return ("value", "count", "low", "high"), list(zip(keys, values, low, high, strict=True))

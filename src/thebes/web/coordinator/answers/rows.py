@@ -1,0 +1,54 @@
+"""Perturbed rows: what they say together, and the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from thebes.tasks.document import PeopleDocument, Range
+from thebes.tasks.release import Release
+from thebes.web import drawings
+from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table, percent, short
+
+FIRST_ROWS = 12  #: on the page
+
+
+def sections(release: Release, document: PeopleDocument) -> list[Section]:
+    told: Any = release
+    sections = []
+    for column, shares in list(told.frequencies.items())[:MOST_DRAWN]:
+        names = {str(key): float(share) for key, share in list(shares.items())[:MOST_DRAWN]}
+        bar = told.frequency_interval(column)
+        low, high = (None, None) if bar is None else (_percents(names, bar.low), _percents(names, bar.high))
+        title = f"Share of each value of {column} in per cent" + ("" if bar is None else ", with error bars")
+        words = "How frequent each value is among those who took part, freed of the noise."
+        percents = {name: 100 * share for name, share in names.items()}
+        picture = drawings.bars(percents, title=title, low=low, high=high, unit=" %")
+        sections.append(Section(column, words + ("" if bar is None else " With 95 % error bars."), picture))
+    for column, bound in list((document.bounds or {}).items())[:MOST_DRAWN]:
+        if isinstance(bound, Range):
+            bars = [told.mean(column, level) for level in (0.5, 0.8, 0.95, 0.99)]
+            picture = drawings.spans(
+                [(percent(bar.level), value, float(bar.low), float(bar.high)) for value, bar in bars],
+                title=f"Mean of {column} with its error bar at several levels",
+            )
+            mean, bar = bars[2]
+            words = (
+                f"The mean among those who took part, freed of the noise: {short(mean)} "
+                f"({percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))})."
+            )
+            sections.append(Section(column, words, picture))
+    head, rows = table(release)
+    words = f"{len(rows)} rows, each changed at random before it left. No single one can be believed."
+    return [*sections, Section("Rows", words, table=Table.of(head, rows, FIRST_ROWS), folded=True)]
+
+
+def _percents(names: Iterable[str], shares: Any) -> dict[str, float]:
+    return dict(zip(names, (100 * np.asarray(shares)).tolist(), strict=False))
+
+
+def table(release: Release) -> Cells:
+    frame = release.rows  # type: ignore[attr-defined]
+    return tuple(str(c) for c in frame.columns), list(frame.itertuples(index=False, name=None))

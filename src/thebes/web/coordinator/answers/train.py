@@ -1,0 +1,29 @@
+"""A model that was trained over the rows of sites: its weights, where they are few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thebes.tasks.release import Release
+from thebes.web import drawings
+from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table
+
+
+def sections(release: Release, document: Any) -> list[Section]:
+    head, rows = table(release)
+    if not rows:
+        return [Section("Model", "A network. Download it to use it.")]
+    largest = sorted(rows, key=lambda row: -abs(row[1]))[:MOST_DRAWN]
+    some = "" if len(largest) == len(rows) else f"The {len(largest)} largest of {len(rows)} are drawn. "
+    words = (
+        f"{some}How much each input speaks for {next(iter(release.extra['output']))}, when it goes from the middle of "
+        "its declared range to the end. No error bar is known for them."
+    )
+    picture = drawings.bars({row[0]: row[1] for row in largest}, title="The weights of the model")
+    return [Section("Weights", words, picture, Table.of(head, rows), folded=True)]
+
+
+def table(release: Release) -> Cells:
+    weights = release.value["weights"]
+    named = weights if isinstance(weights, dict) else {}
+    return ("weight of", "weight"), [(name, float(weight)) for name, weight in named.items()]

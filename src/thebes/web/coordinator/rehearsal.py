@@ -1,0 +1,288 @@
+"""A task rehearsed with made-up people, in a child process: `python -m thebes.web.coordinator.rehearsal`.
+
+The child draws people within the bounds a document declares and simulates it over them again and again, so that a
+requestor sees how far noise would move the answer. What must stay true: a coordinator never loads an owner's half; the
+child has no network, hears one document, and is over within seconds; nothing in it is anybody's data.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from thebes.confinement.calls import die_with_parent
+from thebes.confinement.inside import hear, live, say
+from thebes.confinement.measures import cut_off, limit, mapped
+from thebes.confinement.parent import Child, Lost
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.tasks.document import PeopleDocument, Range, Values
+from thebes.wire.refusals import Busy
+
+LENGTH = struct.Struct("<I")
+MOST_BYTES = 2**26
+MOST_PEOPLE = 100_000  #: more people than that only make the answer better
+MOST_PEERS = 20_000  #: of what every repeat trains anew
+REPEATS = 100
+SHARE = 0.95
+SECONDS = 20.0  #: after which the child is killed
+_WORK_SECONDS = 11.0  #: after which it begins no further repeat
+_MEMORY = 3 * 2**30
+_MOST_QUANTITIES = 12
+_KINDS = ("basic", "integrated", "bounded", "ensemble", "draw-discard")
+_LEANING = 0.5  #: the chance that a value goes with its person's label, where it is learned what goes with it
+RIGHT = "the share of people whose label is told right"
+_HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
+
+
+class NotRehearsed(Refusal):
+    """No rehearsal of this task; the sentence says why, and what to do instead."""
+
+
+_one_at_a_time = threading.Lock()
+
+
+def rehearse(document: PeopleDocument) -> dict[str, Any]:
+    """How far the answer would be off: {"people", "repeats", "unanswered", "quantities": [{"what", "within"}]}.
+
+    `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a classifier there is also
+    {"what": RIGHT, "least", "exact", "guessed"}: `SHARE` of the repeats tell at least that share of the labels right,
+    without noise it is `exact`, and guessing tells `guessed`. Blocks for up to `SECONDS`; `Busy` while another
+    rehearsal is under way.
+    """
+    rehearsable(document)
+    if not _one_at_a_time.acquire(blocking=False):
+        raise Busy("another rehearsal is under way; try again in a few seconds", 5.0)
+    try:
+        return _asked({"document": document.as_json(), "repeats": REPEATS, "seconds": _WORK_SECONDS})
+    finally:
+        _one_at_a_time.release()
+
+
+def rehearsable(document: PeopleDocument) -> None:
+    """Refuse what made-up people say nothing about."""
+    if (
+        document.type not in _KINDS
+        or getattr(document, "model", "") == "RandomForestClassifier"
+        or _unlabelled(document)
+    ):
+        raise NotRehearsed(
+            "what this learns is how people's values hang together, and those of made-up people do not: "
+            "rehearse it with thebes.simulate over rows of your own"
+        )
+    if document.only_simulated is not None:
+        raise NotRehearsed("it adds no noise, so there is nothing to rehearse")
+    missing = [column for column in document.gives if column not in (document.bounds or {})]
+    if missing and getattr(document, "aggregator", "") != "count":
+        raise NotRehearsed(f"to rehearse it, declare bounds of {missing[0]!r}: made-up people are drawn within them")
+
+
+def _unlabelled(document: PeopleDocument) -> bool:
+    """Whether it is trained by one after another, and predicts no label: then nothing is known to learn."""
+    return document.type == "draw-discard" and getattr(document, "family", None) not in ("logistic", "multinomial")
+
+
+def label_of(document: Any) -> str | None:
+    """The column whose values are learned to be told, where there is one."""
+    return str(document.output) if document.type == "draw-discard" else getattr(document, "label", None)
+
+
+def _asked(question: Mapping[str, Any]) -> dict[str, Any]:
+    text = json.dumps(question).encode()
+    child = Child("thebes.web.coordinator.rehearsal", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    try:
+        heard = child.talk(LENGTH.pack(len(text)) + text, time.monotonic() + SECONDS, _length)
+    except Lost as lost:
+        raise NotRehearsed(f"the rehearsal came to no end: {lost}") from None
+    finally:
+        child.close()
+    answer: dict[str, Any] = json.loads(heard[LENGTH.size :])
+    if "refused" in answer:
+        raise NotRehearsed(answer["refused"])
+    return answer
+
+
+def _length(heard: bytearray) -> int:
+    if len(heard) < LENGTH.size:
+        return LENGTH.size
+    size: int = LENGTH.unpack(heard[: LENGTH.size])[0]
+    if size > MOST_BYTES:
+        raise Lost("it answered more than it was asked")
+    return LENGTH.size + size
+
+
+# --- the child ----------------------------------------------------------------------------------------------
+
+
+def serve(source: int, sink: int) -> None:
+    """Hear one document, say how its rehearsals went."""
+    import thebes.learning  # what the work needs is loaded before the walls
+    from thebes.simulation.world import simulate
+    from thebes.tasks import registry
+
+    registry.load_all()
+    warm = {"type": "basic", "epsilon": 1.0, "featurizer": "SELECT a FROM made.up", "aggregator": "count"}
+    warm |= {"missing": "count"}
+    simulate(warm, {"a": [0.0] * 20}, seed=0)
+    assert thebes.learning  # noqa: S101
+    cut_off()
+    limit(memory=mapped() + _MEMORY, cpu=int(2 * SECONDS), writing=0, core=0)
+    question = json.loads(hear(source, LENGTH.unpack(hear(source, LENGTH.size))[0]))
+    try:
+        answer = _rehearsed(question["document"], question["repeats"], question["seconds"])
+    except Mistake as mistake:
+        answer = {"refused": f"{mistake.argument}: {mistake.message}"}
+    text = json.dumps(answer).encode()
+    say(sink, LENGTH.pack(len(text)) + text)
+
+
+def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[str, Any]:
+    import numpy as np
+
+    from thebes.simulation.world import simulate
+    from thebes.tasks import registry
+
+    document: Any = registry.check(body)
+    needed = sum(document.least_in(phase) for phase in range(document.phases))
+    if document.endless:
+        needed = document.max_count or document.min_count
+    people = min(document.min_count, MOST_PEOPLE) if label_of(document) is None else min(needed, MOST_PEERS)
+    rows = _made_up(document, people)
+    names = ", ".join('"' + column.replace('"', '""') + '"' for column in rows)
+    asked = {**document.as_json(), "featurizer": f"SELECT {names} FROM made.up"}  # noqa: S608
+    asked.pop("max_count", None)
+
+    def run(seed: int, **changed: Any) -> dict[str, Any] | None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = {name: value for name, value in {**asked, **changed}.items() if value is not None}
+            release = simulate(given, rows, seed=seed)
+        return None if release.form != "rows" and release.value is None else _measured(release, rows)
+
+    if document.type == "ensemble":
+        truth = run(0, perturbation="none")
+        truth = truth and {**truth, **_true_labels(document, rows)}
+    elif document.type == "draw-discard":
+        truth = run(0, mechanism="none", epsilon=_HARMLESS, epsilon_per_weight=None, diagnostics=None)
+    else:
+        truth = _true_shares(document, rows) if document.type == "bounded" else run(0, epsilon=_HARMLESS)
+    if truth is None:
+        return {"refused": "even without noise no answer came out; declare bounds, or ask more people"}
+    end, answers, done = time.monotonic() + seconds, [], 0
+    while done < repeats and (done < 3 or time.monotonic() < end):
+        done += 1
+        answers.append(run(done))
+    heard = [answer for answer in answers if answer is not None]
+    quantities = []
+    for what, exact in list(truth.items())[:_MOST_QUANTITIES]:
+        if what == RIGHT:
+            wrong = _reached([1.0 - np.asarray(answer[what]) for answer in heard], done)
+            least, guessed = None if wrong is None else 1.0 - wrong, 1 / len(document.bounds[label_of(document)].values)
+            quantities.append({"what": what, "least": least, "exact": exact[0], "guessed": guessed})
+            continue
+        off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
+        quantities.append({"what": what, "within": _reached(off, done)})
+    return {"people": people, "repeats": done, "unanswered": done - len(heard), "quantities": quantities}
+
+
+def _reached(off: list[Any], repeats: int) -> float | None:
+    """The distance that `SHARE` of all answers kept; no answer is as far away as can be."""
+    import numpy as np
+
+    if not off:
+        return None
+    every = np.sort(np.concatenate([*off, np.full((repeats - len(off)) * off[0].size, np.inf)]))
+    found = float(every[min(len(every) - 1, int(np.ceil(SHARE * len(every))) - 1)])
+    return found if np.isfinite(found) else None
+
+
+def _made_up(document: PeopleDocument, people: int) -> dict[str, Any]:
+    """People whose values are drawn evenly within the bounds, each column by itself. Where a label is learned there
+    are as many of each; every other column has one part of its bounds for each label, and a person's value comes from
+    the part of their label as often as `_LEANING` says, else from anywhere."""
+    import numpy as np
+
+    draw = np.random.Generator(np.random.PCG64(1))  # made-up people, not noise
+    label = label_of(document)
+    classes = 1 if label is None else len((document.bounds or {})[label].values)  # type: ignore[union-attr]
+    theirs = draw.permutation(np.arange(people) % classes)
+    rows: dict[str, Any] = {}
+    for column in document.gives:
+        bound = (document.bounds or {}).get(column)
+        place = draw.random(people)
+        if label is not None:
+            leaning = (theirs + (0.5 if column == label else place)) / classes
+            place = np.where((column == label) | (draw.random(people) < _LEANING), leaning, place)
+        if isinstance(bound, Range):
+            rows[column] = bound.low + (bound.high - bound.low) * place
+        elif isinstance(bound, Values):
+            rows[column] = np.array(bound.values, dtype=object)[(place * len(bound.values)).astype(np.int64)]
+        else:
+            rows[column] = np.zeros(people)
+    return rows
+
+
+def _true_labels(document: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """The share of each label among these people."""
+    import numpy as np
+
+    label, told = document.label, document.bounds[document.label].values
+    return {f"each value's share of {label}": [float(np.mean(rows[label] == value)) for value in told]}
+
+
+def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """What perturbed rows would say without noise."""
+    import numpy as np
+
+    truth: dict[str, Any] = {}
+    for column, bound in (document.bounds or {}).items():
+        if isinstance(bound, Values):
+            truth[f"each value's share of {column}"] = [float(np.mean(rows[column] == value)) for value in bound.values]
+        else:
+            truth[f"the mean of {column}"] = float(np.mean(rows[column]))
+    return truth
+
+
+def _measured(release: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """The quantities of a release that a requestor would look at."""
+    if release.form == "draw-discard":
+        return {RIGHT: [float((release.model.predict(rows) == rows[release.document.output]).mean())]}
+    if release.form == "ensemble":
+        label, shares = release.value["document"]["label"], release.extra["base_rate"]["value"]
+        right = float((release.model.predict(rows) == rows[label]).mean())
+        return {RIGHT: [right], f"each value's share of {label}": list(shares.values())}
+    if release.form == "rows":
+        told = release.document.bounds
+        shares = {
+            f"each value's share of {column}": [release.frequencies[column][value] for value in bound.values]
+            for column, bound in told.items()
+            if isinstance(bound, Values)
+        }
+        means = {f"the mean of {c}": release.mean(c)[0] for c, bound in told.items() if not isinstance(bound, Values)}
+        return {**shares, **means}
+    if release.form == "model":
+        return _of_model(release)
+    if isinstance(release.value, Mapping):
+        return {"each count": list(release.value.values())}
+    return {"the answer": float(release.value)}
+
+
+def _of_model(release: Any) -> dict[str, Any]:
+    import numpy as np
+
+    model, inputs = release.model, release.extra["inputs"]
+    if hasattr(model, "theta_"):
+        return {f"the mean of {name} in each class": model.theta_[:, j].tolist() for j, name in enumerate(inputs)}
+    weights = np.atleast_2d(model.coef_)
+    return {f"the coefficient of {name}": weights[:, j].tolist() for j, name in enumerate(inputs)}
+
+
+_Serve = Callable[[int, int], None]
+
+if __name__ == "__main__":
+    die_with_parent()
+    live(serve)

@@ -1,0 +1,68 @@
+"""Signing in and out. The token comes into a cookie that no script reads, and is shown to nobody."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.privacy.faults import Refusal
+from thebes.web.coordinator.layout import Hall, cookie, from_here, sentence, text
+from thebes.wire.address import is_loopback
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+
+    @made.get("/sign-in")
+    async def show(request: Request, then: str = "/") -> Response:
+        """A form for name and password, or for a token."""
+        open_to_all = request.url.scheme != "https" and not is_loopback(request.url.hostname or "")
+        return await hall.page(request, "sign_in.html", title="Sign in", then=inside(then), overheard=open_to_all)
+
+    @made.post("/sign-in")
+    async def enter(request: Request) -> Response:
+        """A session, or why there is none."""
+        body = await hall.written(request)
+        token, password = text(body, "token"), body.get("password")
+        try:
+            if not token:
+                name = text(body, "username")
+                if not name or not isinstance(password, str) or not password:
+                    return hall.note("Give a user name and a password, or a token.")
+                token, _ = await hall.reception.lobby.login(name, password)
+            token = hall.reception.accounts.session(token)
+            visitor = await hall.known(token)
+        except Refusal as refusal:
+            return hall.note(f"{sentence(str(refusal))} Try again.")
+        answer = Response(headers={"HX-Redirect": inside(text(body, "then"))})
+        answer.set_cookie(
+            cookie(request),
+            token,
+            expires=visitor.until,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+            path="/",
+        )
+        return answer
+
+    @made.post("/sign-out")
+    async def leave(request: Request) -> Response:
+        """End the session, in whatever browser and program its token is, and forget it in this one."""
+        from_here(request)
+        token = hall.token(request)
+        if token is not None:
+            await hall.reception.lobby.leave(token)
+        answer = Response(headers={"HX-Redirect": "/"})
+        answer.delete_cookie(
+            cookie(request), path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        )
+        return answer
+
+    return made
+
+
+def inside(address: str) -> str:
+    """Where to go on; never to another server."""
+    safe = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isascii()
+    return address if safe and address.isprintable() else "/"

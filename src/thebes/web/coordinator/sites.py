@@ -1,0 +1,160 @@
+"""Institutions: which there are and what they have; and how a task goes that they answer.
+
+What must stay true: nothing here is a count of anybody's rows; who is missing is named with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from thebes.web import drawings
+from thebes.web.coordinator.answers.pieces import Cells
+from thebes.web.coordinator.layout import Hall
+from thebes.web.figures import figure, plural
+
+#: of a site: how its state looks, and what it means
+STATES = {
+    "connected": ("good", "linked just now"),
+    "away": ("warn", "not linked just now: it is asked when it comes back in time, and named in the answer if not"),
+    "revoked": ("bad", "may no longer take part: its certificate was revoked"),
+    "never": ("", "has a certificate, and was never linked"),
+}
+PARTS = {"compute": "at the slowest site", "transfer": "on the way", "aggregation": "here"}
+_MOST_BARS = 60  #: rounds that are drawn one by one, the last ones
+_COLUMNS = ("phase", *PARTS)
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+
+    @made.get("/sites")
+    async def sites(request: Request) -> Response:
+        """Every institution that may take part or ever did."""
+        found = await hall.reception.sites()
+        return await hall.page(request, "sites.html", title="Sites", sites=found, states=STATES, bounds=bounds)
+
+    return made
+
+
+def bounds(column: Mapping[str, Any]) -> str:
+    """What a column may hold, as it is declared."""
+    if column.get("values"):
+        some = [str(value) for value in column["values"][:8]]
+        return ", ".join(some) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
+    if column.get("low") is not None:
+        return f"{figure(column['low'])} to {figure(column['high'])}"
+    return "anything; only in conditions"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One site that is asked, or is not. `look` is the class of its tag."""
+
+    site: str
+    word: str
+    look: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a task goes that sites answer. The drawings are there once a phase is over."""
+
+    seats: tuple[Seat, ...]
+    needed: int
+    phase: int  #: phases that are over
+    phases: int
+    curve: Markup | None = None
+    measure: str = ""
+    latest: str = ""
+    time: Markup | None = None
+    seconds: str = ""
+
+
+def course(progress: Mapping[str, Any], *, over: bool) -> Course:
+    """What the coordinator tells of it, drawn."""
+    told = progress["sites"]
+    timed = told.get("seconds", {}).get("phases", [])
+    rounds, phases = told.get("rounds") or [], int(told.get("phases", 1))
+    curve, measure = _curve(rounds, phases)
+    return Course(
+        seats=tuple(_seats(told, over=over)),
+        needed=int(told.get("needed", 1)),
+        phase=len(timed) if phases == 1 or not rounds else len(rounds),
+        phases=phases,
+        curve=curve,
+        measure=measure,
+        latest=_latest(rounds),
+        time=_time(timed),
+        seconds=_seconds(told.get("seconds", {}).get("total", {})),
+    )
+
+
+def history(progress: Mapping[str, Any]) -> Cells:
+    """Every round as a table."""
+    told = progress["sites"]
+    rounds = {int(each["round"]): each for each in told.get("rounds") or []}
+    timed = {int(each["phase"]): each for each in told.get("seconds", {}).get("phases", [])}
+    head = ("round", "sites", "loss", "update", *(f"seconds {name}" for name in PARTS))
+    rows = []
+    for number in sorted({*rounds, *timed}):
+        one, spent = rounds.get(number, {}), timed.get(number, {})
+        told_ = (one.get("sites", ""), one.get("loss", ""), one.get("update", ""))
+        rows.append((number + 1, *told_, *(spent.get(part, "") for part in PARTS)))
+    return head, rows
+
+
+def _seats(told: Mapping[str, Any], *, over: bool) -> Iterable[Seat]:
+    answered, missing = set(told["answered"]), told["missing"]
+    for site in told["asked"]:
+        if site in missing:
+            yield Seat(site, "missing", "bad", str(missing[site]))
+        elif site in answered:
+            yield Seat(site, "answered", "good")
+        else:
+            yield Seat(site, "did not answer" if over else "is asked", "bad" if over else "warn")
+    for site, why in told["left_out"].items():
+        yield Seat(site, "not asked", "", str(why))
+
+
+def _curve(rounds: list[Mapping[str, Any]], phases: int) -> tuple[Markup | None, str]:
+    """The loss, where it was bought; else how far each round moved the weights."""
+    field, measure = (
+        ("loss", "Mean loss") if any("loss" in each for each in rounds) else ("update", "Size of the update")
+    )
+    points = [(float(each["round"] + 1), float(each[field])) for each in rounds if field in each]
+    if not points:
+        return None, measure
+    until = (float(phases), "", plural(phases, "round"))
+    return drawings.line(points, title=f"{measure} by round", until=until), measure
+
+
+def _latest(rounds: list[Mapping[str, Any]]) -> str:
+    if not rounds:
+        return ""
+    last = rounds[-1]
+    told = [f"loss {figure(last['loss'])}"] if "loss" in last else []
+    told += [f"update {figure(last['update'])}"] if "update" in last else []
+    return f"Round {figure(last['round'] + 1)}: {', '.join(told)}; {plural(last['sites'], 'site')} answered."
+
+
+def _time(timed: list[Mapping[str, Any]]) -> Markup | None:
+    if len(timed) < 2:
+        return None
+    shown = timed[-_MOST_BARS:]
+    first, last = int(shown[0]["phase"]) + 1, int(shown[-1]["phase"]) + 1
+    ends = (f"round {first}", f"round {last}") if last > first else ("", "")
+    columns = [[1000 * float(each[part]) for part in PARTS] for each in shown]
+    title = f"Milliseconds of {plural(len(shown), 'round')}: {', '.join(PARTS.values())}"
+    return drawings.stacked(columns, names=tuple(PARTS.values()), title=title, unit="ms", ends=ends)
+
+
+def _seconds(total: Mapping[str, float]) -> str:
+    told = [f"{figure(total[part], 3)} s {name}" for part, name in PARTS.items() if part in total]
+    return ", ".join(told)

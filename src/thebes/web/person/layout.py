@@ -1,0 +1,65 @@
+"""What every page of a person stands in: the frame, the home, and how a refusal is told.
+
+What must stay true: a page only shows and asks; what it does, it does through the methods of `Person`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.person.home import Person
+from thebes.privacy.faults import ThebesError
+from thebes.web.frame import Frame, partial
+from thebes.web.person import words
+from thebes.web.refusals import routes
+from thebes.wire.guard import Door
+from thebes.wire.problems import to_problem
+
+
+class Indoors:
+    """One person's pages: `frame` draws them, `person` answers, `door` knows who came in."""
+
+    def __init__(self, frame: Frame, person: Person, door: Door) -> None:
+        self.frame, self.person, self.door = frame, person, door
+
+    def routes(self) -> APIRouter:
+        """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
+        return routes(self.refused, ThebesError)
+
+    def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
+        """A whole page; `template` is a file of templates/person."""
+        return self.frame.page(request, f"person/{template}", title=title, words=words, **context)
+
+    def part(self, template: str, *, status: int = 200, **context: Any) -> Response:
+        """A piece of a page."""
+        return self.frame.part(f"person/{template}", status=status, words=words, **context)
+
+    async def refused(self, request: Request, refusal: ThebesError) -> Response:
+        """A refusal: in the place of the form that asked, or as a page of its own. What was typed stays."""
+        status, _ = to_problem(refusal)
+        told = words.refusal(refusal)
+        if not partial(request):
+            title = "This cannot be shown"
+            return self.frame.page(request, "person/refused.html", status=status, title=title, words=words, told=told)
+        answer = self.part("outcome.html", status=status, told=told, good=False)
+        answer.headers["HX-Retarget"] = "find .outcome"
+        answer.headers["HX-Reswap"] = "innerHTML"
+        return answer
+
+
+def attempt(work: Callable[[], Any]) -> tuple[Any, str | None]:
+    """What a page can do without: its result, or None and a sentence that says why there is none."""
+    try:
+        return work(), None
+    except ThebesError as refusal:
+        return None, words.refusal(refusal)
+
+
+def text(body: Mapping[str, Any], name: str) -> str:
+    """What a form's field holds, without space around it; empty where it was left out."""
+    value = body.get(name, "")
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,50 @@
+"""The front: a browser comes in, and sees what waits, what is left, what lies here."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from thebes.web.person import words
+from thebes.web.person.layout import Indoors, attempt
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person, door = indoors.routes(), indoors.person, indoors.door
+
+    @made.get("/")
+    def front(request: Request, code: str = "") -> Response:
+        """A code is exchanged for a cookie that only this address gets back; the code works once."""
+        if code:
+            session = door.enter(code)
+            if session is None:
+                return _outside(indoors, request, used=True)
+            answer = RedirectResponse("/", status_code=303)
+            answer.set_cookie(door.cookie, session, httponly=True, samesite="strict", path="/")
+            return answer
+        if not door.knows(request.headers):
+            return _outside(indoors, request, used=False)
+        mine = person.participations()
+        return indoors.page(
+            request,
+            "overview.html",
+            title="Your machine",
+            coordinator=person.coordinator,
+            key=person.coordinator_key(),
+            ledger=person.balance(),
+            store=person.store(),
+            latest=[p for p in reversed(mine) if p["state"] not in ("seen", "declined")][:4],
+        )
+
+    @made.get("/waiting")
+    def waiting(request: Request) -> Response:
+        """What waits for a decision; by itself, because the coordinator may be slow or away."""
+        tasks, trouble = attempt(person.tasks)
+        undecided = [task for task in tasks or () if task["state"] == "seen" and words.may_decide(task)]
+        return indoors.part("waiting.html", tasks=undecided, trouble=trouble)
+
+    return made
+
+
+def _outside(indoors: Indoors, request: Request, *, used: bool) -> Response:
+    return indoors.frame.page(request, "person/outside.html", status=401, title="Thebes", places=(), used=used)

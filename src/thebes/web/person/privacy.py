@@ -1,0 +1,114 @@
+"""My privacy: what was spent, for whom and when, what is left; limits, a copy of everything, and the end of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake
+from thebes.web.person.layout import Indoors, text
+
+CONFIRM = "destroy everything"
+_SECONDS = 0.5  #: until the server ends after everything was destroyed, so that its last answer arrives
+_LIMITS = ("epsilon", "delta", "overall_epsilon", "overall_delta")
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person, door = indoors.routes(), indoors.person, indoors.door
+
+    @made.get("/privacy")
+    def privacy(request: Request) -> Response:
+        return indoors.page(request, "privacy.html", title="My privacy", **_context(person), told=None)
+
+    @made.get("/privacy/journal")
+    def journal(request: Request) -> Response:
+        """Whether the journal is whole; by itself, because reading all of it takes a moment."""
+        return indoors.part("journal.html", verified=person.verify())
+
+    @made.post("/privacy/limits")
+    def limits(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        changed: dict[str, Any] = {}
+        for trust in ("local", "trusted"):
+            given = {name: body[f"{trust}.{name}"] for name in _LIMITS if f"{trust}.{name}" in body}
+            if given:
+                changed[trust] = given
+        changed |= {name: body[name] for name in ("delay_seconds", "period_days") if name in body}
+        person.set_settings(changed)
+        return indoors.part(
+            "balance.html", told="Your limits are changed. What was spent is not forgotten.", **_context(person)
+        )
+
+    @made.post("/privacy/caps")
+    def caps(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """The most one requestor may have; without a number the cap goes."""
+        who = text(body, "requestor")
+        if not who:
+            raise Mistake("requestor", "must be a name, or * for everyone else")
+        kept = {name: _cap(cap) for name, cap in person.settings().as_json()["caps"].items() if name != who}
+        if "epsilon" in body:
+            kept[who] = {"epsilon": body["epsilon"]}
+        person.set_settings({"caps": kept})
+        told = f"{who} may have at most that much in a period." if "epsilon" in body else f"{who} has no cap any more."
+        return indoors.part("balance.html", told=told, **_context(person))
+
+    @made.post("/privacy/destroy")
+    def destroy(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        if text(body, "confirm") != CONFIRM:
+            raise Mistake("confirm", f'must read "{CONFIRM}", letter by letter; nothing was destroyed')
+        person.destroy()
+        threading.Timer(_SECONDS, door.stop).start()
+        return indoors.part("destroyed.html")
+
+    return made
+
+
+def _cap(cap: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in cap.items() if value is not None}
+
+
+def _context(person: Person) -> dict[str, Any]:
+    ledger = person.ledger()
+    return {
+        "ledger": ledger,
+        "settings": person.settings().as_json(),
+        "lines": {trust: _line(ledger, trust) for trust in ("local", "trusted")},
+        "requestors": _by_requestor(ledger),
+        "spent_on": [e for e in reversed(ledger["entries"]) if e["spent"]["epsilon"] or e["reserved"]["epsilon"]],
+        "confirm": CONFIRM,
+    }
+
+
+def _line(ledger: Mapping[str, Any], trust: str) -> list[tuple[float, float]]:
+    """What was spent of this period's budget, as days since it began."""
+    start = datetime.fromisoformat(f"{ledger[trust]['period']['start']}T00:00:00+00:00")
+    total, points = 0.0, [(0.0, 0.0)]
+    for piece in ledger["history"]:
+        if piece["trust"] != trust:
+            continue
+        days = (datetime.fromisoformat(piece["at"]) - start).total_seconds() / 86_400
+        if days >= 0:
+            total += piece["epsilon"]
+            points.append((days, total))
+    return points
+
+
+def _by_requestor(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each requestor had, by trust: the two are never added up."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for entry in ledger["entries"]:
+        row = found.setdefault((entry["requestor"], entry["trust"]), {"epsilon": 0.0, "delta": 0.0, "tasks": set()})
+        row["epsilon"] += entry["spent"]["epsilon"]
+        row["delta"] += entry["spent"]["delta"]
+        row["tasks"].add(entry["task_id"])
+    rows = [
+        {"requestor": who, "trust": trust, "epsilon": row["epsilon"], "delta": row["delta"], "tasks": len(row["tasks"])}
+        for (who, trust), row in found.items()
+        if row["epsilon"]
+    ]
+    return sorted(rows, key=lambda row: -row["epsilon"])

@@ -1,0 +1,77 @@
+"""Standing rules: what a person agrees to in advance, one sentence each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+
+from thebes.person.home import Person
+from thebes.privacy.faults import Mistake
+from thebes.tasks import registry
+from thebes.web.person import words
+from thebes.web.person.layout import Indoors, text
+
+_NUMBERS = ("epsilon_at_most", "delta_at_most", "epsilon_per_week", "min_count", "probability")
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person = indoors.routes(), indoors.person
+
+    @made.get("/rules")
+    def rules(request: Request) -> Response:
+        return indoors.page(
+            request, "rules.html", title="Standing rules", types=registry.people_types(), **_context(person)
+        )
+
+    @made.post("/rules/add")
+    def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        rule = read_form(body)
+        if "type" not in rule:
+            raise Mistake("kind of task", "must be chosen: a rule is about one kind")
+        _not_in_vain(rule)
+        person.set_rules([*person.rules(), rule])
+        told = f"The rule holds from now on: {words.rule(rule)}"
+        return indoors.part("rulebook.html", told=told, **_context(person))
+
+    @made.post("/rules/remove")
+    def remove(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """The rule itself says which one: the list may have changed meanwhile."""
+        rules, gone = person.rules(), body.get("rule")
+        if gone not in rules:
+            raise Mistake("rule", "is not there any more; load the page anew")
+        rules.remove(gone)
+        person.set_rules(rules)
+        told = "The rule no longer holds. What it agreed to before stays agreed."
+        return indoors.part("rulebook.html", told=told, **_context(person))
+
+    return made
+
+
+def read_form(body: dict[str, Any]) -> dict[str, Any]:
+    """A form as a rule: what was left empty does not matter, so it is not in it."""
+    rule: dict[str, Any] = {name: text(body, name) for name in ("type", "requestor", "server") if text(body, name)}
+    rule |= {name: body[name] for name in _NUMBERS if body.get(name) not in (None, "")}
+    tables = body.get("tables")
+    if tables:
+        rule["tables"] = [tables] if isinstance(tables, str) else tables
+    share = rule.get("probability")
+    if isinstance(share, (int, float)):  # else it is refused as it is
+        if not 0 < share <= 100:
+            raise Mistake("chance to take part", "must be more than 0 % and at most 100 %")
+        rule["probability"] = share / 100  # people think in per cent
+    return rule
+
+
+def _not_in_vain(rule: dict[str, Any]) -> None:
+    """A rule whose kind never leaves what it speaks of would agree to nothing, and nobody would notice."""
+    always = words.SERVERS.get(str(rule["type"]))
+    if always and rule.get("server", always) != always:
+        leaves = "plain values, to a server" if always == "trusted" else "noised on this machine"
+        raise Mistake("what leaves", f"is always {leaves} in {rule['type']} tasks; choose that, or another kind")
+
+
+def _context(person: Person) -> dict[str, Any]:
+    tables = [f"{c['name']}.{t['name']}" for c in person.store() for t in c["tables"]]
+    return {"rules": person.rules(), "tables": tables}

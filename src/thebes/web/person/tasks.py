@@ -1,0 +1,132 @@
+"""Open tasks, one task, what it would read, what would leave; and yes, no, or take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Request
+from fastapi.responses import Response
+
+from thebes.data.featurizer import read
+from thebes.person.home import Person
+from thebes.person.rest_schema import TASK_ID
+from thebes.privacy.faults import Mistake
+from thebes.web.person import words
+from thebes.web.person.layout import Indoors, attempt, text
+
+LONGEST_WORD = 400  #: characters of one text in a document that are shown; a network is very long
+_DONE = {
+    "accept": "Agreed. Your machine does the rest by itself.",
+    "decline": "Declined. Standing rules will not agree to this task either.",
+    "withdraw": "You took it back.",
+}
+
+TaskId = Annotated[str, Path(pattern=TASK_ID)]
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person = indoors.routes(), indoors.person
+
+    @made.get("/tasks")
+    def tasks(request: Request) -> Response:
+        found, trouble = attempt(person.tasks)
+        ledger = person.balance()
+        offers = [facing(task, ledger) for task in found or ()]
+        for task in offers:
+            task["hidden"] = _hidden(task, person)
+        decided = [task for task in offers if task["state"] != "seen"]
+        return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, decided=decided, trouble=trouble)
+
+    @made.get("/tasks/{task_id}")
+    def task(request: Request, task_id: TaskId) -> Response:
+        found = facing(person.task(task_id), person.balance())
+        preview, trouble = attempt(lambda: person.preview(task_id))
+        return indoors.page(
+            request,
+            "task.html",
+            title=words.called(found["name"], found["type"]),
+            task={**found, "hidden": _hidden(found, person)},
+            shown=shortened(found["document"]),
+            reads=_reads(found["document"], person),
+            preview=preview,
+            trouble=trouble,
+        )
+
+    @made.get("/tasks/{task_id}/example")
+    def example(request: Request, task_id: TaskId) -> Response:
+        """A fresh draw each time it is asked for."""
+        drawn, trouble = attempt(lambda: person.example(task_id))
+        type_ = None if trouble else person.task(task_id)["type"]
+        return indoors.part("example.html", task_id=task_id, type=type_, drawn=drawn, trouble=trouble)
+
+    @made.post("/tasks/{task_id}/decide")
+    def decide(request: Request, task_id: TaskId, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """Yes, no, or take it back; the outcome is told where the question stood."""
+        what = text(body, "decision")
+        ways = {"accept": person.accept, "decline": person.decline, "withdraw": person.withdraw}
+        if what not in ways:
+            raise Mistake("decision", "must be accept, decline or withdraw")
+        came = ways[what](task_id)
+        told = words.sentence(came["note"]) if what == "withdraw" and came["note"] else _DONE[what]
+        task, trouble = attempt(lambda: facing(person.task(task_id), person.balance()))
+        return indoors.part(
+            "decision.html", task=task, state=came["state"], told=told, trouble=trouble, brief=bool(text(body, "brief"))
+        )
+
+    return made
+
+
+def facing(task: Mapping[str, Any], ledger: Mapping[str, Any]) -> dict[str, Any]:
+    """A task as it faces this person: its price beside what is left of the budget it draws on."""
+    purse = words.purse(task["trust"])
+    period, overall = ledger[purse]["period"], ledger[purse]["overall"]
+    tighter = min(period, overall, key=lambda block: block["remaining"]["epsilon"])
+    each, left = task["each"], tighter["remaining"]
+    return {
+        **task,
+        "purse": purse,
+        "limit": tighter["epsilon"],
+        "gone": tighter["epsilon"] - left["epsilon"],
+        "left": left,
+        "until": period["end"] if tighter is period else None,
+        "share": each["epsilon"] / left["epsilon"] if left["epsilon"] > 0 else None,
+        "fits": each["epsilon"] <= left["epsilon"] and each["delta"] <= left["delta"],
+    }
+
+
+def shortened(value: Any) -> Any:
+    """A document with very long texts cut, so that it can be read; the whole one is a link away."""
+    if isinstance(value, Mapping):
+        return {key: shortened(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shortened(item) for item in value]
+    if isinstance(value, str) and len(value) > LONGEST_WORD:
+        return f"{value[:LONGEST_WORD]}… ({len(value)} characters)"
+    return value
+
+
+def _hidden(task: Mapping[str, Any], person: Person) -> str:
+    """What to know about a task with tokens whose group is hardly larger than what it needs."""
+    groups = attempt(person.groups)[0] if task["anonymity"] == "token" else None
+    return words.hidden_among(task, groups or [])
+
+
+def _reads(document: Mapping[str, Any], person: Person) -> list[dict[str, Any]]:
+    """The tables and columns that the SQL names, with what their collector says about them."""
+    known = {
+        (f"{collector['name']}.{table['name']}".lower(), column["name"].lower()): column
+        for collector in person.store()
+        for table in collector["tables"]
+        for column in table["columns"]
+    }
+    tables = {full for full, _ in known}
+    found = read(str(document.get("featurizer", ""))).tables
+    return [
+        {
+            "table": table,
+            "here": table.lower() in tables,
+            "columns": [(column, known.get((table.lower(), column.lower()))) for column in columns],
+        }
+        for table, columns in found.items()
+    ]

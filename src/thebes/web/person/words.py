@@ -1,0 +1,295 @@
+"""Words for what a person's machine knows: states, prices, refusals. The same word for the same thing everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thebes.data.store.glance import OTHERS
+from thebes.ledger import BudgetExceeded, Frozen
+from thebes.person.participation.participation import State
+from thebes.person.participation.worker import FORGOTTEN as NOT_KNOWN
+from thebes.person.tasks.decisions import KEPT
+from thebes.person.tasks.task_feed import plain_text
+from thebes.privacy.accounting.odds import meaning
+from thebes.privacy.faults import Fault, Mistake, ThebesError
+from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
+from thebes.web.figures import figure, plural
+from thebes.wire.refusals import Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A state as a person reads it: a word, what it means now, and how it is coloured."""
+
+    word: str
+    sentence: str
+    colour: str = ""
+
+
+STATES = {
+    State.SEEN: Standing("undecided", "You have not decided. Nothing is set aside and nothing has left."),
+    State.RESERVED: Standing("agreed", "You agreed. The price is set aside; nothing has left yet.", "warn"),
+    State.ASKED: Standing("agreed", "You agreed. Your machine prepares what was asked; nothing has left yet.", "warn"),
+    State.COMPUTED: Standing(
+        "waiting to be sent", "Your contribution is ready and waits; nothing has left yet.", "warn"
+    ),
+    State.SENDING: Standing("being sent", "Your contribution is on its way; what it costs is spent.", "warn"),
+    State.SENT: Standing("sent", "Your contribution arrived. The answer comes when enough people took part.", "good"),
+    State.DONE: Standing("answered", "The task has its answer.", "good"),
+    State.DECLINED: Standing("declined", "You said no. Nothing left. You may still change your mind."),
+    State.REFUSED: Standing("refused", "The coordinator refused what was sent; what it cost stays spent.", "bad"),
+    State.CLOSED: Standing("closed", "The task ended first."),
+    State.WITHDRAWN: Standing("withdrawn", "You took it back."),
+    State.FAILED: Standing(
+        "failed", "Your machine could not go on with it; what had not begun to leave went back.", "bad"
+    ),
+}
+#: sent, and the coordinator no longer knows the task
+FORGOTTEN = Standing("forgotten", "Your contribution arrived.")
+#: so few members, or so small a share of them, staying away leave a token little to hide
+FEW_AWAY, SHARE_AWAY = 3, 0.1
+#: where taking it back is worth a try
+BACK = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENT)
+#: and what stands where it is not
+MIXED_IN = KEPT
+#: something is still on its way
+UNFINISHED = tuple(state for state in State if state.unfinished)
+#: a task's own state, in the coordinator's word
+TASKS = {
+    "open": "open",
+    "running": "running",
+    "done": "answered",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "expired": "expired without an answer",
+}
+TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
+KINDS = {
+    "basic": "one number from everybody",
+    "integrated": "a model trained by the server",
+    "bounded": "rows changed at random",
+    "gradient": "a network trained on many machines",
+    "ensemble": "many small models that vote",
+    "draw-discard": "a model that never stops learning",
+}
+#: what leaves in tasks of a kind, as `server` says it in every document of that kind
+SERVERS = {
+    "basic": "trusted",
+    "integrated": "trusted",
+    "bounded": "untrusted",
+    "gradient": "untrusted",
+    "ensemble": "untrusted",
+    "draw-discard": "untrusted",
+}
+
+
+#: what leaves where it cannot be shown as values, by kind
+REPORT = "What would leave is a report computed from your rows and then changed at random, as described above."
+REPORTS = {
+    "gradient": "What would leave says in which direction a small network would have to change to fit you better, "
+    "shortened and then changed at random.",
+    "draw-discard": "What would leave is the model your machine was sent, moved in a direction computed from your "
+    "rows, shortened and then changed at random.",
+}
+#: what else an example must say, by kind
+EXAMPLES = {
+    "ensemble": "Which of your columns a packet is about, and where numbers are cut that the task does not cut itself, "
+    "is known only once the coordinator asks: this is one possibility. A packet often names more than one combination, "
+    "and may name none that is true.",
+    "draw-discard": "It says by how much each number of the model would be moved, here of the model the task begins "
+    "with; which one your machine is sent is known only once the coordinator asks. Nearly all of it is noise: "
+    "only what thousands of people send together points somewhere.",
+}
+#: kinds whose contributions are mixed in at once
+_MIXED = ("draw-discard",)
+
+
+def state(name: str) -> Standing:
+    """The words for a participation's state."""
+    return STATES[State(name)]
+
+
+def standing(p: Mapping[str, Any]) -> Standing:
+    """The words for a participation as it stands now."""
+    return FORGOTTEN if p["note"] == NOT_KNOWN else state(p["state"])
+
+
+def may_decide(task: Mapping[str, Any]) -> bool:
+    """Whether yes and no mean anything now."""
+    return task["status"] in ("open", "running") and task["state"] in ("seen", "declined")
+
+
+def finished(state: str) -> bool:
+    """Whether nothing will change by itself any more."""
+    return State(state).final or state in ("seen", "declined")
+
+
+def purse(trust: str) -> str:
+    """Which of the two budgets a task draws on."""
+    return "trusted" if trust == "server" else "local"
+
+
+def guess(epsilon: float, delta: float = 0.0) -> str:
+    """How often somebody guesses right; rounded up."""
+    return f"right {meaning(epsilon, delta).how_often}"
+
+
+def odds(task: Mapping[str, Any]) -> str:
+    """The price as plain sentences."""
+    price, trusted = task["price"], task["trust"] == "server"
+    learned = what_somebody_could_learn(trusted=trusted, epsilon=price["epsilon"], delta=price["delta"])
+    return f"{learned} {IN_ALL}"
+
+
+def strength(epsilon: float) -> str:
+    """One word for a price, so that numbers need no training."""
+    for most, word in ((0.1, "very small"), (0.5, "small"), (1.5, "moderate"), (4.0, "large")):
+        if epsilon <= most:
+            return word
+    return "very large"
+
+
+def leaves(task: Mapping[str, Any]) -> str:
+    """What leaves and who has to be trusted, in short."""
+    return what_leaves(trusted=task["trust"] == "server")
+
+
+def in_plain_words(task: Mapping[str, Any]) -> list[str]:
+    """The explanation without its SQL, which stands under Inspect, and without its price, which stands beside it."""
+    running = BY_RUNNING + plain_text(str(task["document"].get("featurizer", "")).strip())
+    told = str(task["explanation"]).replace(running, ".").splitlines()
+    return [line for line in told if not line.startswith(PRICE)]
+
+
+def leading(seen: Mapping[str, Any]) -> str:
+    """Which word of a column leads, where one does: `bars` begin with the most frequent."""
+    first, *others = seen["bars"]
+    if first["count"] == 1:
+        return ", each once"
+    if others and others[0]["count"] == first["count"] and others[0]["label"] != OTHERS:
+        return ""
+    most = 2 * first["count"] > seen["rows"] - seen["missing"]
+    return f", {'mostly' if most else 'most often'} {first['label']}"
+
+
+def hidden_among(task: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+    """A warning where so many of a group must answer that its token hides little; empty where it does not."""
+    document, wanted = task["document"], task.get("min_count")
+    named = [g for g in groups if (g["name"], g["epoch"]) == (document.get("group"), document.get("epoch"))]
+    if not named or not named[0]["published"] or not wanted:
+        return ""
+    size = named[0]["size"]
+    if size - wanted >= max(FEW_AWAY, size * SHARE_AWAY):
+        return ""
+    who = "all of" if wanted >= size else f"{figure(wanted)} of"
+    return (
+        f"An answer is made only once {who} the {figure(size)} members of the group {document['group']} have answered, "
+        "so nearly everybody knows who takes part. Your answer stays hidden only as long as the others do not say "
+        "which answers are theirs."
+    )
+
+
+def taken_part(task: Mapping[str, Any]) -> str:
+    """How many have contributed, as the coordinator says."""
+    count, wanted = task.get("contributions"), task.get("min_count")
+    if count is None:
+        return f"An answer is made once {plural(wanted, 'person has', 'people have')} contributed." if wanted else ""
+    return f"{plural(count, 'contribution')} so far" + (f" of the {figure(wanted)} an answer needs." if wanted else ".")
+
+
+def for_good(task: Mapping[str, Any]) -> str:
+    """What to know before agreeing to what is mixed in at once; empty where a contribution can be taken back."""
+    return "Once it is sent it cannot be taken back: it is mixed in at once." if task["type"] in _MIXED else ""
+
+
+def turns(task: Mapping[str, Any]) -> str:
+    """How often one took part, where one may do so several times."""
+    times = task["document"].get("max_participations", 1)
+    if times == 1:
+        return ""
+    left = task["turns_left"]
+    if left == times:
+        return f"You may take part up to {times} times; each time costs the same."
+    told = f"You took part {times - left} of {times} times."
+    return f"{told} You may do so again; it costs the same." if left else f"{told} That was the last."
+
+
+def called(name: str | None, kind: str) -> str:
+    """What a task is called where its requestor gave it no name."""
+    return name or f"{'An' if kind[:1] in 'aeiou' else 'A'} {kind} task"
+
+
+def refusal(error: ThebesError) -> str:
+    """An error as a sentence that says what to do next; of a fault of ours nothing is told."""
+    if isinstance(error, Frozen):
+        why = "this home was restored from a copy, or has moved to another device"
+        return f"This ledger is frozen: {why}. Nothing was agreed to. Where no other copy is in use: thebes ledger thaw"
+    if isinstance(error, BudgetExceeded):
+        whose = f" for {error.spender}" if error.spender is not None else ""
+        asked, left = error.requested, error.remaining
+        delta = f", delta {figure(float(asked.delta))}" if asked.delta > left.delta else ""
+        more = f" and delta {figure(float(left.delta))}" if asked.delta > left.delta else ""
+        return (
+            f"Your budget does not allow it{whose}: it costs epsilon {figure(float(asked.epsilon))}{delta}, and "
+            f"epsilon {figure(float(left.epsilon))}{more} is left. Nothing was agreed to and nothing left. "
+            "Under My privacy you can see what was spent, and raise the limit if you want to."
+        )
+    if isinstance(error, Unreachable):
+        return (
+            "The coordinator does not answer just now. Nothing is lost: what you agreed to is sent when it is back, "
+            "and everything on this machine can be used meanwhile."
+        )
+    if isinstance(error, Fault):
+        return "Something went wrong on this machine. Nothing was sent. Its messages say more."
+    if isinstance(error, Mistake):
+        return sentence(f"{_field(error.argument)} {error.message}")
+    return sentence(str(error))
+
+
+def plainly(number: float) -> str:
+    """A number as a form's field holds it: every digit, no needless ones."""
+    return repr(float(number)).removesuffix(".0")
+
+
+def sentence(words: str) -> str:
+    """With a capital in front and a stop behind."""
+    words = words.strip()
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def _field(argument: str) -> str:
+    pieces = [piece for piece in argument.split(".") if piece not in ("rule", "rules") and not piece.isdecimal()]
+    return ": ".join(pieces).replace("_", " ")
+
+
+def together(packets: int) -> str:
+    """What taking back so many packets shows; said before it is done."""
+    if packets < 2:
+        return ""
+    return (
+        f"Your {packets} packets go back at once, which shows the coordinator that they belong together, "
+        "and when you did it."
+    )
+
+
+def rule(body: Mapping[str, Any]) -> str:
+    """A standing rule as one sentence: all that it covers, and what it leaves open."""
+    plain, noised = "trust a server with plain values", "are noised on this machine"
+    trusts = {"trusted": plain, "untrusted": noised}.get(body.get("server") or SERVERS.get(body["type"], ""))
+    pieces = [trusts or f"{noised} or {plain}"]
+    if "tables" in body:
+        pieces.append(f"read nothing but {' and '.join(body['tables']) or 'no table'}")
+    else:
+        pieces.append("read any of your tables")
+    if "min_count" in body:
+        pieces.append(f"want at least {plural(int(body['min_count']), 'person', 'people')}")
+    costs = [f"epsilon {figure(body['epsilon_at_most'])}"]
+    costs += [f"delta {figure(body['delta_at_most'])}"] if "delta_at_most" in body else []
+    whose = f"Agree to {body['type']} tasks of {body.get('requestor', 'anybody')} that {', '.join(pieces)}"
+    most = f" and cost at most {' and '.join(costs)} each"
+    weekly = f", up to epsilon {figure(body['epsilon_per_week'])} in seven days" if "epsilon_per_week" in body else ""
+    chance = float(body.get("probability", 1))
+    coin = f", each with a chance of {figure(100 * chance)} %" if chance < 1 else ""
+    return whose + most + weekly + coin + "."

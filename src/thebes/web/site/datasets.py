@@ -1,0 +1,26 @@
+"""What can be asked about, what is left of it, and the policy as it was read: which rule lets whom spend how much."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.web.site.layout import Lodge
+
+
+def routes(lodge: Lodge) -> APIRouter:
+    made = lodge.routes()
+
+    @made.get("/datasets")
+    async def datasets(request: Request) -> Response:
+        rules = (await lodge.told("ledger"))["rules"]
+        return lodge.page(
+            request, "datasets.html", title="Data sets", datasets=await lodge.told("datasets"), rules=rules
+        )
+
+    @made.get("/policy")
+    async def policy(request: Request) -> Response:
+        told = await lodge.told("ledger")
+        return lodge.page(request, "policy.html", title="Policy", rules=told["rules"], trouble=told["policy"])
+
+    return made

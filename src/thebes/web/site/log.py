@@ -1,0 +1,26 @@
+"""The audit log: what it says last, and whether it is whole."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.web.site.layout import Lodge
+
+_SHOWN = 200
+
+
+def routes(lodge: Lodge) -> APIRouter:
+    made = lodge.routes()
+
+    @made.get("/log")
+    async def log(request: Request) -> Response:
+        told = await lodge.told("audit")
+        return lodge.page(request, "log.html", title="Audit log", head=told["head"], entries=told["entries"][:_SHOWN])
+
+    @made.get("/log/verified")
+    async def verified(request: Request) -> Response:
+        """Whether every entry fits the one before; by itself, because reading all of it takes a moment."""
+        return lodge.part("verified.html", checks=await lodge.told("verified"))
+
+    return made

@@ -1,0 +1,53 @@
+"""The front: a browser comes in, and sees how the site stands, what is left, and what was asked last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from thebes.web.site.layout import Lodge
+
+_LATEST = 6
+
+
+def routes(lodge: Lodge) -> APIRouter:
+    made, door = lodge.routes(), lodge.door
+
+    @made.get("/")
+    async def front(request: Request, code: str = "") -> Response:
+        """A code is exchanged for a cookie that only this address gets back; the code works once."""
+        if code:
+            session = door.enter(code)
+            if session is None:
+                return _outside(lodge, request, used=True)
+            answer = RedirectResponse("/", status_code=303)
+            answer.set_cookie(door.cookie, session, httponly=True, samesite="strict", path="/")
+            return answer
+        if not door.knows(request.headers):
+            return _outside(lodge, request, used=False)
+        return lodge.page(request, "overview.html", title=f"The site {lodge.link.name}", **await _standing(lodge))
+
+    @made.get("/standing")
+    async def standing(request: Request) -> Response:
+        """What of the front changes by itself."""
+        return lodge.part("standing.html", **await _standing(lodge))
+
+    return made
+
+
+async def _standing(lodge: Lodge) -> dict[str, Any]:
+    requests, trouble = await lodge.attempt("requests")
+    ledger = None if trouble else (await lodge.attempt("ledger"))[0]
+    return {
+        "link": lodge.link.shown(),
+        "confined": lodge.confined,
+        "trouble": trouble,
+        "requests": (requests or [])[:_LATEST],
+        "ledger": ledger,
+    }
+
+
+def _outside(lodge: Lodge, request: Request, *, used: bool) -> Response:
+    return lodge.frame.page(request, "site/outside.html", status=401, title="Thebes", places=(), used=used)

@@ -1,0 +1,33 @@
+"""A site's pages: put onto its interface by the process that talks. The guard stands before them, the door lets a
+browser in."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from thebes.site.link.dialer import Link
+from thebes.web.frame import Frame, Place, serve_files, serve_no_page
+from thebes.web.site import datasets, log, overview, requests, savings, streams
+from thebes.web.site.layout import Lodge
+from thebes.wire.guard import Door
+
+PLACES = (
+    Place("/", "Overview"),
+    Place("/requests", "Requests"),
+    Place("/datasets", "Data sets"),
+    Place("/savings", "Savings"),
+    Place("/streams", "Streams"),
+    Place("/pipelines", "Pipelines"),
+    Place("/models", "Models"),
+    Place("/policy", "Policy"),
+    Place("/log", "Audit log"),
+)
+
+
+def put_on(api: FastAPI, link: Link, door: Door, confined: bool) -> None:
+    """Put the pages onto a site's interface."""
+    lodge = Lodge(Frame(f"site {link.name}", PLACES), link, door, confined=confined)
+    serve_files(api)
+    serve_no_page(api, lodge.refused)
+    for page in (overview, requests, datasets, savings, streams, log):
+        api.include_router(page.routes(lodge))

@@ -1,0 +1,50 @@
+"""What grows: streams with a map of their blocks, pipelines with their attempts, and the models that were accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from thebes.web import kept_models
+from thebes.web.site import block_map
+from thebes.web.site.layout import Lodge
+
+_LATEST = 60  #: blocks that are listed one by one
+
+
+def routes(lodge: Lodge) -> APIRouter:
+    made = lodge.routes()
+
+    @made.get("/streams")
+    async def streams(request: Request) -> Response:
+        grow = [each for each in await lodge.told("datasets") if "growing" in each]
+        return lodge.page(request, "streams.html", title="Streams", streams=grow, heat=block_map, latest=_LATEST)
+
+    @made.get("/pipelines")
+    async def pipelines(request: Request) -> Response:
+        told = await lodge.told("pipelines")
+        return lodge.page(request, "pipelines.html", title="Pipelines", **told)
+
+    kept_models.put_on(made, _Store(lodge))
+    return made
+
+
+class _Store:
+    """The models of this site's home, as the process with the rows tells of them."""
+
+    def __init__(self, lodge: Lodge) -> None:
+        self._lodge = lodge
+
+    async def models(self, request: Request) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._lodge.told("models")
+        return found
+
+    async def model(self, request: Request, name: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = await self._lodge.told("model", name=name)
+        return found
+
+    async def page(self, request: Request, template: str, title: str, context: Mapping[str, Any]) -> Response:
+        return self._lodge.page(request, template, title=title, **context)
