@@ -148,10 +148,10 @@ def test_where_a_process_is_killed_the_demo_names_it_and_ends(place: Path) -> No
 def test_a_part_that_cannot_start_is_named_and_nothing_is_left(place: Path) -> None:
     """Without room for a socket there is no coordinator."""
     code = (
-        "import sys, thebes.cli.demo.deployment as stage; from thebes.cli import command\n"
+        "import sys, thebes.cli.demo.deployment as stage; from thebes.cli import main\n"
         "start = stage.Stage._start\n"
         "stage.Stage._start = lambda self, name, *a: start(self, name, *[x if x != '0' else '70000' for x in a])\n"
-        "sys.argv = ['thebes', 'demo', '--people', '50', '--exit']; command.main()"
+        "sys.argv = ['thebes', 'demo', '--people', '50', '--exit']; main.main()"
     )
     environment = {**os.environ, "TMPDIR": str(place)}
     done = subprocess.run(

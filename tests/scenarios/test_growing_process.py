@@ -38,7 +38,7 @@ high = 100
 COUNT = {"type": "query", "sites": "all", "dataset": "rides", "statistic": "count", "epsilon": 1.0}
 KILLED = """
 import os, sys
-from thebes.cli import command
+from thebes.cli import main
 from thebes.data.growing import manifest, writer
 
 def killed(*_, **__):
@@ -57,7 +57,7 @@ elif point == "synced":
     manifest.Manifest.admit = killed
 else:
     manifest.Manifest.admit = after
-command.main()
+main.main()
 """
 
 

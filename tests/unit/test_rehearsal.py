@@ -84,7 +84,7 @@ def test_a_coordinator_with_its_pages_never_loads_an_owners_half_nor_a_simulatio
         "from pathlib import Path\n"
         "from tempfile import mkdtemp\n"
         "from tests.support.coordinator import AGES, Front\n"
-        "from thebes.cli import rehearsal\n"
+        "from thebes.web.coordinator import rehearsal\n"
         "from thebes.tasks import registry\n"
         "with Front(Path(mkdtemp()) / 'home') as front:\n"
         "    task_id = front.post(AGES)\n"

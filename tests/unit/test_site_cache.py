@@ -839,10 +839,10 @@ def test_a_copy_that_may_spend_again_has_no_opening_that_may_have_been_closed_si
 
 _DIES = """
 import os, signal, sys
-from thebes.cli import command
+from thebes.cli import main
 from thebes.privacy.mechanisms.additive import Additive
 Additive.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-command.main()
+main.main()
 """
 
 

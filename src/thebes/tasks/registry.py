@@ -1,5 +1,5 @@
-"""Which kinds there are. A kind is one folder beside this file, or a package that declares the entry point
-`thebes.kinds`; adding one changes nothing here.
+"""Which kinds there are. A kind is one folder with a `kind.py` beside this file, or a package that declares the entry
+point `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
 needs it, so that no coordinator loads an owner's half. Its `__init__.py` says `ANSWERED_BY = "sites"` where it is
@@ -30,7 +30,7 @@ def _folders() -> dict[str, str]:
     found = {
         info.name.replace("_", "-"): f"{room.__name__}.{info.name}"
         for info in pkgutil.iter_modules(room.__path__)
-        if info.ispkg
+        if info.ispkg and find_spec(f"{room.__name__}.{info.name}.kind") is not None
     }
     for point in entry_points(group="thebes.kinds"):
         if point.name not in found and _loads(point):
