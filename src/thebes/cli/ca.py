@@ -104,7 +104,7 @@ def end_old(
 
 
 def _still(authority: Authority) -> str:
-    """What keeps the old authority from its end."""
+    """Say what keeps the old authority from its end."""
     from thebes.coordinator.auth.authority import few
 
     behind = authority.behind()

@@ -32,7 +32,7 @@ def person_of(place: Installed) -> Local:
 
 
 def state_of(place: Installed, app: str) -> dict[str, Any]:
-    """What a collector of that name left in the store before, where the home is served; else nothing."""
+    """Return the state a collector of that name left in the store before, where the home is served; else nothing."""
     from thebes.wire.local_server import Local
     from thebes.wire.refusals import NotFound
 
@@ -92,7 +92,7 @@ def ran(
 
 
 def options_of(made: Collector, record: Record) -> dict[str, Any]:
-    """What was set, with the defaults of options that a newer version has more."""
+    """Return the options that were set, with the defaults of options that a newer version has more."""
     from thebes.collectors.options import read_options
 
     optional = [option for option in made.options if not option.required]
@@ -142,7 +142,8 @@ def stay(place: Installed, name: str | None) -> None:
 
 
 def agreed(question: str, *, else_say: str) -> bool:
-    """What a person answers; a Mistake that names the options to say it with where nobody can be asked."""
+    """Ask a person and return the answer; raise a Mistake that names the options to say it with where nobody can be
+    asked."""
     try:
         return typer.confirm(question)
     except typer.Abort:

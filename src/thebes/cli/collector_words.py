@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def installed_rows(home: Path) -> Iterator[dict[str, Any]]:
-    """What `thebes collector list` says of each installed collector; rows are known while the home is served."""
+    """Yield what `thebes collector list` says of each installed collector; rows are known while the home is served."""
     from thebes.collectors.installation import Installed
     from thebes.wire.local_server import Local
 
@@ -81,7 +81,7 @@ def explained(
     called: str | None = None,
     seconds: float | None = None,
 ) -> Iterator[str]:
-    """What a person should know before they agree."""
+    """Yield the lines that a person should know before they agree."""
     yield f"{made.name} {made.version}: {made.description}"
     yield f"  reads: {made.reads}"
     for table in tables:

@@ -358,7 +358,7 @@ def _contexts(dataset: DataSet | None) -> tuple[str, ...]:
 
 
 def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:
-    """Who may ask about a data set that is just declared, and how somebody may."""
+    """Say who may ask about a data set that is just declared, and how somebody may."""
     from thebes.site.budget.policy import ANY, PolicyFile
 
     policy = PolicyFile(place.policy)()

@@ -171,7 +171,7 @@ def _scratch(place: Home, stack: ExitStack) -> Path:
 
 
 def _of(statistic: str, columns: list[str]) -> dict[str, Any]:
-    """How a document says of what a statistic is."""
+    """Return the part of a document that says of what a statistic is."""
     if statistic == "correlation":
         return {"columns": columns}
     if len(columns) > 1:
@@ -189,7 +189,7 @@ def _bins(text: str | None) -> int | list[float] | None:
 
 
 def _tell(told: dict[str, Any], as_json: str | None) -> None:
-    """What an answer would cost now."""
+    """Tell what an answer would cost now."""
     body = {"epsilon": told["cost"][0], "delta": told["cost"][1], "source": told["source"]}
     if as_json is not None:
         output.write_json(as_json, body)

@@ -1,4 +1,4 @@
-"""What `thebes dataset show` says of a cache: what it saved, and when a synopsis would start to pay."""
+"""The words of `thebes dataset show` on a cache: what it saved, and when a synopsis would start to pay."""
 
 from __future__ import annotations
 

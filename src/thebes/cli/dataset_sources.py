@@ -1,4 +1,4 @@
-"""Where the rows of a data set lie, as `thebes dataset create --source` is told it."""
+"""The place where the rows of a data set lie, as `thebes dataset create --source` is told it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _findings() -> Iterator[Finding]:
 
 
 def _walls() -> Iterator[Finding]:
-    """What only some systems take from the processes that meet strangers or their work."""
+    """Check what only some systems take from the processes that meet strangers or their work."""
     from thebes.confinement import landlock
     from thebes.data.sandbox.process import Sandbox
 

@@ -24,7 +24,7 @@ app = typer.Typer(
 
 
 class Names(StrEnum):
-    """Whether the names of a group's members become public when it is published."""
+    """The choice whether the names of a group's members become public when it is published."""
 
     PUBLIC = "public"
     PRIVATE = "private"
@@ -207,7 +207,7 @@ def _is_persons(home: Path) -> bool:
 
 
 def _way(home: Path | None, coordinator: str | None, proxy: str | None) -> tuple[str, str | None]:
-    """Whom to ask and through what: what is given, else what a person's home remembers."""
+    """Return whom to ask and through what: what is given, else what a person's home remembers."""
     from thebes.person.settings import Settings
 
     remembered = Settings() if home is None else Settings.read(home)

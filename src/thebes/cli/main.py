@@ -123,7 +123,7 @@ def run(commands: typer.Typer, name: str) -> None:
 
 
 def _one_sentence(told: str) -> str:
-    """What click says over several lines, and with a library's own first words."""
+    """Put into one sentence what click says over several lines, and with a library's own first words."""
     return " ".join(told.replace("Value error, ", "").split()).rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""What every command prints: words for people, JSON for machines."""
+"""The output of every command: words for people, JSON for machines."""
 
 from __future__ import annotations
 

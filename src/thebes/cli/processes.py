@@ -71,7 +71,7 @@ class Process:
         return line
 
     def ready(self) -> dict[str, Any]:
-        """What it says once it listens."""
+        """Wait until the process listens and return what it says then."""
         end = time.monotonic() + READY_SECONDS
         while not (line := self.hear(max(0.1, end - time.monotonic()))).get("ready"):
             continue
@@ -79,11 +79,11 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no more, and nobody stopped it."""
+        """Return whether the process runs no more, and nobody stopped it."""
         return self._process.poll() is not None
 
     def lost(self) -> Fault:
-        """Why it ended, as far as the system or its last words say."""
+        """Return a Fault that says why the process ended, as far as the system or its last words say."""
         words = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)  # what it said has ended, so it is about to

@@ -12,7 +12,7 @@ from thebes.privacy.faults import Mistake
 
 
 class Rotated(StrEnum):
-    """What can be replaced, by the name of its file in the home."""
+    """The secrets that can be replaced, by the name of their file in the home."""
 
     LOG_KEY = "log.key"
     SESSION_KEY = "session.key"

@@ -18,7 +18,7 @@ app = typer.Typer(help="Write, price and run tasks; check, explain and plan work
 
 
 def _unpriced(document: Document) -> bool:
-    """Whether it says how exact the answer is to be, and not what that may cost."""
+    """Return whether the document says how exact the answer is to be, and not what that may cost."""
     from thebes.tasks.site_document import SiteDocument
 
     return isinstance(document, SiteDocument) and not document.priced and document.as_json().get("max_epsilon") is None

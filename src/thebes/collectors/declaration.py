@@ -1,4 +1,5 @@
-"""What a collector says about itself: what it reads, what it fills, how it may be set up and how often it runs."""
+"""The description a collector gives of itself: what it reads, what it fills, how it may be set up and how often it
+runs."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class Collector:
         return self.tables
 
     def doubts(self) -> Sequence[str]:
-        """What the person may want to say with an option before they agree; asked after `declare`."""
+        """Name what the person may want to say with an option before they agree; asked after `declare`."""
         return ()
 
     def collect(self, session: Session) -> None:
@@ -68,7 +69,7 @@ def table(name: str, description: str, **columns: tuple[str, str]) -> Table:
 
 
 def declaration(collector: Collector, tables: Sequence[Table]) -> Declaration:
-    """What is registered for a run, checked as the store will check it."""
+    """Return what is registered for a run, checked as the store will check it."""
     plain = Declaration(tuple(tables)).plain()
     return read_declaration({"tables": plain, "description": collector.description, "release": collector.version})
 

@@ -1,4 +1,4 @@
-"""What the columns of a table hold, judged by every value of them: nothing is guessed from a sample.
+"""The types of a table's columns, judged by every value of them: nothing is guessed from a sample.
 
 What must stay true: what is inferred reads every value that was seen; a day that could be two days is text, no guess;
 digits that begin with zero are text, since zip codes and account numbers are not numbers.
@@ -70,7 +70,7 @@ class Reading:
         return self.open[0]
 
     def doubt(self) -> str | None:
-        """What could mean two things, and the option that says which."""
+        """Name what could mean two things, and the option that says which; None where nothing could."""
         if not self.filled or self.way() != "text":
             return None
         if {"dmy", "mdy"} <= set(self.open):
@@ -133,7 +133,7 @@ def misfit(values: Iterable[tuple[int, Any]], reading: Reading, kind: str) -> in
 
 
 def missing(value: Any) -> bool:
-    """Whether a value says that there is none."""
+    """Return whether a value says that there is none."""
     if isinstance(value, str):
         return value.strip().lower() in _MISSING
     if isinstance(value, (float, Decimal)):

@@ -1,4 +1,4 @@
-"""What is installed at a home: HOME/collectors, one record each, for its owner's eyes only.
+"""The collectors that are installed at a home: HOME/collectors, one record each, for its owner's eyes only.
 
 Rows and states are not here: they lie in the store. A publisher's key stays pinned when a collector is removed.
 """
@@ -41,7 +41,7 @@ class Record:
     last_error: str | None = None
 
     def next_at(self) -> datetime | None:
-        """When it is due; None where it runs only when asked."""
+        """Return when the collector is due; None where it runs only when asked."""
         if self.every_seconds is None:
             return None
         since = datetime.fromisoformat(self.last_at or self.installed_at)
@@ -63,7 +63,7 @@ class Record:
             )
 
     def due(self, now: datetime) -> bool:
-        """Whether it should run by itself now. One without an interval runs once."""
+        """Return whether the collector should run by itself now. One without an interval runs once."""
         at = self.next_at()
         return self.last_at is None if at is None else at <= now
 
@@ -145,7 +145,7 @@ class Installed:
             yield
 
     def stayed(self, app: str) -> bool:
-        """Whether some process will run a collector when it is due."""
+        """Return whether some process will run a collector when it is due."""
         try:
             for file in (_staying(None), _staying(app)):
                 if (self._folder / file).exists():

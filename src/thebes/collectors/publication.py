@@ -38,7 +38,8 @@ class Unverified(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What was signed. `key` is the publisher's, 64 hexadecimal digits; `tables` is empty where options decide them."""
+    """The publication that was signed. `key` is the publisher's, 64 hexadecimal digits; `tables` is empty where options
+    decide them."""
 
     name: str
     version: int
@@ -116,7 +117,7 @@ def sign(
 
 
 def read_publication(path: Path) -> Publication:
-    """What a publication says, once its signature was verified. The files it speaks of are not looked at."""
+    """Read what a publication says and verify its signature. The files it speaks of are not looked at."""
     try:
         text = path.read_bytes() if path.stat().st_size <= LARGEST_PUBLICATION else b""
         signed = read_json(text)

@@ -1,4 +1,4 @@
-"""Which collectors there are: entry points of the group `thebes.collectors`, ours and other people's.
+"""The collectors that there are: entry points of the group `thebes.collectors`, ours and other people's.
 
 What must stay true: of a package that is not part of Thebes nothing is imported before its publication was verified.
 """
@@ -33,7 +33,7 @@ class Offer:
 
     @property
     def folder(self) -> Path:
-        """Where its package lies; found without running any of it."""
+        """The folder of the offer's package; found without running any of it."""
         top = self.entry.partition(":")[0].partition(".")[0]
         try:
             found = importlib.util.find_spec(top)
@@ -67,7 +67,8 @@ def offers() -> list[Offer]:
 
 
 def _is_ours(point: EntryPoint) -> bool:
-    """Whether Thebes itself offers it: another distribution may name a module of ours, or write one of that name."""
+    """Return whether Thebes itself offers the entry point: another distribution may name a module of ours, or write one
+    of that name."""
     return point.value.startswith(_OURS) and point.dist is not None and point.dist.name == _US
 
 
@@ -110,7 +111,8 @@ def loaded(entry: str) -> Collector:
 
 
 def _forget(entry: str) -> None:
-    """What runs is what was just verified, also in a process that ran an earlier version."""
+    """Forget an entry's imported modules, so that what runs is what was just verified, also in a process that ran an
+    earlier version."""
     top = entry.partition(":")[0].partition(".")[0]
     for module in [name for name in sys.modules if name.partition(".")[0] == top]:
         del sys.modules[module]

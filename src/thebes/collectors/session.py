@@ -28,7 +28,7 @@ RETRIES, PAUSE_SECONDS = 3, 0.2
 
 
 class Receiver(Protocol):
-    """Where rows go: the `thebes person` that holds the home."""
+    """The receiver of rows: the `thebes person` that holds the home."""
 
     def register(self, app: str, tables: Mapping[str, Any], /) -> int: ...
     def deliver(self, app: str, delivery: Mapping[str, Any], /) -> dict[str, int]: ...
@@ -37,7 +37,7 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did: rows that were new, rows whose key was known already, and what was read and is no row, by
+    """The outcome of a run: rows that were new, rows whose key was known already, and what was read and is no row, by
     reason."""
 
     inserted: int = 0
@@ -138,7 +138,7 @@ class Session:
 
 
 def digest(key: object) -> str:
-    """What is kept of a row's key: 128 bits that stand for it."""
+    """Return what is kept of a row's key: 128 bits that stand for it."""
     text = json.dumps(_plain(key), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -220,7 +220,8 @@ def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
 
 
 class _Head(tarfile.TarInfo):
-    """What stands before a file. Long names and extended heads are read whole by `tarfile`, so they must be short."""
+    """The head that stands before a file. Long names and extended heads are read whole by `tarfile`, so they must be
+    short."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:

@@ -86,7 +86,7 @@ Case = Audited | Enumerated | Written
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the attack on one case achieved."""
+    """The result of the attack on one case."""
 
     name: str
     adjacency: Adjacency
@@ -99,12 +99,12 @@ class Finding:
 
     @property
     def most_advantage(self) -> float:
-        """What the claim leaves to any attacker."""
+        """The advantage that the claim leaves to any attacker."""
         return meaning(self.epsilon, self.delta).advantage
 
     @property
     def exceeded(self) -> bool:
-        """Whether the claim is proved wrong. Exact figures are floats: their last bits do not count."""
+        """Return whether the claim is proved wrong. Exact figures are floats: their last bits do not count."""
         beyond = self.advantage > self.most_advantage * (1 + 1e-9)
         return beyond or self.lower_bound > self.epsilon * (1 + 1e-9)
 
@@ -262,7 +262,8 @@ def _best_attack(rows_a: Floats, rows_b: Floats, score: Score) -> _Attack:
 
 
 def _features(rows_a: Floats, rows_b: Floats) -> list[Callable[[Floats], Floats]]:
-    """What an attacker looks at: each number, how finely it is written down, all numbers in one sum or as a whole."""
+    """Return the features an attacker looks at: each number, how finely it is written down, all numbers in one sum or
+    as a whole."""
     features: list[Callable[[Floats], Floats]] = []
     for column in range(rows_a.shape[1]):
         features.append(lambda rows, c=column: rows[:, c])  # type: ignore[misc]

@@ -43,7 +43,7 @@ class HomeOnDisk:
         return run(collector, self, app=app or collector.name, options=options)
 
     def rows(self, app: str, table: str) -> list[dict[str, Any]]:
-        """What a table holds, in the order of insertion."""
+        """Return the rows of a table in the order of insertion."""
         return list(self.store.export()["collectors"][app]["tables"][table]["rows"])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What every engine must do, as one suite: give it a way to open rows and call each check.
+"""The requirements on every engine, as one suite: give it a way to open rows and call each check.
 
 The right answers come from plain Python over plain lists, one row and one whole number at a time.
 """
@@ -218,7 +218,7 @@ def _same(table: EngineTable, rows: list[Row], wanted: Sums) -> None:
 
 
 def sums(rows: list[Row], schema: Schema, wanted: Sums) -> list[list[int]]:
-    """What `Table.sums` must give."""
+    """Compute what `Table.sums` must give."""
     stepped = dict.fromkeys(factor.column for term in wanted.terms for factor in term.factors)
 
     def sign(row: Row, axis: Axis) -> int:

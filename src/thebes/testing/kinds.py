@@ -1,4 +1,4 @@
-"""What every kind of task must do, as one suite: give it a `Sample` and call each check."""
+"""The requirements on every kind of task, as one suite: give it a `Sample` and call each check."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _run(sample: Sample) -> tuple[Document, Aggregator, list[tuple[Ask, Contribu
 def _given(
     document: Any, aggregator: Aggregator, rows: Rows, people: Any, phase: int, source: randomness.Randomness
 ) -> Iterator[tuple[Ask, Contributions, Purse]]:
-    """What these people send in a phase, packet by packet, peer partition by peer partition."""
+    """Yield what these people send in a phase, packet by packet, peer partition by peer partition."""
     owner = registry.owner(document, simulated=True)
     for packet in range(document.packets(phase)):
         for slot, asked in by_partition(aggregator, people, packet):

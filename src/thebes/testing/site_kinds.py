@@ -1,4 +1,4 @@
-"""What every kind that institutions answer must do, as one suite: give it a `SiteSample` and call each check."""
+"""The requirements on every kind that institutions answer, as one suite: give it a `SiteSample` and call each check."""
 
 from __future__ import annotations
 
@@ -49,13 +49,14 @@ class SiteSample:
 
     @property
     def alone(self) -> bool:
-        """Whether no other site is asked, as of a document that is worked on in attempts."""
+        """Return whether no other site is asked, as of a document that is worked on in attempts."""
         return len(self.sites) == 1
 
     def answered(
         self, document: Any, ask: Ask, site: str, purse: Purse, source: randomness.Randomness
     ) -> Contributions:
-        """What a site sends: from its table and a claim, or from attempts at its stream, which pay for themselves."""
+        """Return what a site sends: from its table and a claim, or from attempts at its stream, which pay for
+        themselves."""
         schema = schema_of(self.schema)
         if not document.in_attempts:
             owner = registry.site_owner(document, simulated=True)
@@ -473,7 +474,7 @@ def check_noise_is_drawn_where_the_document_says(sample: SiteSample) -> None:
 
 
 def check_a_claim_that_refuses_stops_everything(sample: SiteSample) -> None:
-    """What cannot be paid for is not computed: no contribution is made."""
+    """Check that what cannot be paid for is not computed: no contribution is made."""
     document, _, site, ask, _ = _first(sample)
     if not document.epsilon:
         return

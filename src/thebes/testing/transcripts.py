@@ -1,4 +1,4 @@
-"""How much the noise of a run lets through, read off the noise itself: no luck, and no draw too few.
+"""The loss that the noise of a run lets through, read off the noise itself: no luck, and no draw too few.
 
 A `Transcript` draws like its source and writes down every noise with what it was added to. The same run over a
 neighbour's rows gets a `Repetition`, which says all results again that the transcript has. Whatever was computed from
@@ -96,14 +96,14 @@ class Repetition(Randomness):
         return said.after.copy()
 
     def loss(self) -> Loss:
-        """What all of it together lets through."""
+        """Return the loss that all noises together let through."""
         differs = self._differs or (f"{len(self._noises)} noises fewer" if self._noises else "")
         return Loss(self._laplace, math.sqrt(self._squares), self._largest, differs)
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What noise lets through: Laplace noise by distance, Gaussian noise by distance in deviations."""
+    """The loss that noise lets through: Laplace noise by distance, Gaussian noise by distance in deviations."""
 
     laplace: float
     gaussian: float
@@ -142,7 +142,7 @@ class Loss:
 
 
 def loss(here: Run, there: Run, source: Randomness | None = None) -> Loss:
-    """What the noise of a run lets through about which of two inputs it was."""
+    """Return what the noise of a run lets through about which of two inputs it was."""
     said = Transcript(source)
     here(said)
     again = Repetition(said)

@@ -144,7 +144,7 @@ def _tell_addresses(stage: Stage, console: Console) -> None:
 
 
 def _asked_of(stage: Stage) -> list[SiteScene]:
-    """What the hospitals are asked, if there are any."""
+    """Return what the hospitals are asked, if there are any."""
     from thebes.cli.demo.site_scenes import site_scenes
 
     hospitals = stage.hospitals
@@ -152,7 +152,7 @@ def _asked_of(stage: Stage) -> list[SiteScene]:
 
 
 def _row(scene: Scene | SiteScene) -> dict[str, Any]:
-    """What is told of a scene before it was played."""
+    """Return what is told of a scene before it was played."""
     row: dict[str, Any] = {"type": scene.document["type"], "name": scene.name, "true": None, "value": None}
     row |= {"interval": None, "epsilon": scene.document["epsilon"], "ok": False}
     return row if scene.metric is None else {**row, "metric": scene.metric}

@@ -175,7 +175,7 @@ class Homes:
                     self._people[number].decline(task_id)
 
     def _take_part(self, person: Person, task_id: str) -> bool:
-        """Whether the person's rules agreed, and the contribution arrived."""
+        """Apply the person's rules and return whether they agreed and the contribution arrived."""
         person.apply_rules()
         try:
             return str(person.wait(task_id, timeout=ANSWER_SECONDS / 2)["state"]) in ("sent", "done")

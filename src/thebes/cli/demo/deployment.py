@@ -69,11 +69,11 @@ class Stage:
 
     @property
     def token_file(self) -> Path:
-        """Where the requestor's token lies."""
+        """The file where the requestor's token lies."""
         return self._folder / "coordinator" / "admin.token"
 
     def rows(self, document: Mapping[str, Any], contributors: list[int] | None = None) -> Rows:
-        """What the featurizer gives for those people, or everybody: known here, because they are made up."""
+        """Return what the featurizer gives for those people, or everybody: known here, because they are made up."""
         rows = featurize(str(document["featurizer"]), self._tables)
         return rows if contributors is None else rows.select(np.array(sorted(contributors), dtype=np.int64))
 
@@ -139,7 +139,7 @@ class Stage:
             raise
 
     def _gather(self, group: str) -> None:
-        """What `thebes group create`, its members with their codes and `thebes group publish` do."""
+        """Do what `thebes group create`, its members with their codes and `thebes group publish` do."""
         home = Home(self._folder / "coordinator")
         database = Database(home.store)
         try:
@@ -230,7 +230,7 @@ class OnePerson:
         self._ask("POST", f"/api/groups/{group}/enrol", {"code": code})
 
     def accept(self, task_id: str) -> bool:
-        """Whether the machine set the price aside and will answer."""
+        """Accept a task and return whether the machine set the price aside and will answer."""
         try:
             self._ask("POST", f"/api/tasks/{task_id}/accept", {})
         except ThebesError:

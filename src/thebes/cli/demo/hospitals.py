@@ -60,7 +60,7 @@ class Hospitals:
         return tuple(name for name in self.names if name != self.strict)
 
     def start(self, coordinator: Path, site_url: str, start: Start) -> None:
-        """What `thebes ca issue`, `thebes dataset create` and `grant` do at every site; then its process."""
+        """Do what `thebes ca issue`, `thebes dataset create` and `grant` do at every site; then start its process."""
         authority = Authority(coordinator, SystemClock())
         for number, name in enumerate(self.names):
             home = self._folder / f"site-{name}"
@@ -108,7 +108,7 @@ class Hospitals:
         written(home.policy, policy)
 
     def _grow(self, home: Home) -> None:
-        """What `thebes dataset create --block-by time:1d` and `ingest` do."""
+        """Do what `thebes dataset create --block-by time:1d` and `ingest` do."""
         schema = schema_of(visits.SCHEMA)
         blocks = Blocks(block_by("time:1d", schema))
         made = DataSet(visits.DATASET, schema, {"kind": GROWING}, Budget.of(BLOCK_EPSILON, DELTA, "basic"), blocks)

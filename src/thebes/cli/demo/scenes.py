@@ -42,7 +42,7 @@ class Scene:
 
 
 def wanted(people: int) -> int:
-    """How many must answer: a third of the people, more of a small crowd, and never more than would."""
+    """Return how many must answer: a third of the people, more of a small crowd, and never more than would."""
     return max(LEAST, people // 3, min(100, people * 3 // 5))
 
 
@@ -67,7 +67,7 @@ def _counted(scene: Scene, people: int) -> Scene:
 
 
 def _of_contributors(sharp: float) -> list[Scene]:
-    """What people are asked in the study of contributors: a statistic, two models, perturbed rows."""
+    """Return what people are asked in the study of contributors: a statistic, two models, perturbed rows."""
     share = {"type": "range", "low": 0.0, "high": 0.8}
     hours = {"type": "range", "low": 0.0, "high": 5.0, "default": 0.0}
     age = {"type": "range", "low": 18, "high": 95}
@@ -308,7 +308,7 @@ def _mean(rows: Rows) -> float:
 
 
 def beside(true: float, value: float, bar: Mapping[str, Any] | None, answer: str | None = None) -> Verdict:
-    """Whether the truth lies in reach of the error bar; without one nothing shows that it does."""
+    """Judge whether the truth lies in reach of the error bar; without one nothing shows that it does."""
     if bar is None:
         return Verdict(true, value, ok=False, answer=answer)
     middle, half = (bar["high"] + bar["low"]) / 2, (bar["high"] - bar["low"]) / 2

@@ -1,4 +1,4 @@
-"""What `thebes demo` asks of institutions, and how each answer is held against the truth.
+"""The questions that `thebes demo` asks of institutions, and how each answer is held against the truth.
 
 What must stay true: there is a scene of every kind that sites answer, and honest noise fails a scene less than once in
 ten thousand runs.
@@ -145,14 +145,14 @@ def _mean_in(ward: str) -> Callable[[Release, Patients], Verdict]:
 
 
 def _tallest(release: Release, patients: Patients) -> Verdict:
-    """How many are in the bin that the answer says has most."""
+    """Judge how many are in the bin that the answer says has most."""
     counts, _ = np.histogram(patients["glucose"], bins=_BINS, range=(50, 250))
     first = max(release.value, key=lambda name: release.value[name])
     return _keyed(release, first, float(counts[list(release.value).index(first)]))
 
 
 def _classifier(inputs_of: Callable[[Patients], Patients]) -> Callable[[Release, Patients], Verdict]:
-    """Whom the model tells right, between guessing alike for everybody and a model without noise."""
+    """Return a judge of whom the model tells right, between guessing alike for everybody and a model without noise."""
 
     def judge(release: Release, patients: Patients) -> Verdict:
         from sklearn.linear_model import LogisticRegression
@@ -169,7 +169,7 @@ def _classifier(inputs_of: Callable[[Patients], Patients]) -> Callable[[Release,
 
 
 def _accepted(seen: Visits) -> Callable[[Release, Patients], Verdict]:
-    """How much of what differs between visits the accepted model tells, beside one without noise."""
+    """Return a judge of how much of what differs between visits the accepted model tells, beside one without noise."""
 
     def judge(release: Release, patients: Patients) -> Verdict:
         from sklearn.linear_model import LinearRegression

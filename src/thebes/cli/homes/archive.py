@@ -36,7 +36,7 @@ _ODD = (tarfile.TarError, EOFError, ValueError, IndexError, OverflowError, Recur
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy is of. `made_at` is seconds since 1970."""
+    """The account of what a copy is of. `made_at` is seconds since 1970."""
 
     role: Role
     made_at: float
@@ -129,7 +129,7 @@ def _told(name: str, size: int) -> tarfile.TarInfo:
 
 
 class _Digesting:
-    """What is read, and the digest of it."""
+    """A file that is read, and the digest of what was read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.digest = file, hashlib.sha256()
@@ -142,8 +142,8 @@ class _Digesting:
 
 @contextmanager
 def opened(file: Path, passphrase: str | None) -> Iterator[tuple[Copied, Iterator[tuple[str, IO[bytes]]]]]:
-    """What a copy is of, and its files in order, each to be read before the next one; a Mistake where it is none. Only
-    who has taken the last one knows that all of it is whole."""
+    """Open a copy: give what it is of, and its files in order, each to be read before the next one; raise a Mistake
+    where it is none. Only who has taken the last one knows that all of it is whole."""
     try:
         raw = open(file, "rb")  # noqa: SIM115
     except OSError as error:
@@ -211,7 +211,7 @@ def _contents(archive: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _inside(name: str) -> bool:
-    """Whether a name is one below the home, spelled plainly."""
+    """Return whether a name is one below the home, spelled plainly."""
     path = PurePosixPath(name)
     parts = path.parts
     return bool(parts) and str(path) == name and all(_PART.fullmatch(p) and p not in ("..", "/") for p in parts)

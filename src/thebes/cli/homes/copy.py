@@ -46,7 +46,7 @@ class NotMoved(ThebesError):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was copied, or restored, and what its owner should know of it."""
+    """The account of what was copied, or restored, and of what its owner should know of it."""
 
     role: Role
     files: int
@@ -144,7 +144,7 @@ def restore(file: Path, home: Path, *, passphrase: str | None) -> Made:
 
 
 class _Nowhere:
-    """Where what is read through, so that its digest is checked, goes."""
+    """A file that keeps nothing, for what is read through so that its digest is checked."""
 
     def write(self, piece: bytes) -> int:
         return len(piece)

@@ -59,7 +59,7 @@ _SECRETS = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What lies outside the home, as far as it was said. `coordinator` is a URL, or HOST:PORT for sites; `clock` is
+    """The things outside the home, as far as they were said. `coordinator` is a URL, or HOST:PORT for sites; `clock` is
     seconds since 1970."""
 
     coordinator: str | None = None

@@ -1,4 +1,4 @@
-"""What an examination says of one thing."""
+"""The findings of an examination, each of one thing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class How(StrEnum):
-    """How it stands. Only what is broken makes an examination fail."""
+    """The state of one thing that was examined. Only what is broken makes an examination fail."""
 
     OK = "ok"
     WARNING = "warning"  #: it works, and will not for long, or not as somebody may think

@@ -38,7 +38,7 @@ _GRACE_SECONDS = 60.0  #: a key is made before its task, and destroyed after it
 
 
 def of_a_person(home: Path, passphrase: str | None) -> Iterator[Finding]:
-    """Whether the home's key is there and opens every file of the store."""
+    """Check whether the home's key is there and opens every file of the store."""
     what = "the store's key opens the store"
     try:
         kept = keys.kept(home)
@@ -96,7 +96,7 @@ def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
 
 
 def _exchanged(authority: Authority) -> Iterator[Finding]:
-    """Whether another authority is taking the place of the one before, and what that waits for."""
+    """Warn where another authority is taking the place of the one before, and say what that waits for."""
     if len(authority.signers()) > 1:
         behind = authority.behind()
         waits = f"{few(behind)} must come with a certificate of the new one first: thebes ca issue NAME"
@@ -105,7 +105,8 @@ def _exchanged(authority: Authority) -> Iterator[Finding]:
 
 
 def _ending(authority: Authority, now: float) -> Iterator[Finding]:
-    """Whose last certificate ends soon. One that has ended already may be of a site that went for good."""
+    """Check for sites whose last certificate ends soon. A certificate that has ended already may be of a site that went
+    for good."""
     moment = datetime.fromtimestamp(now, UTC)
     last = {site: authority.ends(site) for site in authority.sites()}
     soon = sorted(site for site, ends in last.items() if ends is not None and moment < ends <= moment + SOON)
@@ -114,7 +115,7 @@ def _ending(authority: Authority, now: float) -> Iterator[Finding]:
 
 
 def _list_key(home: Path) -> Iterator[Finding]:
-    """Whether the list is signed by the key that it names, where it was ever replaced."""
+    """Check whether the list is signed by the key that it names, where it was ever replaced."""
     what = "log.key is the one that the list names last"
     listed = "SELECT task_id FROM coordinator_entry WHERE task_id LIKE 'key~%' ORDER BY \"index\" DESC LIMIT 1"
     try:
@@ -142,8 +143,8 @@ def _task_keys(home: Path, now: float) -> Iterator[Finding]:
 
 
 def keys_of(tasks: Iterable[tuple[str, str, int, bool]], home: Path, now: float) -> Iterator[Finding]:
-    """Whether each of these tasks (what `TASKS` selects, wherever the database is) that needs its key has it in the
-    home, and no key outlives its task."""
+    """Check whether each of these tasks (what `TASKS` selects, wherever the database is) that needs its key has it in
+    the home, and no key outlives its task."""
     tasks = list(tasks)
     try:
         there = {path.name: path.stat().st_mtime for path in (home / "keys").glob("[0-9a-f]*")}
@@ -189,7 +190,7 @@ def of_a_site(home: Path, now: float) -> Iterator[Finding]:
 def _pair(
     certificate: Path, key: Path, what: str, now: float, before: timedelta = SOON, command: str = _ISSUE
 ) -> Iterator[Finding]:
-    """Whether a key belongs to a certificate, and for how long that counts."""
+    """Check whether a key belongs to a certificate, and for how long that counts."""
     try:
         shown = x509.load_pem_x509_certificate(certificate.read_bytes())
         public = serialization.load_pem_private_key(key.read_bytes(), None).public_key()

@@ -1,4 +1,4 @@
-"""Whose home a folder is that somebody names; whether it is the coordinator's that is meant."""
+"""The role of a folder that somebody names as a home; whether it is the coordinator's that is meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be settled in a home that came back from a copy, by whichever means the copy was made.
+"""The matters that must be settled in a home that came back from a copy, by whichever means the copy was made.
 
 What must stay true: what the copy has paid for and has not said is never drawn again on that payment, because whoever
 lived on may have said it with other noise.

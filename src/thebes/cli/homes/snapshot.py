@@ -119,8 +119,8 @@ def _left_out(folder: Path, role: Role) -> bool:
 
 
 def _kept_back(file: Path) -> bool:
-    """What lets its bearer in, also half written; and what seals a cache: without that it forgets its secrets and buys
-    them anew, which must not be known, and not be used in a copy."""
+    """Return whether a file is kept out of a copy: what lets its bearer in, also half written; and what seals a cache:
+    without that it forgets its secrets and buys them anew, which must not be known, and not be used in a copy."""
     match file.parts:
         case (name,):
             return name in BEARERS or name.startswith(tuple(f".{bearer}." for bearer in BEARERS))

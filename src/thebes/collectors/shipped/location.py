@@ -1,4 +1,4 @@
-"""Where a person was: Google's location history in its forms of the years, and GPX tracks."""
+"""The places where a person was: Google's location history in its forms of the years, and GPX tracks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which programs run and how busy they are, by looking at the processes of this user from time to time."""
+"""The programs that run and how busy they are, by looking at the processes of this user from time to time."""
 
 from __future__ import annotations
 

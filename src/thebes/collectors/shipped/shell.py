@@ -94,8 +94,8 @@ class _Entry:
 
 
 def _overlap(digests: list[str], tail: list[str]) -> int:
-    """Where what is new begins: after the last place where the remembered lines stand. Histories lose lines at their
-    beginning, so fewer of the remembered lines may be left."""
+    """Find where what is new begins: after the last place where the remembered lines stand. Histories lose lines at
+    their beginning, so fewer of the remembered lines may be left."""
     for place in range(len(digests), 0, -1):
         length = min(len(tail), place)
         if length and digests[place - length : place] == tail[-length:]:
