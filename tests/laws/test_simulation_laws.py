@@ -64,7 +64,14 @@ DOCUMENTS: tuple[dict[str, Any], ...] = (
     {"type": "bounded", "bounds": {"x": RANGE, "y": SET}},
     {"type": "bounded", "bounds": {"x": {**SET, "default": 1}, "y": {**RANGE, "default": 0.0}}},
 )
-HISTOGRAM = {"type": "basic", "aggregator": "histogram", "missing": "count", "epsilon": 8.0, "delta": 0.1}
+HISTOGRAM = {
+    "type": "basic",
+    "aggregator": "histogram",
+    "missing": "count",
+    "epsilon": 8.0,
+    "delta": 0.1,
+    "default_is_meant": True,
+}
 TYPES = {bool: "boolean", int: "integer", float: "float", str: "string", datetime: "timestamp", type(None): "string"}
 
 

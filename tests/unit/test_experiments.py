@@ -219,7 +219,7 @@ def test_places_that_lie_close_are_named_only_where_they_can_be_read() -> None:
     assert drawn.count('class="axis"') == 5  # each has its mark
     assert ">500</text>" in drawn
     assert ">450</text>" not in drawn
-    assert ">32,000</text>" in str(curves({"a": [(1.0, 1.0, None), (32_000.0, 2.0, None)]}, title="t", across="x"))
+    assert ">32 000</text>" in str(curves({"a": [(1.0, 1.0, None), (32_000.0, 2.0, None)]}, title="t", across="x"))
 
 
 def test_one_place_only_is_drawn_as_bars_and_a_measure_leaves_its_words_to_the_panel() -> None:

@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from papers import checksums, converting, datasets, places
+from papers import checksums, command, converting, datasets, places
 from papers.fetching import NotFetched, fetch
 from papers.places import FILES, Place, Published, files_of, large, sets
-from thebes.cli import main
 from thebes.privacy.faults import Mistake
 
 TEXT = b"a,b\n1,2\n"
@@ -232,9 +231,9 @@ def test_the_command_says_what_it_fetched_and_what_it_may_not(
     monkeypatch.setattr(places, "FILES", (at(source), criteo, *(one for one in FILES if one.large)))
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", "experiment", "fetch", *arguments, "--data", str(tmp_path)])
+        monkeypatch.setattr(sys, "argv", ["papers", "fetch", *arguments, "--data", str(tmp_path)])
         with pytest.raises(SystemExit) as ended:
-            main.main()
+            command.main()
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 

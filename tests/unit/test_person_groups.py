@@ -227,7 +227,8 @@ def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
 ) -> None:
     monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)  # which pass in this world and not by the clock in hand
     luck = SimpleNamespace(randbelow=random.Random(1).randrange, token_hex=secrets.token_hex)
-    for module in ("pacing", "decisions"):  # how far apart the moments of a few packets lie is the same in every run
+    # How far apart the moments of a few packets lie is the same in every run.
+    for module in ("participation.schedule", "tasks.decisions"):
         monkeypatch.setattr(f"thebes.person.{module}.secrets", luck)
     now = [time.time()]
     begun, moments = now[0], dict[str, list[float]]()

@@ -67,7 +67,7 @@ def now() -> list[float]:
 def _same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
     """How far apart the moments of a few packets lie is luck, and here the same luck in every run."""
     luck = SimpleNamespace(randbelow=random.Random(1).randrange, token_hex=secrets.token_hex)
-    for module in ("pacing", "decisions"):
+    for module in ("participation.schedule", "tasks.decisions"):
         monkeypatch.setattr(f"thebes.person.{module}.secrets", luck)
 
 

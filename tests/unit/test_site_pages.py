@@ -59,6 +59,7 @@ RULE = {
     "epsilon": 3.0,
     "delta": None,
     "noise": ["site"],
+    "contexts": [],
     "steady": False,
     "left": {"patients": {"epsilon": 1.25, "delta": 1e-6}},
 }

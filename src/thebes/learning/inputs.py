@@ -38,11 +38,16 @@ def columns_of(rows: Any, names: Sequence[str], argument: str = "rows") -> dict[
     """These columns of a table (a data frame, or a mapping of columns), by name; or those of an array, by position."""
     if is_named(rows):
         check_there(rows, names, argument)
-        return {name: np.asarray(rows[name]) for name in names}
+        return {name: _cells(rows[name]) for name in names}
     lines = rows if isinstance(rows, np.ndarray) else np.array(rows, dtype=object)
     if lines.ndim != 2 or lines.shape[1] != len(names):
         raise Mistake(argument, f"must be a table with the columns {', '.join(names)}")
     return {name: lines[:, place] for place, name in enumerate(names)}
+
+
+def _cells(column: Any) -> NDArray[Any]:
+    """Each cell as it is: one text in a list would else make texts of all the numbers beside it."""
+    return np.array(column, dtype=object) if isinstance(column, (list, tuple)) else np.asarray(column)
 
 
 def check_there(rows: Any, names: Sequence[str], argument: str = "rows") -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES, Rows
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks.document import PeopleDocument, Range, Values
 
 TOLD_FROM = 0.05  #: shares from here on are worth a line
@@ -114,8 +115,8 @@ def _each(document: PeopleDocument, rows: Rows) -> Iterator[tuple[Fit, Flags]]:
             usable = ~missing
             faults["text, where a number is needed"] = missing & ~none
             if isinstance(bound, Range):
-                faults[f"above {bound.high:g}, cut to it"] = usable & (numbers > bound.high)
-                faults[f"below {bound.low:g}, cut to it"] = usable & (numbers < bound.low)
+                faults[f"above {figure(bound.high)}, cut to it"] = usable & (numbers > bound.high)
+                faults[f"below {figure(bound.low)}, cut to it"] = usable & (numbers < bound.low)
         counts = {fault: int(flags.sum()) for fault, flags in faults.items()}
         counts["without a value"] = int((none & ~usable).sum()) + empty
         yield Fit(column, len(values) + empty, int(usable.sum()), counts, _instead(document, column)), usable
@@ -154,4 +155,4 @@ def _instead(document: Any, column: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return "100 %" if share == 1 else f"{min(99.0, share * 100):.2g} %" if share * 100 >= 1 else "under 1 %"
+    return "100 %" if share == 1 else f"{figure(min(99.0, share * 100), 2)} %" if share * 100 >= 1 else "under 1 %"
