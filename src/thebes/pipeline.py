@@ -1,4 +1,4 @@
-"""What a developer's pipeline is written with: `from thebes.pipeline import Pipeline`."""
+"""The names with which a developer's pipeline is written: `from thebes.pipeline import Pipeline`."""
 
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Feature

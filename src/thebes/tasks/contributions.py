@@ -1,4 +1,4 @@
-"""What owners send: a batch of contributions as arrays, and each one as the JSON that travels.
+"""The contributions that owners send: a batch of contributions as arrays, and each one as the JSON that travels.
 
 A layout says which numbers a contribution holds and within which limits. Whatever does not fit is refused
 before an aggregator sees it, naming the field and never the value.
@@ -103,7 +103,10 @@ class Slot:
         return array if (np.abs(array) < largest).all() else None
 
     def _within(self, least: np.float64, largest: np.float64) -> bool:
-        """Whether numbers that lie between these are all well: none missing, none infinite, none beyond the limits."""
+        """Return whether numbers that lie between these are all well.
+
+        None is missing, none infinite, none beyond the limits.
+        """
         return bool(self.low <= least and largest <= self.high and -math.inf < least and largest < math.inf)
 
     def checked(self, name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -46,7 +46,7 @@ class InvalidDocument(Mistake):
 
 
 def rule(field: str, message: str) -> PydanticCustomError:
-    """What a validator raises when fields do not fit together: it names the one to change."""
+    """Make the error that a validator raises when fields do not fit together: it names the one to change."""
     return PydanticCustomError("rule", "{message}", {"field": field, "message": message})
 
 
@@ -205,40 +205,43 @@ class PeopleDocument(Document):
 
     @property
     def unit(self) -> Unit:
-        """Whose contribution admission tells from others': with a token one human's, on the word of the group's
-        authority; without, one device's."""
+        """The unit whose contribution admission tells from others': with a token one human, on the word of the group's
+        authority; without, one device."""
         return Unit.PERSON if self.anonymity == "token" else Unit.DEVICE
 
     @property
     def phases(self) -> int:
-        """How many phases the task has, one after another."""
+        """The number of phases the task has, one after another."""
         return 1
 
     @property
     def participations(self) -> int:
-        """How often one owner takes part, over all phases; `epsilon` is shared over these."""
+        """The number of times one owner takes part, over all phases; `epsilon` is shared over these."""
         return 1
 
     def packets(self, phase: int) -> int:
-        """How many contributions one participation in that phase sends, under one claim, each as a part of its own."""
+        """Return how many contributions one participation in that phase sends, under one claim.
+
+        Each is a part of its own.
+        """
         return 1
 
     def turns(self, phase: int) -> int:
-        """How many participations of one owner the same phase takes, each with a claim and parts of its own."""
+        """Return how many participations of one owner the same phase takes, each with its own claim and parts."""
         return 1
 
     @property
     def endless(self) -> bool:
-        """Whether it is trained for as long as it is open. What it asks then is a model of this moment: it is to be
-        answered soon, and what was mixed in cannot be taken back."""
+        """Return whether it is trained for as long as it is open. What it asks then is a model of this moment: it is
+        to be answered soon, and what was mixed in cannot be taken back."""
         return False
 
     def least_in(self, phase: int) -> int:
-        """How many contributions to each of its parts a phase needs."""
+        """Return how many contributions to each of its parts a phase needs."""
         return self.min_count
 
     def wanted_in(self, phase: int) -> int:
-        """How many close it before the deadline."""
+        """Return how many contributions to each of its parts close a phase before the deadline."""
         return self.max_count or self.min_count
 
     @property
@@ -248,12 +251,12 @@ class PeopleDocument(Document):
 
     @property
     def most_rows(self) -> int:
-        """How many of one owner's rows are read; the first ones in insertion order."""
+        """The number of one owner's rows that are read; the first ones in insertion order."""
         return 1
 
     @property
     def gives(self) -> tuple[str, ...]:
-        """What the featurizer gives."""
+        """The names of the columns that the featurizer gives."""
         return sql.read(self.featurizer).outputs
 
     @property
@@ -263,7 +266,7 @@ class PeopleDocument(Document):
 
 
 def not_bought(document: PeopleDocument) -> list[str]:
-    """What nobody can tell of an answer that was not paid for: how many values of their own people had."""
+    """Say what nobody can tell of an answer that was not paid for: how many values of their own people had."""
     defaults = [c for c, bound in (document.bounds or {}).items() if bound.default is not None]
     ranges = [c for c, bound in (document.bounds or {}).items() if isinstance(bound, Range)]
     unknown = [f"replaced by a default ({', '.join(defaults)})"] if defaults else []

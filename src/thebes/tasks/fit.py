@@ -1,4 +1,4 @@
-"""How far rows fit what a document declares of them, column by column, and what becomes of values that do not.
+"""The fit of rows to what a document declares of them, column by column, and what becomes of values that do not.
 
 Exact counts of private rows: for whoever owns the rows, and for simulations. Nothing here ever leaves its owner.
 """
@@ -48,7 +48,7 @@ class Fit:
 
     @property
     def causes(self) -> str:
-        """What is wrong with it, most frequent first."""
+        """The faults of the column, most frequent first."""
         worst = sorted((f for f in self.faults if self.faults[f]), key=lambda fault: -self.faults[fault])
         return ", ".join(f"{_percent(self.share(fault))} {fault}" for fault in worst[:_MOST_CAUSES])
 
@@ -136,7 +136,7 @@ def _as_text(document: Any, column: str) -> bool:
 
 
 def _none(values: NDArray[Any]) -> Flags:
-    """Which cells hold nothing."""
+    """Return which cells hold nothing."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype.kind == "O":

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the aggregator wants from one slot now. `part` depends on public things only; `ask_id` names the ask.
+    """The request that an aggregator has for one slot now. `part` depends on public things only; `ask_id` names the
+    ask.
 
     `partition` is the peer partition of the slot: everybody of one is asked the same.
     """
@@ -76,8 +77,8 @@ class OutlyingContribution(Refusal):
 
 
 class State(StrEnum):
-    """Where an aggregator stands. OPEN -> DONE when the last phase closes; OPEN -> EXPIRED when time runs out first.
-    One that is endless -> DONE or EXPIRED when it is closed, too."""
+    """The stage at which an aggregator stands. OPEN -> DONE when the last phase closes; OPEN -> EXPIRED when time
+    runs out first. One that is endless -> DONE or EXPIRED when it is closed, too."""
 
     OPEN = "open"
     DONE = "done"
@@ -86,7 +87,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an aggregator is told by the role that runs it; everything else is in the document.
+    """The facts that an aggregator is told by the role that runs it; everything else is in the document.
 
     `unit` is what admission proves. `group_size` is the published number of registered owners where there is
     a group. `simulated` marks declared people. `sites` are those that are asked, where institutions answer, each with
@@ -134,7 +135,7 @@ class Aggregator(Protocol):
 
     @property
     def part(self) -> str:
-        """What the phase that is heard now is called."""
+        """The name of the phase that is heard now."""
         ...
 
     @property
@@ -154,13 +155,15 @@ class Aggregator(Protocol):
 
     @property
     def together(self) -> int | None:
-        """How many contributions may answer one ask; None where everybody of a partition is asked the same."""
+        """The number of contributions that may answer one ask; None where everybody of a partition is asked the
+        same."""
         ...
 
     @property
     def endless(self) -> bool:
-        """Whether it is trained for as long as it is open: each contribution is mixed in at once and cannot be taken
-        back, two asks of one slot differ, there is a release as soon as enough were mixed in, and `close` ends it."""
+        """Return whether it is trained for as long as it is open: each contribution is mixed in at once and cannot be
+        taken back, two asks of one slot differ, there is a release as soon as enough were mixed in, and `close` ends
+        it."""
         ...
 
     @property
@@ -175,16 +178,17 @@ class Aggregator(Protocol):
     def quote(self, public_state: Mapping[str, Any] | None = None) -> Price: ...
 
     def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
-        """What is wanted from a slot (`packets.slot_of`) as its contributor's packet of that number. Where a phase
-        takes several turns of one contributor, the packets of turn t follow those of turn t - 1."""
+        """Return what is wanted from a slot (`packets.slot_of`) as its contributor's packet of that number. Where a
+        phase takes several turns of one contributor, the packets of turn t follow those of turn t - 1."""
         ...
 
     def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
-        """Whether this could have been asked of the slot; `StaleContribution` where that was too long ago."""
+        """Return whether this could have been asked of the slot; raise `StaleContribution` where that was too long
+        ago."""
         ...
 
     def layout(self, part: str, partition: int = 0) -> Layout:
-        """What a contribution of a partition to this part must look like."""
+        """Return what a contribution of a partition to this part must look like."""
         ...
 
     def examine(self, contributions: Contributions) -> Contributions:
@@ -241,7 +245,7 @@ class Lane(Protocol):
 
 
 class Trained(Aggregator, Protocol):
-    """What an `endless` aggregator has besides: models that can be stored one by one, and all else as `facts`."""
+    """The additions of an `endless` aggregator: models that can be stored one by one, and all else as `facts`."""
 
     counts: list[int]
 
@@ -264,17 +268,17 @@ class Trained(Aggregator, Protocol):
 
 
 class Convened(Aggregator, Protocol):
-    """What an aggregator has besides where institutions answer, each known by its name: a slot is a site, and a peer
+    """The additions of an aggregator where institutions answer, each known by its name: a slot is a site, and a peer
     partition of its own."""
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Who will not answer this phase, and why."""
+        """The sites that will not answer this phase, each with the reason."""
         ...
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Who has neither answered this phase nor been excused."""
+        """The sites that have neither answered this phase nor been excused."""
         ...
 
     def excuse(self, site: str, why: str) -> None:
@@ -282,16 +286,17 @@ class Convened(Aggregator, Protocol):
         ...
 
     def covers(self, site: str, told: object) -> None:
-        """What a site says its answer is about, where its data set grows; whatever is no such thing is not taken."""
+        """Take what a site says its answer is about, where its data set grows; whatever is no such thing is not
+        taken."""
         ...
 
     def paid(self, site: str, cost: object, source: object) -> None:
-        """What a site says its answer cost one unit there, and where it came from: rows (`mechanism`), an earlier
-        answer (`cache`), or what earlier answers say (`synopsis`); whatever cannot be is not taken."""
+        """Take what a site says its answer cost one unit there, and where it came from: rows (`mechanism`), an
+        earlier answer (`cache`), or what earlier answers say (`synopsis`); whatever cannot be is not taken."""
         ...
 
     def progress(self) -> dict[str, Any]:
-        """How far it is, in public figures, for a live view."""
+        """Return how far it is, in public figures, for a live view."""
         ...
 
 
@@ -303,17 +308,17 @@ class SiteOwner(Protocol):
     ) -> Contributions: ...
 
     def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout:
-        """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
+        """Return what a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
 
 
 @runtime_checkable
 class Planned(SiteOwner, Protocol):
-    """What a site owner's half adds where an answer may come from what its site released before."""
+    """The addition to a site owner's half where an answer may come from what its site released before."""
 
     def planned(self, document: Any, ask: Ask | None, schema: Schema) -> tuple[Plan, Wanted | None, str] | None:
-        """What is asked of the rows, what is wanted of every total (None without an ask), and how it can be asked
-        again; None where exact totals leave the site."""
+        """Return what is asked of the rows, what is wanted of every total (None without an ask), and how it can be
+        asked again; None where exact totals leave the site."""
         ...
 
     def told(self, document: Any, ask: Ask, answered: Answered) -> Contributions:
@@ -342,7 +347,7 @@ class StreamOwner(Protocol):
     def attempt(self, document: Any, ask: Ask, attempting: Attempting) -> Contributions: ...
 
     def paid(self, contributions: Contributions) -> Price:
-        """What one unit in the block that paid most paid for it, as the answer says."""
+        """Return what one unit in the block that paid most paid for it, as the answer says."""
         ...
 
     def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout: ...
@@ -352,7 +357,7 @@ class Owner(Protocol):
     """The half that computes on rows: rows are a batch, a person is a batch of one."""
 
     def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
-        """Who could answer at all. A person who could not is told so before accepting, and sends nothing."""
+        """Return who could answer at all. A person who could not is told so before accepting, and sends nothing."""
         ...
 
     def contribute(
@@ -360,13 +365,13 @@ class Owner(Protocol):
     ) -> Contributions: ...
 
     def layout(self, document: Any, ask: Ask) -> Layout:
-        """What a contribution to this ask must look like: the same as the aggregator's, known without it."""
+        """Return what a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
 
 
 @runtime_checkable
 class Legible(Protocol):
-    """What an owner's half may add, so that its owner can be shown an example of what would leave. It is left out
+    """An optional addition to an owner's half: its owner can be shown an example of what would leave. It is left out
     where a contribution cannot be computed without the server, or says nothing to the eye (a network's gradient)."""
 
     def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
@@ -376,7 +381,7 @@ class Legible(Protocol):
 
 @runtime_checkable
 class Foreseeing(Protocol):
-    """What an owner's half adds to `Legible` where only the server's ask says what a contribution is about."""
+    """The addition of an owner's half to `Legible` where only the server's ask says what a contribution is about."""
 
     def foreseen(self, document: Any, randomness: Randomness) -> list[Ask]:
         """Asks that a server could make which keeps to the document, one for each packet. `legible` reads the answers

@@ -1,5 +1,5 @@
-"""Which kinds there are. A kind is one folder with a `kind.py` beside this file, or a package that declares the entry
-point `thebes.kinds`; adding one changes nothing here.
+"""The kinds that there are. A kind is one folder with a `kind.py` beside this file, or a package that declares the
+entry point `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
 needs it, so that no coordinator loads an owner's half. Its `__init__.py` says `ANSWERED_BY = "sites"` where it is
@@ -39,7 +39,8 @@ def _folders() -> dict[str, str]:
 
 
 def _loads(point: EntryPoint) -> bool:
-    """Whether a kind of somebody else's package is one. With a broken one everything else goes on, without it."""
+    """Return whether a kind of somebody else's package is one. With a broken one everything else goes on, without
+    it."""
     try:
         return import_module(f"{point.value}.kind").KIND is not None
     except Exception as error:

@@ -34,7 +34,7 @@ class Release:
     FORMS: ClassVar[dict[str, type[Release]]] = {}
 
     def __post_init__(self) -> None:
-        """Where a kind reads its value off what else it holds."""
+        """Let a kind read its value off what else it holds."""
 
     def __init_subclass__(cls) -> None:
         Release.FORMS[cls.form] = cls
@@ -46,8 +46,8 @@ class Release:
         return made
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """Where the exact answer lies with probability at least `level`, or None where no error bar is known (then
-        `extra["interval_note"]` says why, where that is because of how it was asked).
+        """Return where the exact answer lies with probability at least `level`, or None where no error bar is known
+        (then `extra["interval_note"]` says why, where that is because of how it was asked).
 
         Only some levels are kept; the nearest one that is high enough is given, and says which it is.
         """
@@ -102,7 +102,7 @@ class Release:
         return [_with_bar(self.value, bar, bar and bar["low"], bar and bar["high"])]
 
     def _beside(self) -> list[str]:
-        """What was measured beside the value."""
+        """Say what was measured beside the value."""
         lines = []
         if "interval_note" in self.extra:
             lines.append(str(self.extra["interval_note"]))
@@ -115,7 +115,7 @@ class Release:
         return lines
 
     def _of_rows(self) -> list[str]:
-        """What a simulation, which knows the rows, says of values that did not fit."""
+        """Say what a simulation, which knows the rows, tells of values that did not fit."""
         lines = []
         for column, told in self.extra.get("rows_fit", {}).items():
             shares = sorted(told["shares"].items(), key=lambda each: -each[1])

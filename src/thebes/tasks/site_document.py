@@ -22,8 +22,8 @@ LOCAL = "local"  #: the site that is the coordinator's own
 
 
 class SiteDocument(Document):
-    """What every kind has that sites answer. `epsilon` is what one unit pays at each site that takes part: somebody
-    whose rows lie at m sites pays m times."""
+    """The fields of every kind that sites answer. `epsilon` is what one unit pays at each site that takes part:
+    somebody whose rows lie at m sites pays m times."""
 
     sites: Literal["all"] | tuple[Annotated[str, Field(pattern=SITE_NAME)], ...] = "all"
     dataset: str = Field(pattern=DATASET_NAME)
@@ -54,32 +54,35 @@ class SiteDocument(Document):
 
     @property
     def server(self) -> Literal["trusted", "untrusted"]:
-        """Whether the coordinator is shown what it could misuse: each site's exact totals."""
+        """Say whether the coordinator is shown what it could misuse: each site's exact totals."""
         return "trusted" if self.noise == "coordinator" else "untrusted"
 
     @property
     def phases(self) -> int:
-        """How many phases the task has at most, one after another."""
+        """The number of phases the task has at most, one after another."""
         return 1
 
     @property
     def in_attempts(self) -> bool:
-        """Whether a site works on it in attempts over blocks of a growing data set, each with a claim of its own."""
+        """Return whether a site works on it in attempts over blocks of a growing data set, each with its own claim."""
         return False
 
     @property
     def by_accuracy(self) -> bool:
-        """Whether it says how exact the answer is to be; then `epsilon` is what that costs."""
+        """Return whether it says how exact the answer is to be; then `epsilon` is what that costs."""
         return False
 
     @property
     def recallable(self) -> bool:
-        """Whether a site may have something of the answer already, released before; then it is asked for its price."""
+        """Return whether a site may have something of the answer already, released before.
+
+        Then it is asked for its price.
+        """
         return False
 
     @property
     def priced(self) -> bool:
-        """Whether its epsilon is known; else nobody can answer it yet."""
+        """Return whether its epsilon is known; else nobody can answer it yet."""
         return True
 
     @property
@@ -88,25 +91,25 @@ class SiteDocument(Document):
         raise NotImplementedError
 
     def needed(self, asked: int) -> int:
-        """How many of the sites that are asked must answer every phase."""
+        """Return how many of the sites that are asked must answer every phase."""
         return min(self.min_sites or 1, asked) if self.min_sites is None else self.min_sites
 
 
 class SiteKind(Kind, Protocol):
-    """What a kind has besides, where sites answer."""
+    """The additions of a kind where sites answer."""
 
     def fits(self, document: Any, schema: Schema) -> None:
         """Refuse a schema that cannot answer, naming the document's field and the column."""
         ...
 
     def event(self, document: Any, schema: Schema) -> Event:
-        """What happens to one unit at a site in one phase, under add-remove-one: the ledger there prices it. All
+        """Return what happens to one unit at a site in one phase, under add-remove-one: the ledger there prices it. All
         phases together cost no more than the document's (epsilon, delta)."""
         ...
 
 
 def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:
-    """What every kind of this family says to the steward who decides. `does`: what is computed, in one sentence;
+    """Say what every kind of this family tells the steward who decides. `does`: what is computed, in one sentence;
     `price`: what it costs, where that is not simply the document's epsilon."""
     where = "every site that has it" if document.sites == "all" else ", ".join(document.sites)
     noise = (
@@ -132,7 +135,7 @@ def explained(document: SiteDocument, *, does: str, price: str | None = None) ->
 
 
 def differing(one: Schema, other: Schema, columns: tuple[str, ...]) -> str | None:
-    """What keeps two sites' answers from being added up, in words; None where nothing does."""
+    """Say in words what keeps two sites' answers from being added up; None where nothing does."""
     for name in columns:
         if _column(one, name) != _column(other, name):
             return f"its column {name!r} is declared differently from that of the other sites"

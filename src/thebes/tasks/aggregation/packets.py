@@ -1,4 +1,4 @@
-"""Where a contribution belongs: a phase has one part for each packet, and a part its peer partitions.
+"""The place where a contribution belongs: a phase has one part for each packet, and a part its peer partitions.
 
 Pure functions of public names, so that owner, coordinator and simulation agree without asking each other. A peer
 chooses its pseudonym, and with it its partition, unless a token proves that there is no choice.
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 
 def part_of(phase: int, packet: int = 0, packets: int = 1) -> str:
-    """What contributions to one packet of a phase are called."""
+    """Return the name of the part to which contributions to one packet of a phase count."""
     return parts_of(f"phase-{phase}", packets)[packet]
 
 
@@ -37,7 +37,7 @@ def partition_of(slot: str, partitions: int) -> int:
 
 
 def drawn(slot: str, phase: int, share: float) -> bool:
-    """Whether a slot is among that share of all slots which a phase calls; each phase draws anew."""
+    """Return whether a slot is among that share of all slots which a phase calls; each phase draws anew."""
     return int.from_bytes(_hash(f"call {phase}", slot)[:8], "big") < share * 2**64
 
 

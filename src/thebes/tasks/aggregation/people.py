@@ -63,7 +63,7 @@ class Gathering(ABC):
         """The inverse of `memory`."""
 
     def payload(self, packet: int = 0, partition: int = 0) -> dict[str, Any]:
-        """What the ask for a packet of a partition says in this phase, beyond its part."""
+        """Return what the ask for a packet of a partition says in this phase, beyond its part."""
         return {}
 
     @property
@@ -73,17 +73,17 @@ class Gathering(ABC):
 
     @property
     def together(self) -> int | None:
-        """How many contributions may answer one ask."""
+        """The number of contributions that may answer one ask."""
         return None
 
     @property
     def endless(self) -> bool:
-        """Whether it is trained for as long as it is open."""
+        """Return whether it is trained for as long as it is open."""
         return self.document.endless
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What every certificate of such a task must also say."""
+        """The sentences that every certificate of such a task must also say."""
         said = []
         if self.document.anonymity == "none":
             said.append("Hidden is what was contributed, not that somebody took part or declined to.")
@@ -102,7 +102,7 @@ class Gathering(ABC):
 
     @property
     def part(self) -> str:
-        """What the current phase is called; with one packet it is the part to which its contributions count."""
+        """The name of the current phase; with one packet it is the part to which its contributions count."""
         return part_of(self.phase)
 
     @property
@@ -112,17 +112,17 @@ class Gathering(ABC):
 
     @property
     def accepted(self) -> int:
-        """How many contributions the part has that has the fewest."""
+        """The number of contributions that the part with the fewest has."""
         return min(self.counts)
 
     @property
     def wanted(self) -> int:
-        """How many contributions to every part close the phase before its deadline."""
+        """The number of contributions to every part that closes the phase before its deadline."""
         return self.document.wanted_in(self.phase) if self._expected is None else self._expected
 
     @property
     def least(self) -> int:
-        """How many are enough at the deadline."""
+        """The number of contributions to every part that is enough at the deadline."""
         return self.document.least_in(self.phase) if self._expected is None else self._expected
 
     def partition(self, slot: str) -> int:
@@ -151,7 +151,7 @@ class Gathering(ABC):
         return Ask(self._ask_id(partition), part, self.phase, payload, self.document.deadline, partition)
 
     def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
-        """Whether this is what the slot is asked now."""
+        """Return whether this is what the slot is asked now."""
         return not isinstance(self.ask(slot, packet), (Wait, Closed)) and ask_id == self._ask_id(self.partition(slot))
 
     def _ask_id(self, partition: int) -> str:

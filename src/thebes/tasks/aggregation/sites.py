@@ -85,11 +85,11 @@ class Convening(ABC):
         """The inverse of `memory`."""
 
     def payload(self, site: str) -> dict[str, Any]:
-        """What the ask says in this phase, beyond its part."""
+        """Return what the ask says in this phase, beyond its part."""
         return {}
 
     def unfit(self, schema: Schema) -> str | None:
-        """Why a data set of this schema cannot answer at all, in words; None where it can."""
+        """Say in words why a data set of this schema cannot answer at all; None where it can."""
         return None
 
     @property
@@ -98,15 +98,18 @@ class Convening(ABC):
         return self.document.reads
 
     def lapsed(self) -> Release | None:
-        """What is released where a phase ended with too few answers: what earlier phases released already, or None."""
+        """Return what is released where a phase ended with too few answers.
+
+        That is what earlier phases released already, or None.
+        """
         return None
 
     def finished(self) -> bool:
-        """Whether the phase that was just concluded was the last; a kind may stop early."""
+        """Return whether the phase that was just concluded was the last; a kind may stop early."""
         return self.phase + 1 >= self.document.phases
 
     def progress(self) -> dict[str, Any]:
-        """How far it is, in public figures."""
+        """Return how far it is, in public figures."""
         return {"phase": self.phase, "phases": self.document.phases, "answered": list(self.answered)}
 
     # --- what every release of such a task says ---------------------------------------------------------
@@ -119,12 +122,12 @@ class Convening(ABC):
 
     @property
     def trust(self) -> str:
-        """Who must keep their word: each site at least, because it sees the rows."""
+        """The party that must keep its word: each site at least, because it sees the rows."""
         return "server" if self.document.noise == "coordinator" else "site"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What every certificate of such a task must also say."""
+        """The sentences that every certificate of such a task must also say."""
         said = ["Each site's promise stands by itself: somebody whose rows lie at m sites pays m times."]
         if getattr(self.document, "column", "") is not None:  # a plain count reads no values
             said.append(ROWS_UNTOLD)
@@ -141,7 +144,7 @@ class Convening(ABC):
 
     @property
     def coverage(self) -> dict[str, Any]:
-        """Who is in the answer, and who is not, for which reason."""
+        """The sites that are in the answer, and those that are not, each with the reason."""
         found = {"answered": sorted(self.answered), "missing": dict(sorted(self.missing.items()))}
         about = {site: {name: told[name] for name in _BLOCKS if name in told} for site, told in self._about()}
         return {**found, "blocks": about} if about else found
@@ -193,7 +196,7 @@ class Convening(ABC):
         return Ask(self._ask_id(partition), self.part, self.phase, self.payload(slot), None, partition)
 
     def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
-        """Whether this is what the site is asked now."""
+        """Return whether this is what the site is asked now."""
         return self.state is State.OPEN and slot in self.awaited and ask_id == self._ask_id(self.partition(slot))
 
     def _ask_id(self, partition: int) -> str:

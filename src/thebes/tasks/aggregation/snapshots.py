@@ -1,4 +1,7 @@
-"""What an aggregator is while nobody runs it: one JSON object and named arrays, in one piece. Nothing in it runs."""
+"""The form of an aggregator while nobody runs it: one JSON object and named arrays, in one piece.
+
+Nothing in it runs.
+"""
 
 from __future__ import annotations
 
