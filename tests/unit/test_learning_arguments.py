@@ -6,6 +6,7 @@ import pytest
 
 import thebes.learning as learning
 from thebes.learning.budget import Budget
+from thebes.learning.labels import declared_classes
 from thebes.privacy.events import ApproximateEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
@@ -324,3 +325,18 @@ def test_a_budget_never_pays_for_more_than_it_has():
         budget.laplace_counts(counts, reach=reach, share=Fraction(1, 3) + Fraction(1, 10**12))
     with pytest.raises(Fault):
         budget.gaussian_counts(counts, reach=reach, share=Fraction(1, 3))
+
+
+def test_a_refused_table_is_not_repeated_in_the_words_of_the_refusal() -> None:
+    odd = np.array([[0.636961 + 1j, 0.269786]] * 3)
+    for table in (odd, np.array([0.636961, 0.269786])):
+        with pytest.raises(Mistake) as refused:
+            learning.GaussianNB(epsilon=1, adjacency="add-remove-one", bounds=(0, 1), classes=[0, 1]).fit(
+                table, [0, 1, 0]
+            )
+        assert "0.63" not in str(refused.value)
+
+
+def test_labels_that_a_missing_cell_would_blur_cannot_be_declared() -> None:
+    with pytest.raises(Mistake, match="classes"):
+        declared_classes([2**53 + 1, 5])

@@ -92,7 +92,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             message = str(problem)
             if "0 sample(s)" in message:
                 raise Mistake("X", "has no rows; there is nothing to work on") from None
-            raise Mistake("X", message) from None
+            raise Mistake("X", _without_cells(message)) from None
         if budget is not None and budget.counts_are_public:
             budget.size = len(rows)
         return np.ascontiguousarray(rows)
@@ -272,3 +272,9 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _bounds_in_words(self) -> Mapping[str, Any]:
         return {**super()._bounds_in_words(), "y": self.target_range_.tolist()}
+
+
+def _without_cells(message: str) -> str:
+    """Cut what scikit-learn quotes of a table out of its complaint: the first line, and what it advises."""
+    first, *others = message.splitlines()
+    return " ".join([first.rstrip(":"), *(line for line in others if line.startswith("Reshape"))])

@@ -20,6 +20,7 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 
 Floats = NDArray[np.float64]
+_EXACT = 2**53  #: larger whole numbers are not all told apart once a missing cell made floats of a column
 
 
 def declared_classes(classes: Any) -> NDArray[Any]:
@@ -29,6 +30,10 @@ def declared_classes(classes: Any) -> NDArray[Any]:
     given = list(classes)
     if any(_named(label) is None for label in given):
         raise Mistake("classes", "must be numbers, texts or truth values, none of them missing")
+    if any(isinstance(label, (int, float, np.number)) and abs(label) > _EXACT for label in given):
+        raise Mistake(
+            "classes", "must be whole numbers of at most 2^53, which a column of numbers can tell apart; use texts"
+        )
     found = np.unique(np.asarray(given))
     if len(found) != len(given):
         raise Mistake("classes", "must not name a label twice")
