@@ -1,6 +1,6 @@
 """Copying a home into a file, and bringing a copy back.
 
-What must stay true: a copy holds no key of a task, and nothing that lets its bearer in; what is restored is whole or
+What must stay true: a copy holds no key of a task, and no token that lets its bearer in; what is restored is whole or
 not there at all, and its ledger is frozen before anybody can open it.
 """
 
