@@ -1,8 +1,9 @@
 """A home as it was at one moment, while its processes go on.
 
 What must stay true: every database is seen as of the same moment, so that no charge is missing for an answer that is
-there, and no answer for a charge; the keys of tasks, what seals a cache's secrets, rows that were only put aside, tokens
-and the key of sessions are never part of it. A site's certificate and an authority's key are: a copy brings them back.
+there, and no answer for a charge; the keys of tasks, what seals a cache's secrets, rows that were only put aside,
+tokens and the key of sessions are never part of it. A site's certificate and an authority's key are: a copy brings
+them back.
 """
 
 from __future__ import annotations
