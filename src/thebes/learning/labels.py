@@ -30,9 +30,9 @@ def declared_classes(classes: Any) -> NDArray[Any]:
     given = list(classes)
     if any(_named(label) is None for label in given):
         raise Mistake("classes", "must be numbers, texts or truth values, none of them missing")
-    if any(isinstance(label, (int, float, np.number)) and abs(label) > _EXACT for label in given):
+    if any(isinstance(label, int | float | np.number) and abs(float(label)) >= _EXACT for label in given):
         raise Mistake(
-            "classes", "must be whole numbers of at most 2^53, which a column of numbers can tell apart; use texts"
+            "classes", "must be whole numbers below 2^53, which a column of numbers can tell apart; use texts"
         )
     found = np.unique(np.asarray(given))
     if len(found) != len(given):
