@@ -1,4 +1,5 @@
-"""What a server may answer: so many bytes, as they are, and all of it by one moment. Beyond that nothing is taken.
+"""The limits on a server's answer: so many bytes, as they are, and all of it by one moment. Beyond that nothing is
+taken.
 
 What must stay true: nothing is unpacked on the way; no more than its bound is held of an answer, and no more time than
 its own goes into a request, in whichever of its steps the other side is slow. Knows nothing of what is asked.
@@ -193,7 +194,7 @@ def passed_on(request: httpx.Request, pool: httpcore.ConnectionPool) -> httpcore
 
 
 class Body(httpx.SyncByteStream):
-    """What an answer holds, as it comes."""
+    """The content of an answer, as it comes."""
 
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
@@ -293,7 +294,7 @@ def _until(end: float) -> Iterator[None]:
 
 
 def _left(timeout: float | None, late: type[httpcore.TimeoutException]) -> float | None:
-    """How long a step may take of which its own bound is `timeout`."""
+    """Return how long a step may take of which its own bound is `timeout`."""
     end = _end.get()
     if end is None:
         return timeout

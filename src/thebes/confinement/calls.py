@@ -1,4 +1,5 @@
-"""What only Linux takes from a process: its network by a namespace, its system calls by a filter, what outlives it.
+"""The confinement that only Linux has: it takes from a process its network by a namespace, its system calls by a
+filter, and what outlives it.
 
 Every function says whether the system granted it; elsewhere none is.
 """

@@ -1,4 +1,4 @@
-"""Which files a process can still reach: on Linux, by Landlock, those beneath the paths it names and no others.
+"""The files that a process can still reach: on Linux, by Landlock, those beneath the paths it names and no others.
 
 What must stay true: what is given up is given up for ever, by this thread and every thread and process it starts from
 then on. Files and sockets that are open already stay open.
@@ -30,7 +30,7 @@ _SCOPE = 1 << 0 | 1 << 1  # abstract Unix sockets and signals
 
 
 def version() -> int:
-    """How much of Landlock this system has; 0 where it has none."""
+    """Return the version of Landlock that this system has; 0 where it has none."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return 0
     return max(0, _call(_CREATE_RULESET, None, 0, _VERSION))

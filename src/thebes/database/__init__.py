@@ -1,1 +1,1 @@
-"""What every kept database needs, whatever its tables hold: to be opened by this version and by no older one."""
+"""The needs of every kept database, whatever its tables hold: to be opened by this version and by no older one."""

@@ -1,4 +1,4 @@
-"""What a folder lists, on the disk."""
+"""The writing of a folder's list of entries to the disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def settle(folder: Path) -> None:
-    """What happened to the folder's entries, names that came, changed or went, survives a crash of the machine."""
+    """Make what happened to the folder's entries, names that came, changed or went, survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

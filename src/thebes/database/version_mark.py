@@ -1,4 +1,4 @@
-"""Which Thebes wrote a small database, told by the file itself.
+"""The version mark of a small database: the file itself tells which Thebes wrote it.
 
 What must stay true: what a newer one wrote is left alone, byte for byte. A table or a column more is made where it is
 missing, which needs no new number; a change that an older Thebes would stumble over does.

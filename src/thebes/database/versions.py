@@ -1,4 +1,4 @@
-"""How an older database is brought up to date, the same in SQLite and PostgreSQL.
+"""The way an older database is brought up to date, the same in SQLite and PostgreSQL.
 
 What must stay true: a change of the tables is one transaction; processes and threads that open at the same time make
 it once; a database of a newer Thebes is left alone.
@@ -69,7 +69,7 @@ class Versions:
 
 
 def run_migrations() -> None:
-    """What every `migrations/env.py` does: apply the changes on the connection handed over, in its transaction."""
+    """Do what every `migrations/env.py` does: apply the changes on the connection handed over, in its transaction."""
     from alembic import context
 
     versions: Versions = context.config.attributes["versions"]

@@ -1,4 +1,4 @@
-"""Which kinds of task there are and what their documents let one choose, read off the kinds themselves."""
+"""The kinds of task there are and what their documents let one choose, read off the kinds themselves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _described(type_: str, model: type[Document]) -> dict[str, Any]:
 
 
 def _choices(schema: dict[str, Any]) -> list[Any]:
-    """What a field may say; of one that may be left out the same."""
+    """List the values that a field may have; of one that may be left out the same."""
     offered = [schema, *schema.get("anyOf", [])]
     return [value for each in offered for value in each.get("enum", [each["const"]] if "const" in each else [])]
 

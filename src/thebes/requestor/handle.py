@@ -135,7 +135,7 @@ def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
 
 
 def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> str:
-    """Who did not answer and why; and that nobody paid, where nobody can have."""
+    """Say in words who did not answer and why; and that nobody paid, where nobody can have."""
     why = "; ".join(f"{site} {one.message}" for site, one in refused.items())
     answered = body.get("contributions") != 0 or body.get("phase") != 0
     free = not answered and all(one.reason in _FREE for one in refused.values())
@@ -144,7 +144,7 @@ def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> st
 
 
 def _heard(body: Mapping[str, Any]) -> str:
-    """How far a task is, where the coordinator says so."""
+    """Say how far a task is, where the coordinator says so."""
     heard, wanted = body.get("contributions"), body.get("min_count")
     if not isinstance(heard, int):
         return ""

@@ -1,4 +1,5 @@
-"""What is asked of institutions: the documents that `Server.query` and `Server.train` put up, and how a training goes.
+"""The documents of what is asked of institutions, which `Server.query` and `Server.train` put up, and how a training
+goes.
 
 What must stay true: a document holds what was asked for and nothing that was not; the kinds themselves say what a field
 means and what it is when it is left out.
@@ -47,9 +48,9 @@ def standing_of(told: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How a training stands. `number` rounds of at most `rounds` are over. `loss` (where the document buys it) and
-    `update` are of the latest, `seconds` says where its time went: {"compute", "transfer", "aggregation"}.
-    `answered` and `missing` are of the round that goes on, or of the last one."""
+    """The standing of a training. `number` rounds of at most `rounds` are over. `loss` (where the document buys it) and
+    `update` are of the latest, `seconds` says where its time went: {"compute", "transfer", "aggregation"}. `answered`
+    and `missing` are of the round that goes on, or of the last one."""
 
     number: int
     rounds: int
@@ -69,7 +70,7 @@ class Round:
 
 
 def round_of(told: Mapping[str, Any]) -> Round:
-    """What a coordinator tells of a training, as far as it can be read."""
+    """Return what a coordinator tells of a training, as far as it can be read."""
     body = standing_of(told)
     history = [entry for entry in body.get("rounds") or () if isinstance(entry, Mapping)]
     latest = history[-1] if history else {}

@@ -1,4 +1,4 @@
-"""How a task ends without an answer, or has not ended yet."""
+"""The ways in which a task ends without an answer, or has not ended yet."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class TaskExpired(TaskFailed):
 
 @dataclass(frozen=True, slots=True)
 class SiteRefusal:
-    """Why one site is not in an answer: `reason` in a word (policy, budget, dataset, schema, document, busy, down,
-    failed, gone, late), `message` in its own."""
+    """The reason that one site is not in an answer: `reason` in a word (policy, budget, dataset, schema, document,
+    busy, down, failed, gone, late), `message` in its own."""
 
     reason: str
     message: str

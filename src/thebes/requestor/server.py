@@ -50,9 +50,9 @@ def connect(
 
 @dataclass(frozen=True)
 class Quote:
-    """What one contributor would pay for a document at most, and until when the coordinator holds to it. Of a question
-    to institutions `sites` says what each of them expects its answer to cost ({"epsilon", "delta", "source"}), and
-    `missing` why that is not known of the others."""
+    """The price that one contributor would pay for a document at most, and until when the coordinator holds to it. Of a
+    question to institutions `sites` says what each of them expects its answer to cost ({"epsilon", "delta", "source"}),
+    and `missing` why that is not known of the others."""
 
     price: Price
     expires_at: datetime | None
@@ -68,7 +68,7 @@ class Quote:
 
 
 class Server:
-    """What a requestor can ask of a coordinator."""
+    """The requests that a requestor can make of a coordinator."""
 
     def __init__(self, client: CoordinatorClient) -> None:
         self.client = client
@@ -119,7 +119,7 @@ class Server:
         return Handle(self.client, task_id, digest)
 
     def _filled_in(self, task_id: str, name: str) -> Any:
-        """What the coordinator wrote into a field of a task's document."""
+        """Return what the coordinator wrote into a field of a task's document."""
         document = self.client.task(task_id).get("document")
         return document.get(name) if isinstance(document, Mapping) else None
 
@@ -137,7 +137,7 @@ class Server:
         return Listing(self.client.tasks(), columns)
 
     def schemas(self) -> Any:
-        """Which tables and columns collectors say they fill: what a featurizer may read."""
+        """Return the tables and columns that collectors say they fill: what a featurizer may read."""
         return self.client.schemas()
 
     def sites(self) -> Listing:

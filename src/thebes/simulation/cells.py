@@ -1,5 +1,5 @@
-"""What people's stores hold of the values in somebody's table: every cell has a type of its own, as each person's
-collector would have sent it, and one person's missing or odd value changes nobody else's.
+"""The cells that people's stores hold of the values in somebody's table: every cell has a type of its own, as each
+person's collector would have sent it, and one person's missing or odd value changes nobody else's.
 
 A column here is an array of 64-bit integers, of floats (NaN is missing), of text, or of objects: int, float, str, None.
 """
@@ -52,7 +52,7 @@ def cells_of(values: Any) -> Column:
 
 
 def whole_floats(values: Any) -> bool:
-    """Whether pandas has probably made floats of whole numbers, as it does where some are missing."""
+    """Return whether pandas has probably made floats of whole numbers, as it does where some are missing."""
     if not hasattr(values, "isna") or str(getattr(values, "dtype", "")) != "float64":
         return False
     numbers = values.to_numpy()
@@ -178,7 +178,7 @@ def _check_text(texts: list[str]) -> None:
 
 
 def declared(column: Column) -> str | None:
-    """How stores declare this column; None where people's cells are of several types."""
+    """Return the type that stores declare for this column; None where people's cells are of several types."""
     if column.dtype.kind in "ifU":
         return {"i": INTEGER, "f": REAL, "U": TEXT}[column.dtype.kind]
     kinds = set(map(type, column.tolist())) - {type(None)}

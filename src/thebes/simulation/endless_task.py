@@ -107,8 +107,8 @@ def _deliver(aggregator: Aggregator, given: Contributions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Which of the known models an update draws and which one its delivery replaces, as numbers: instance i is i, the
-    models under way follow, then the updates that are planned here."""
+    """The order of draws and deliveries: which of the known models an update draws and which one its delivery replaces,
+    as numbers. Instance i is i, the models under way follow, then the updates that are planned here."""
 
     drawn: list[int]
     generation: list[int]

@@ -12,7 +12,7 @@ TABLES = DECLARATIONS["profile"]
 
 
 class Filled(Protocol):
-    """Where a collector's data go: a person's home, a store, or the REST interface of one."""
+    """The place where a collector's data go: a person's home, a store, or the REST interface of one."""
 
     def register(self, app: str, tables: Any, /) -> object: ...
     def insert(self, app: str, table: str, rows: Any, /) -> object: ...

@@ -34,7 +34,7 @@ Declared = Mapping[tuple[str, str], str]
 
 
 def featurize(sql: str, population: Population) -> Rows:
-    """What every person's featurizer gives. A person for whom it fails has no row and a failure class."""
+    """Return what every person's featurizer gives. A person for whom it fails has no row and a failure class."""
     featurizer = read(sql)
     _check_columns(featurizer, population)
     plain = _plain_projection(featurizer, population)
@@ -239,8 +239,8 @@ def _quoted(name: str) -> str:
 def _rows(
     featurizer: Featurizer, population: Population, found: list[tuple[object, ...]], failures: NDArray[np.uint8]
 ) -> Rows:
-    """What came out, as a store's sandbox lets it out: an infinity is no measurement, and whoever's rows hold what is
-    neither a number nor text has failed."""
+    """Make rows of what came out, as a store's sandbox lets it out: an infinity is no measurement, and whoever's rows
+    hold what is neither a number nor text has failed."""
     lines = np.fromiter((row[-1] for row in found), dtype=np.int64, count=len(found))
     columns: dict[str, NDArray[np.generic]] = {}
     failed = np.zeros(population.people, dtype=np.bool_)

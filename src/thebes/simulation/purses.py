@@ -1,4 +1,4 @@
-"""What every simulated person has spent: the ledger of a million people as one array of exact integers."""
+"""The budgets of all simulated people: the ledger of a million people as one array of exact integers."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def everybody(blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAttempts:
-    """What may be spent is the document's price."""
+    """The attempts of a simulation: what may be spent is the document's price."""
 
     runner: Runner
     ledger: Ledger
@@ -51,7 +51,7 @@ class SimulatedAttempts:
         return outcome(self.runner, pipeline, source="simulated")
 
     def paid(self) -> tuple[Decimal, Decimal]:
-        """What the block that paid most has paid for attempts (epsilon, delta), by its own ledger."""
+        """Return what the block that paid most has paid for attempts (epsilon, delta), by its own ledger."""
         found: dict[str, tuple[Decimal, Decimal]] = {}
         for claim in self.ledger.claims(state=ClaimState.CLOSED):
             loss = claim.loss

@@ -101,7 +101,7 @@ def plan(
     repeats: int = 60,
     seed: int = 0,
 ) -> Plan:
-    """Which epsilon gives plus or minus `within`, for `people` people, `share` of the time?
+    """Find the epsilon that gives plus or minus `within`, for `people` people, `share` of the time.
 
     Simulated on `rows` (drawn anew with repetition), or, without them, on people spread evenly over the document's
     bounds. The distance is that between the answer and the truth about these same people: the noise's part.

@@ -120,8 +120,8 @@ def _at_once(layout: Layout) -> int:
 
 
 def _turns(document: PeopleDocument, people: int, source: Randomness) -> list[np.ndarray[Any, Any]]:
-    """Who takes part in which phase: everybody in `participations` of them, in random order, never twice in one. A
-    phase that needs fewer than another has fewer."""
+    """Choose who takes part in which phase: everybody in `participations` of them, in random order, never twice in one.
+    A phase that needs fewer than another has fewer."""
     phases, each = document.phases, document.participations
     if phases == 1:
         return [np.arange(people)]

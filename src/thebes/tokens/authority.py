@@ -1,4 +1,4 @@
-"""Who lets peers into a group, and afterwards knows no more about their tokens than anybody else."""
+"""The authority that lets peers into a group, and afterwards knows no more about their tokens than anybody else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Authority:
         return cls(scheme, group, epoch, minimum, schemes.named(scheme).new_key())
 
     def parameters(self, *, size: int, names: str = PRIVATE) -> Parameters:
-        """What the group publishes once `size` peers are enrolled; `names` is fixed before the first one is."""
+        """Return what the group publishes once `size` peers are enrolled; `names` is fixed before the first one is."""
         public_key = schemes.named(self.scheme).public_key(self._key)
         return Parameters(self.scheme, self.group, self.epoch, public_key, self.minimum, size, names)
 

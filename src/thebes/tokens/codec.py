@@ -1,4 +1,4 @@
-"""How requests, responses, tokens and records travel: one spelling each, read strictly."""
+"""The form in which requests, responses, tokens and records travel: one spelling each, read strictly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def digest(label: str, *parts: bytes | str) -> bytes:
 
 
 def header(group: str, epoch: str) -> bytes:
-    """What every credential of a group and epoch is signed under; nothing in it differs between peers."""
+    """Return what every credential of a group and epoch is signed under; nothing in it differs between peers."""
     return digest("thebes/tokens/header/v1", group, epoch)
 
 

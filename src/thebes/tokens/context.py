@@ -1,4 +1,4 @@
-"""Where a token counts, and what it is bound to."""
+"""The context of a token: where it counts, and what it is bound to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Context:
         return codec.digest("thebes/tokens/context/v1", *group, *task)
 
     def report_digest(self, report: bytes) -> bytes:
-        """What a token is bound to: the canonical bytes of the report that goes with it, and the task's digest."""
+        """Return the digest that a token is bound to: of the canonical bytes of the report that goes with it, and the
+        task's digest."""
         if not isinstance(report, bytes):
             raise Mistake("report", "must be bytes: the report in its canonical form")
         return codec.digest("thebes/tokens/report/v1", bytes.fromhex(self.task_digest), report)

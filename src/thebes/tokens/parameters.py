@@ -1,4 +1,5 @@
-"""What a group publishes: enough to verify its tokens, and for a peer to see that everybody is shown the same."""
+"""The parameters that a group publishes: enough to verify its tokens, and for a peer to see that everybody is shown the
+same."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class Parameters:
 
     @property
     def header(self) -> bytes:
-        """What every credential of this group and epoch is signed under."""
+        """The header that every credential of this group and epoch is signed under."""
         return codec.header(self.group, self.epoch)
 
     @cached_property

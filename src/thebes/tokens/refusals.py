@@ -1,4 +1,5 @@
-"""Why a token, an enrolment or a group is not accepted. Nothing here says who somebody is, or tells a secret."""
+"""The reasons that a token, an enrolment or a group is not accepted. Nothing here says who somebody is, or tells a
+secret."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from thebes.privacy.faults import Refusal
 
 
 class Flaw(StrEnum):
-    """What is wrong with something that arrived. Everything that is checked is public, so saying which tells nothing.
+    """The fault in something that arrived. Everything that is checked is public, so saying which tells nothing.
 
     The first six are found by reading; PROOF and SIGNATURE only by verifying.
     """
@@ -33,7 +34,8 @@ class Flaw(StrEnum):
 
 
 class Flawed(ValueError):
-    """How a scheme says that bytes are not accepted. Never leaves this room: callers meet one of the refusals below."""
+    """The error by which a scheme says that bytes are not accepted. Never leaves this room: callers meet one of the
+    refusals below."""
 
     def __init__(self, flaw: Flaw) -> None:
         super().__init__(flaw.value)

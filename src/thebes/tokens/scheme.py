@@ -1,4 +1,4 @@
-"""What a scheme of anonymous credentials must be able to do: bytes in, bytes out, nothing remembered.
+"""The abilities that a scheme of anonymous credentials must have: bytes in, bytes out, nothing remembered.
 
 Rooms above never name a scheme; a group's parameters do, so that another one can come beside the first.
 """

@@ -105,7 +105,7 @@ def hash_to_point(message: bytes, tag: bytes) -> Point:
 
 
 def signed_by(key: KeyPoint, a: Point, b: Point, shift: int = 0) -> bool:
-    """Whether b is a times (the secret of `key` plus `shift`), by two pairings."""
+    """Return whether b is a times (the secret of `key` plus `shift`), by two pairings."""
     shifted = key + _KEY_BASE * scalar(shift) if shift else key
     return GT.pairing_check([a, b], [shifted, _MINUS_KEY_BASE])
 

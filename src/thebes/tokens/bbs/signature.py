@@ -52,7 +52,7 @@ class Issuer:
         return FixedPoints((self.base, *self.generators))
 
     def signed_point(self, scalars: Sequence[int]) -> Point:
-        """What a signature on these scalars signs."""
+        """Return the point that a signature on these scalars signs."""
         return self.base + combine(self.generators, scalars)
 
 

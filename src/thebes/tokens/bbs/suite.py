@@ -73,7 +73,7 @@ class Suite:
         return _generators(b"BLIND_" + self.api_id, number)
 
     def domain(self, public_key: bytes, generators: Sequence[Point], header: bytes) -> int:
-        """What ties a signature to its key, its generators and its header."""
+        """Return the scalar that ties a signature to its key, its generators and its header."""
         points = b"".join(write_point(point) for point in generators)
         return self.hash_to_scalar(
             public_key + count(len(generators) - 1) + points + self.api_id + count(len(header)) + header
