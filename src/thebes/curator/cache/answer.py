@@ -13,7 +13,7 @@ NOTHING: Amounts = (Decimal(0), Decimal(0))
 
 
 class Source(StrEnum):
-    """Where an answer came from."""
+    """The source that an answer came from."""
 
     MECHANISM = "mechanism"  #: rows were read for it, and noise was drawn
     CACHE = "cache"  #: the same had been asked, and was answered well enough

@@ -64,16 +64,16 @@ class Cells:
         return total
 
     def covers(self, plan: Plan) -> bool:
-        """Whether every column that a plan asks has cells here."""
+        """Return whether every column that a plan asks has cells here."""
         asked = [*plan.sums.columns, *(plan.where.columns if plan.where is not None else ())]
         return set(asked) <= set(self.columns)
 
     def vectors(self, plan: Plan) -> Vectors:
-        """What one row of each cell adds to each of a plan's totals."""
+        """Return what one row of each cell adds to each of a plan's totals."""
         return Vectors.of(self.cuts, plan)
 
     def counts(self, table: Table) -> Integers:
-        """How many rows each cell has. EXACT, to be hidden: a row is in one cell at most, so a unit moves them by at
+        """Count the rows of each cell. EXACT, to be hidden: a row is in one cell at most, so a unit moves them by at
         most `max_rows_per_unit` in L1."""
         return table.sums(Sums((Term(),), axes=tuple(cut.axis for cut in self.cuts)))[:, 0]
 

@@ -1,4 +1,4 @@
-"""What a synopsis has cost so far beside what answers alone would have cost: whether it may be risked to pay for more.
+"""The cost of a synopsis so far beside what answers alone would have cost: whether it may be risked to pay for more.
 
 Both follow from what was released and paid: public.
 """
@@ -22,7 +22,7 @@ class Account:
     alone: float = 0.0
 
     def bears(self, cost: float, worth: float, risk: float) -> bool:
-        """Whether, should all of this be paid for an answer that alone would cost `worth`, the risk is kept."""
+        """Return whether, should all of this be paid for an answer that alone would cost `worth`, the risk is kept."""
         return self.paid + cost <= (1 + risk) * (self.alone + worth)
 
     def add(self, cost: float, worth: float) -> None:
@@ -32,7 +32,7 @@ class Account:
 
 
 def loss_in(filter: str, purchases: Sequence[Purchase]) -> float:
-    """What purchases cost a block, in one number: epsilon, or rho where losses add up in rho."""
+    """Return what purchases cost a block, in one number: epsilon, or rho where losses add up in rho."""
     if filter == "basic":
         return float(sum(purchase.epsilon for purchase in purchases))
     rho = (concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho for purchase in purchases)

@@ -42,7 +42,7 @@ class Cut:
 
     @cached_property
     def middles(self) -> tuple[Value | None, ...]:
-        """What each cell stands for, as rows hold it; None for the one of missing values."""
+        """The value that each cell stands for, as rows hold it; None for the one of missing values."""
         kind = self.column.type
         if self.axis.values is not None:
             found: list[Value | None] = [as_held(value, kind) for value in self.axis.values]
@@ -98,7 +98,7 @@ class Cut:
 
 
 def cuttable(column: Column) -> bool:
-    """Whether it has finitely many values, or bounds between which it can be cut."""
+    """Return whether a column has finitely many values, or bounds between which it can be cut."""
     return not column.key and (column.ranged or column.values is not None or column.type == "boolean")
 
 
@@ -135,7 +135,7 @@ def listable(count: int) -> None:
 
 
 def axis_of(name: str, column: Column, bins: int | Sequence[float] | None, missing: bool) -> Axis:
-    """How rows are told apart by one column: by its values, or by bins of its range."""
+    """Make the axis that tells rows apart by one column: by its values, or by bins of its range."""
     if not cuttable(column):
         raise Mistake("columns", f"names {name!r}, which has neither declared values nor bounds")
     if not column.ranged:

@@ -1,4 +1,5 @@
-"""When a synopsis would start to pay: the questions of the past asked again, of a synopsis that starts with nothing.
+"""The forecast of when a synopsis would start to pay: the questions of the past asked again, of a synopsis that starts
+with nothing.
 
 Everything here is public. The rows are played by released answers, whose noise is taken for the truth, and where more
 is looked at (marginals) by rows that answer like them; nothing is charged, and nothing that a replay draws is an answer
@@ -38,7 +39,7 @@ _SEED = 1  #: a forecast is the same each time it is made
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the questions cost by exact reuse alone, and with the synopsis, in the terms in which the data set counts
+    """The cost of the questions by exact reuse alone, and with the synopsis, in the terms in which the data set counts
     (`measure`). `pays_from`: after so many questions like these the synopsis has cost less; None where that cannot be
     seen. `seen` says that this was so among the questions already, not read off how the two went on at the end."""
 
@@ -69,7 +70,7 @@ def asked(store: Store, schema: Schema) -> list[tuple[Plan, Wanted]]:
 
 
 def forecast(store: Store, schema: Schema, made: Callable[[], Synopsis], *, filter: str = "basic") -> Forecast | None:
-    """How a synopsis would have done; None where too little was asked to tell."""
+    """Tell how a synopsis would have done; None where too little was asked to tell."""
     questions = [(plan, wanted) for plan, wanted in asked(store, schema) if store.latest(key_of(plan, schema))]
     if not questions:
         return None
@@ -98,7 +99,7 @@ class _Played:
 
     @cached_property
     def _likeness(self) -> Likeness:
-        """What a synopsis finds where it looks at more than what was asked."""
+        """The rows' likeness that a synopsis finds where it looks at more than what was asked."""
         plans = {key_of(plan, self.schema): plan for plan in self.plans}
         released = [(plan, self.totals(plan).astype(np.float64)) for plan in plans.values()]
         return Likeness.of(self.schema, released, float(self._everybody()))
@@ -141,7 +142,7 @@ class _Bill:
 def _replayed(
     questions: Sequence[tuple[Plan, Wanted]], rows: _Played, schema: Schema, synopsis: Synopsis | None, filter: str
 ) -> tuple[list[float], int]:
-    """What was paid after each question, and how many the synopsis answered."""
+    """Return what was paid after each question, and how many the synopsis answered."""
     randomness, bill, after, hits = seeded_for_simulation(_SEED), _Bill(filter), list[float](), 0
     with TemporaryDirectory(prefix="thebes-") as folder:
         store = Store(Path(folder) / "replay.db")

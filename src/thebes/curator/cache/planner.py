@@ -54,7 +54,7 @@ Buy = Callable[[Sequence[Purchase], str], Paying]  #: the same for the data set 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What an answer costs at most, and where it would come from now."""
+    """The most that an answer costs, and where it would come from now."""
 
     source: Source
     cost: Amounts
@@ -135,7 +135,7 @@ class Planner:
         return known
 
     def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> Quote:
-        """What an answer would cost now: from public things alone, and nothing is changed."""
+        """Return what an answer would cost now: from public things alone, and nothing is changed."""
         known = self._known(plan, wanted, view, context, "")
         if known is not None:
             return Quote(Source.CACHE, NOTHING, known.made)
@@ -163,7 +163,7 @@ class Planner:
             self._gone = gone
 
     def due(self, view: View) -> Sequence[Purchase]:
-        """What the synopsis must still buy before it can answer over a view."""
+        """Return what the synopsis must still buy before it can answer over a view."""
         with self.store.alone():
             synopsis = self._current()
             return () if synopsis is None else synopsis.preparation(view)
@@ -260,7 +260,7 @@ class Planner:
         buy: Buy | None,
         randomness: Randomness,
     ) -> Answered | None:
-        """What a synopsis answers; None where it cannot, or costs more than may be paid."""
+        """Return what a synopsis answers; None where it cannot, or costs more than may be paid."""
         if not self._prepared(synopsis, kept.view, rows, buy, randomness):
             return None
         most = synopsis.most(plan, wanted, rows.view)

@@ -1,4 +1,4 @@
-"""What is paid for: an event, and the guarantee to which it was calibrated."""
+"""The purchase that is paid for: an event, and the guarantee to which it was calibrated."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Purchase:
 
 
 def amounts(purchases: Iterable[Purchase]) -> Amounts:
-    """What all of them cost together: guarantees add up, however each was chosen."""
+    """Add up what all of them cost together: guarantees add up, however each was chosen."""
     epsilon, delta = NOTHING
     for purchase in purchases:
         epsilon, delta = epsilon + purchase.epsilon, delta + purchase.delta
@@ -66,7 +66,7 @@ def amounts(purchases: Iterable[Purchase]) -> Amounts:
 
 
 def loss_of(purchases: Iterable[Purchase], filter: str) -> Loss:
-    """What all of them cost together where a block counts with this filter."""
+    """Return what all of them cost together where a block counts with this filter."""
     items = list(purchases)
     if filter == "basic":
         epsilon, delta = amounts(items)

@@ -31,8 +31,8 @@ class Kept:
 
 
 def key_of(plan: Plan, schema: Schema) -> str:
-    """What two questions have in common that the same totals answer: what is summed and how far a row moves it, over
-    columns that are declared alike."""
+    """Return what two questions have in common that the same totals answer: what is summed and how far a row moves it,
+    over columns that are declared alike."""
     sums = plan.sums
     asked = sums.columns if sums.where is None else (*sums.columns, *sums.where.columns)
     columns = {name: schema.columns[name] for name in sorted(set(asked)) if name in schema.columns}

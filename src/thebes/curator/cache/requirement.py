@@ -1,4 +1,4 @@
-"""What a requestor needs of every total of a plan: at most so much loss, or also so much accuracy."""
+"""The requirement that a requestor has of every total of a plan: at most so much loss, or also so much accuracy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Wanted:
         return 1 - (self.beta or 0.0) / plan.size
 
     def satisfied(self, plan: Plan, noise: Additive) -> bool:
-        """Whether this noise gives the width that is wanted."""
+        """Return whether this noise gives the width that is wanted."""
         return self.width is None or noise.width(self.level(plan)) <= self.width
 
     def calibrated(self, plan: Plan, schema: Schema, *, filter: str = "basic") -> Calibrated:

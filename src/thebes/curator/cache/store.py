@@ -1,4 +1,4 @@
-"""Where a data set's cache lies: HOME/cache/NAME.db, with a lock beside it and a key for what is secret.
+"""The place where a data set's cache lies: HOME/cache/NAME.db, with a lock beside it and a key for what is secret.
 
 What must stay true: an answer and the state that gave it are on disk together before the answer leaves; one at a time
 answers about a data set, also of several processes; exact totals are never here. What is forgotten, and when, follows
@@ -59,8 +59,8 @@ _ANSWER = "key, view, payer, at, totals, made_epsilon, made_delta, width, beta, 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What was answered on one day from one source: how often, what that cost (epsilons and deltas added up), and what
-    the same answers would have cost from a mechanism each."""
+    """The answers of one day from one source: how often, what that cost (epsilons and deltas added up), and what the
+    same answers would have cost from a mechanism each."""
 
     day: str
     source: str
@@ -112,7 +112,7 @@ class Store:
         return [_kept(row) for row in rows]
 
     def paid_by(self, payer: str) -> Kept | None:
-        """What somebody has paid for."""
+        """Return the latest answer that somebody has paid for; None where there is none."""
         with self._lock:
             sql = f"SELECT {_ANSWER} FROM answer WHERE payer = ? ORDER BY number DESC LIMIT 1"  # noqa: S608
             row = self._db.execute(sql, (payer,)).fetchone()
@@ -126,7 +126,7 @@ class Store:
         return None if row is None else _kept(row)
 
     def paid(self, payer: str) -> bool:
-        """Whether somebody has paid for an answer that is forgotten by now."""
+        """Return whether somebody has paid for an answer that is forgotten by now."""
         with self._lock:
             return self._db.execute("SELECT 1 FROM spent WHERE payer = ?", (payer,)).fetchone() is not None
 
@@ -190,7 +190,7 @@ class Store:
 
     @property
     def generation(self) -> int:
-        """How often state was written: another number means that somebody else wrote some."""
+        """The number of times state was written: another number means that somebody else wrote some."""
         with self._lock:
             return int(self._db.execute("SELECT coalesce(max(generation), 0) FROM piece").fetchone()[0])
 
@@ -254,7 +254,7 @@ class Store:
         return nonce + ChaCha20Poly1305(self._key(make=True)).encrypt(nonce, json.dumps(secret).encode(), name.encode())
 
     def _opened(self, name: str, sealed: bytes | None) -> dict[str, Any]:
-        """What was sealed; nothing where the key is another or gone: whoever needs it pays anew."""
+        """Return what was sealed; nothing where the key is another or gone: whoever needs it pays anew."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 

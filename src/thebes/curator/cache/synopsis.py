@@ -1,4 +1,4 @@
-"""What a synopsis is to the planner: something made of released answers that may answer for less, or for nothing.
+"""The synopsis as the planner sees it: something made of released answers that may answer for less, or for nothing.
 
 What must stay true: which answers it gives for nothing, what it costs now and all of its public state are functions of
 what was released; everything else is paid for before it is drawn.
@@ -54,12 +54,12 @@ class Synopsis(Protocol):
     """One data set's. The planner calls it under the data set's lock and writes its state before an answer leaves."""
 
     def covers(self, plan: Plan) -> bool:
-        """Whether it may answer such plans: by schema and parameters only."""
+        """Return whether it may answer such plans: by schema and parameters only."""
         ...
 
     def preparation(self, view: View) -> Sequence[Purchase]:
-        """What it must still buy before it can answer over a view: sizes, marginals. It is the data set's own purchase,
-        not that of whoever asks first. Empty once it has all."""
+        """Return what it must still buy before it can answer over a view: sizes, marginals. It is the data set's own
+        purchase, not that of whoever asks first. Empty once it has all."""
         ...
 
     def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:

@@ -1,4 +1,4 @@
-"""Which synopses there are, by the kind that a data set's owner declares.
+"""The synopses there are, by the kind that a data set's owner declares.
 
 A package beside this file makes each: its `synopsis(schema, parameters, filter=, sizes=)` reads what was declared in
 `[cache]` beside `kind` and `fresh_for`, or refuses it naming the parameter at fault.

@@ -1,4 +1,4 @@
-"""What the parameters of every synopsis have in common in a declaration: names of columns, and how ranges are cut."""
+"""The parameters that every synopsis has in common in a declaration: names of columns, and how ranges are cut."""
 
 from __future__ import annotations
 

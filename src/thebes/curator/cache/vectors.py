@@ -118,7 +118,7 @@ class Vectors:
         return found
 
     def along(self, cells: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:
-        """What cells that differ in nothing that the plan asks have together."""
+        """Return what cells that differ in nothing that the plan asks have together."""
         cube = cells.reshape(self.shape)
         return np.asarray(combine.reduce(cube, axis=self._unasked, keepdims=True)) if self._unasked else cube
 
@@ -201,8 +201,8 @@ def _before(a: Value, b: Value) -> bool:
 
 
 def _places(axis: Axis, cut: Cut, fine: int) -> list[tuple[Integers, Floats]]:
-    """Which cells of an axis each of these cells lies in, and with which share of it: several for a bin that lies
-    across an edge, as values spread evenly over it say; none for missing values."""
+    """Return which cells of an axis each of these cells lies in, and with which share of it: several for a bin that
+    lies across an edge, as values spread evenly over it say; none for missing values."""
     if axis.values is not None:
         place = {as_held(value, cut.column.type): n for n, value in enumerate(axis.values)}
         own = np.array([-1 if value is None else place.get(value, -1) for value in cut.middles], dtype=np.int64)
@@ -219,7 +219,7 @@ def _places(axis: Axis, cut: Cut, fine: int) -> list[tuple[Integers, Floats]]:
 
 
 def _share(factor: Factor, cut: Cut, bits: int) -> Floats:
-    """How many of its tokens a row of each cell gives (see `Factor`)."""
+    """Return how many of its tokens a row of each cell gives (see `Factor`)."""
     grid = cut.column.grid(bits)
     numbers = _numbers(cut.middles)
     t, whole = grid.integers(np.where(np.isnan(numbers), grid.low, numbers)), grid.steps

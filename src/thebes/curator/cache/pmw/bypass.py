@@ -73,8 +73,8 @@ class _Reading:
 
 @dataclass(frozen=True)
 class _Course:
-    """How a question is answered now: the guess, and what is paid to compare it (where no opening serves) and, if it
-    fails, to answer."""
+    """The course by which a question is answered now: the guess, and what is paid to compare it (where no opening
+    serves) and, if it fails, to answer."""
 
     reading: _Reading
     guess: Floats
@@ -123,9 +123,10 @@ class Pmw:
         return any(cells.covers(plan) for cells in self.domains)
 
     def preparation(self, view: View) -> Sequence[Purchase]:
-        """What the guess begins with, where something does and as soon as that may be risked; otherwise sizes, where
-        nobody tells them. Only where nothing of a view is known: blocks have no rows in common, so those of several
-        cost as much as of one, no block pays twice, and one that comes later is taken to be like the others."""
+        """Return what is to be bought: what the guess begins with, where something does and as soon as that may be
+        risked; otherwise sizes, where nobody tells them. Only where nothing of a view is known: blocks have no rows in
+        common, so those of several cost as much as of one, no block pays twice, and one that comes later is taken to be
+        like the others."""
         if self.groundwork is not None and self._waits(view):
             purchase = [self.groundwork.purchase]
             return purchase if self._risks(view, purchase) else []
@@ -206,7 +207,8 @@ class Pmw:
         return told if self.groundwork is None else {**told, **self.groundwork.changed()}
 
     def restore(self, pieces: Mapping[str, Piece]) -> None:
-        """What was written under other cells is left alone: it was public, and is of no use."""
+        """Restore what was written. What was written under other cells is left alone: it was public, and is of no
+        use."""
         self._forget()
         if self.groundwork is not None:
             self.groundwork.restore(pieces)
@@ -261,8 +263,8 @@ class Pmw:
         return self._guesses[place]
 
     def _warm(self, domain: int, node: View) -> Guess:
-        """What a node begins with, all of it public: its halves together, else what was bought of it, else the latest
-        node of its size before it, else what was bought of others, else nothing known."""
+        """Return what a node begins with, all of it public: its halves together, else what was bought of it, else the
+        latest node of its size before it, else what was bought of others, else nothing known."""
         half = len(node) // 2
         halves = [part for part in (node[:half], node[half:]) if half and (domain, part) in self._guesses]
         if halves:
@@ -296,11 +298,11 @@ class Pmw:
         return () if any(block in self._bought for block in blocks) else blocks
 
     def _known(self, view: View) -> bool:
-        """Whether there is anything to guess from."""
+        """Return whether there is anything to guess from."""
         return not self._unsized(view) and not self._waits(view)
 
     def _waits(self, view: View) -> bool:
-        """Whether there is no guess yet, and the first one has to begin with something that is to be bought."""
+        """Return whether there is no guess yet, and the first one has to begin with something that is to be bought."""
         return self.groundwork is not None and not self._guesses and not self.groundwork.held(view)
 
     def _rows(self, node: View) -> float:
@@ -311,7 +313,7 @@ class Pmw:
         return sum(self._bought.get(block, like) for block in blocks)
 
     def _risks(self, view: View, cost: Sequence[Purchase], alone: Sequence[Purchase] = ()) -> bool:
-        """Whether so much may be paid for each block of a view. Without groundwork there is no such limit."""
+        """Return whether so much may be paid for each block of a view. Without groundwork there is no such limit."""
         if self.groundwork is None:
             return True
         price, worth = (len(view or (WHOLE,)) * loss_in(self.filter, each) for each in (cost, alone))
@@ -416,8 +418,8 @@ class Pmw:
         return near
 
     def _strengths(self, gap: Floats, squares: Floats, vectors: Vectors, noise: Additive, seen: int) -> Floats:
-        """How much to tilt: as much as one total by itself would need (Newton's step, damped), no more than its noise
-        allows to say, and never more than the rate."""
+        """Return how much to tilt: as much as one total by itself would need (Newton's step, damped), no more than its
+        noise allows to say, and never more than the rate."""
         rate = [rate for start, rate in self.parameters.rates if seen >= start][-1]
         most = max(abs(vectors.low), abs(vectors.high))
         wished = gap * most / (squares + noise.deviation * most)
@@ -432,7 +434,7 @@ def _reach(plan: Plan, schema: Schema) -> int:
 
 
 def _face(cells: Cells) -> list[Any]:
-    """What tells cells apart from those of another declaration, for JSON."""
+    """Return what tells cells apart from those of another declaration, for JSON."""
     return [[cut.name, list(map(str, cut.middles))] for cut in cells.cuts]
 
 

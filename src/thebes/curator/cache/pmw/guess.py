@@ -1,4 +1,4 @@
-"""What is guessed about some blocks' rows: shares of cells, and how many answers were heard about each.
+"""The guess about some blocks' rows: shares of cells, and how many answers were heard about each.
 
 Everything here is public: it follows from released answers alone.
 """
@@ -75,7 +75,7 @@ class Guess:
         return int(least.min(where=vectors.reached, initial=_MOST))
 
     def ready(self, vectors: Vectors) -> bool:
-        """Whether enough was heard about all cells that a plan asks."""
+        """Return whether enough was heard about all cells that a plan asks."""
         lacking = vectors.along(self.seen < self.due, np.logical_or)
         return not bool((lacking & vectors.reached).any())
 

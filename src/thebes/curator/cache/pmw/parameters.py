@@ -1,4 +1,4 @@
-"""What a steward may say about a data set's guess, with defaults that serve most."""
+"""The parameters that a steward may give of a data set's guess, with defaults that serve most."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Parameters:
         return cls(**read)
 
     def groundwork(self, schema: Schema) -> Groundwork | None:
-        """What the guess begins with; None where that is nothing."""
+        """Make the groundwork that the guess begins with; None where that is nothing."""
         if self.source == NONE:
             return None
         wide = [cells.cuts for cells in self.domains(schema)]

@@ -28,6 +28,6 @@ def nodes_of(view: View, numbers: Mapping[str, int]) -> tuple[View, ...]:
 
 
 def _runs(names: Sequence[str], numbers: Mapping[str, int], start: int, length: int) -> bool:
-    """Whether so many of them follow each other without a gap."""
+    """Return whether so many of them follow each other without a gap."""
     last = start + length - 1
     return last < len(names) and numbers[names[last]] - numbers[names[start]] == length - 1

@@ -45,12 +45,12 @@ class Sought:
 
     @property
     def gap(self) -> int:
-        """How much too far, in steps of the check, a guess is that must not be passed."""
+        """The distance above the threshold, in steps of the check, of a guess that must not be passed."""
         return max(0, (self.width + 1 - self.threshold) * UNIT // self.reach)
 
     def excess(self, distance: int) -> int:
-        """How far above the threshold a distance is. One unit moves the distance (a largest difference of totals) by at
-        most `reach`, hence this by at most UNIT: rounding down keeps whole steps apart."""
+        """Return how far above the threshold a distance is. One unit moves the distance (a largest difference of
+        totals) by at most `reach`, hence this by at most UNIT: rounding down keeps whole steps apart."""
         return max(-_FAR, min(_FAR, (distance - self.threshold) * UNIT // self.reach))
 
 
@@ -81,8 +81,8 @@ class SparseCheck:
         return None if scale is None else exact.loss_of(3 * UNIT / (_MARGIN * scale))
 
     def gap(self, beta: float, epsilon: exact.Number) -> int:
-        """How far beyond its threshold a guess must be, in steps of the check, to pass with probability at most `beta`:
-        of the present opening, or of the next one of this epsilon."""
+        """Return how far beyond its threshold a guess must be, in steps of the check, to pass with probability at most
+        `beta`: of the present opening, or of the next one of this epsilon."""
         given = self._epsilon if self.open else exact.epsilon(epsilon)
         assert given is not None  # noqa: S101
         scale, odds = exact.scale_of(3 * UNIT, given), _part(beta, self.openings + (not self.open))
@@ -93,7 +93,7 @@ class SparseCheck:
         return high
 
     def serves(self, sought: Sought) -> bool:
-        """Whether the present opening can promise this."""
+        """Return whether the present opening can promise this."""
         if self._epsilon is None or not self.open or sought.gap < 1:
             return False
         scale = exact.scale_of(3 * UNIT, self._epsilon)
@@ -106,7 +106,7 @@ class SparseCheck:
         self.openings += 1
 
     def passes(self, sought: Sought, distance: int, randomness: Randomness) -> bool:
-        """Whether the guess passes. No closes the opening."""
+        """Return whether the guess passes. No closes the opening."""
         assert self._epsilon is not None  # noqa: S101
         assert self._secret is not None  # noqa: S101
         vector = _vector(self._epsilon, randomness)

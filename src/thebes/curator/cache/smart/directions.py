@@ -1,4 +1,4 @@
-"""Which way is downhill for a model: gradient questions, answered with noise or out of made-up rows.
+"""The directions that are downhill for a model: gradient questions, answered with noise or out of made-up rows.
 
 What must stay true: rows' gradients are clipped layer by layer and counted in whole steps, each row by itself; what a
 direction may cost is known before rows are looked at, and follows from what was released.
@@ -63,7 +63,7 @@ class Taught:
 
     @cached_property
     def counted(self) -> tuple[VectorSum, ...]:
-        """How each layer's gradients are summed."""
+        """The sums in which each layer's gradients are counted."""
         return tuple(VectorSum(self.clip / np.sqrt(len(self.layers)), 2, size, BITS) for size in self.layers)
 
     @property
@@ -72,7 +72,7 @@ class Taught:
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each layer but the first begins."""
+        """The places at which each layer but the first begins."""
         return [int(end) for end in np.cumsum(self.layers)[:-1]]
 
     def sensitivity(self, change: Change) -> Sensitivity:
@@ -81,7 +81,8 @@ class Taught:
         return Sensitivity(sum(p.l1 for p in parts), sum(p.l2_squared for p in parts), self.slopes.count)
 
     def inputs(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """What the model is fed of a batch that has `columns` in order, and its targets: a range from -1 to 1."""
+        """Return what the model is fed of a batch that has `columns` in order, and its targets: a range from -1 to
+        1."""
         column = self.schema.columns[self.output]
         targets = numbers[:, -1]
         if column.ranged:

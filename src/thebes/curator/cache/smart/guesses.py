@@ -63,8 +63,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """How a question is answered now. `looks` is paid before the guess is compared, `answers` if it fails; `alone` is
-    what a mechanism would cost."""
+    """The course by which a question is answered now. `looks` is paid before the guess is compared, `answers` if it
+    fails; `alone` is what a mechanism would cost."""
 
     guess: Integers
     sought: Sought | None
@@ -96,15 +96,15 @@ class Smart:
     # --- what the planner asks ------------------------------------------------------------------------------
 
     def covers(self, plan: Plan) -> bool:
-        """Whether every column that it asks is made up, and its cells are few enough to be listed."""
+        """Return whether every column that a plan asks is made up, and its cells are few enough to be listed."""
         asked = {*plan.sums.columns, *(axis.column for axis in plan.sums.axes)}
         asked |= set(plan.where.columns if plan.where is not None else ())
         sizes = [cut.count for cut in self.cuts if cut.name in asked]
         return len(sizes) == len(asked) and math.prod(sizes) <= MOST_CELLS
 
     def preparation(self, view: View) -> Sequence[Purchase]:
-        """What rows are made of, once for each block, as soon as that may be risked: answers must have cost enough
-        before."""
+        """Return the purchase of what rows are made of, once for each block, as soon as that may be risked: answers
+        must have cost enough before."""
         lacking = self.groundwork.lacking(view)
         price = loss_in(self.filter, [self.groundwork.purchase])
         return [self.groundwork.purchase] if lacking and self._risks(price * len(lacking), 0.0) else []
@@ -164,8 +164,8 @@ class Smart:
     # --- how a question is answered --------------------------------------------------------------------------
 
     def guess(self, plan: Plan, view: View = ()) -> tuple[Floats, float] | None:
-        """What the made-up rows say by themselves, and how far their sets are from each other: for nothing, and without
-        any promise. None before they are made."""
+        """Return what the made-up rows say by themselves, and how far their sets are from each other: for nothing, and
+        without any promise. None before they are made."""
         state = self._state(view)
         if state is None or not self.covers(plan):
             return None
@@ -180,7 +180,7 @@ class Smart:
         return replace(state.rows, weights=state.rows.weights.copy(), scale=state.rows.scale.copy())
 
     def standing(self, view: View = ()) -> dict[str, Any]:
-        """What is public of the rows for a view."""
+        """Return what is public of the rows for a view."""
         state = self._state(view)
         if state is None:
             return {}
@@ -271,7 +271,7 @@ class Smart:
         return max(0.0, min(_SUREST, 1 - loss_in(self.filter, [answers]) / loss_in(self.filter, [opening])))
 
     def _risks(self, cost: float, worth: float, blocks: int = 1) -> bool:
-        """Whether what is to be paid may be risked. Who declares a trust wants none of this."""
+        """Return whether what is to be paid may be risked. Who declares a trust wants none of this."""
         if self.parameters.trust is not None:
             return True
         return self.account.bears(cost * blocks, worth * blocks, self.parameters.risk)

@@ -1,4 +1,4 @@
-"""What a steward may say about a data set's made-up rows, with defaults that serve most."""
+"""The parameters that a steward may give of a data set's made-up rows, with defaults that serve most."""
 
 from __future__ import annotations
 

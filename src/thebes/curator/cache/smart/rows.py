@@ -31,7 +31,8 @@ _STEADY = 3  #: epochs after which weights are brought back to the shares that w
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What every made-up row adds to a plan's totals: `values[p, i, k]` to the total number `places[p, i, k]`."""
+    """The part that every made-up row adds to a plan's totals: `values[p, i, k]` to the total number `places[p, i,
+    k]`."""
 
     places: Integers
     values: Floats
@@ -62,8 +63,8 @@ class MadeUp:
         return cls(cuts, np.stack(codes), weights, np.full(parameters.parts, size), size, tree)
 
     def reads(self, plan: Plan) -> Reading:
-        """What the rows add to a plan that asks only columns with cells here. A row is judged by the middle of its
-        bin."""
+        """Return what the rows add to a plan that asks only columns with cells here. A row is judged by the middle of
+        its bin."""
         vectors = Vectors.of(self.cuts, plan)
         at = tuple(
             self.codes[:, :, column] if cells > 1 else 0 for column, cells in enumerate(vectors.places.shape[1:])
@@ -155,7 +156,7 @@ class MadeUp:
 
 
 def chosen(seed: int, turn: int, parts: int, share: float) -> list[int]:
-    """Which sets learn from an answer: a random part of them, decided by public things alone."""
+    """Choose which sets learn from an answer: a random part of them, decided by public things alone."""
     order = seeded_for_simulation((seed + turn) % 2**63).permutation(parts)
     return sorted(order[: max(1, round(share * parts))].tolist())
 
@@ -194,7 +195,7 @@ def _uniform(chance: Randomness, count: int) -> Floats:
 
 
 def _summed(places: Integers, values: Floats, size: int) -> Floats:
-    """What the rows of each set add to each total."""
+    """Sum what the rows of each set add to each total."""
     sets = len(places)
     flat = places + (np.arange(sets) * size)[:, None, None]
     found = np.bincount(flat.reshape(-1), weights=values.reshape(-1), minlength=sets * size)

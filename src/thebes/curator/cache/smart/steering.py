@@ -61,7 +61,8 @@ class Steering:
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """How a question is answered now: `looks` is paid before a direction is checked, None where it is not looked at."""
+    """The course by which a question is answered now: `looks` is paid before a direction is checked, None where it is
+    not looked at."""
 
     gradients: Floats  #: of every made-up row: sets x rows x weights, in whole steps
     mean: Floats
@@ -91,7 +92,7 @@ class Steered:
 
     @cached_property
     def opening(self) -> Purchase:
-        """What an opening of the sparse vector costs."""
+        """The purchase of an opening of the sparse vector: what it costs."""
         worth, answer = Decimal(str(self.steering.worth)), self.drawing.purchase
         if self.filter == "basic":
             return Purchase.pure((worth * answer.epsilon).quantize(_STEP, ROUND_CEILING))
@@ -121,8 +122,8 @@ class Steered:
         return math.ceil((1 + self.steering.alike) * layers * change * (1 + 1e-9) + off) + 2
 
     def agreement(self, guess: Floats, total: Integers) -> int:
-        """How much a sum of gradients agrees with a guess, rounded down: not negative where their cosine, each layer's
-        weighed by the length of the sum there, is at least `alike`."""
+        """Return how much a sum of gradients agrees with a guess, rounded down: not negative where their cosine, each
+        layer's weighed by the length of the sum there, is at least `alike`."""
         found = 0.0
         for u, g in zip(self._layers(guess), self._layers(total.astype(np.float64)), strict=True):
             found += float(u @ g) / max(float(np.linalg.norm(u)), 1e-300) - self.steering.alike * float(
@@ -188,8 +189,8 @@ class Steered:
     # --- learning ---------------------------------------------------------------------------------------------
 
     def _compared(self, course: _Course, direction: Direction) -> None:
-        """Whether the guess would have been near enough, as far as the noised sum tells: its lengths without what noise
-        adds to their squares."""
+        """Note whether the guess would have been near enough, as far as the noised sum tells: its lengths without what
+        noise adds to their squares."""
         total = direction.mean * (self.drawing.size / self.taught.step)
         found = 0.0
         for u, g in zip(self._layers(course.mean), self._layers(total), strict=True):

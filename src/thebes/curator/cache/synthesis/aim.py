@@ -44,7 +44,7 @@ class MissingExtra(Refusal):
 
 @dataclass(slots=True)
 class _Rounds:
-    """What is left of rho, and what a round may take: `measuring` and `choosing` are rhos."""
+    """The rest of rho, and what a round may take: `measuring` and `choosing` are rhos."""
 
     left: Decimal
     measuring: Decimal
@@ -65,7 +65,7 @@ class _Rounds:
             raise Mistake("epsilon", "is too small for so many columns")
 
     def next(self) -> bool:
-        """Whether there is another round. The last one takes all that is left."""
+        """Return whether there is another round. The last one takes all that is left."""
         if self.left <= self.least:
             return False
         if self.left < 2 * (self.measuring + self.choosing):

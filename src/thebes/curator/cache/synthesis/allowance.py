@@ -1,4 +1,4 @@
-"""What may be spent on a distribution, in shares: of epsilon, or of rho where there is a delta."""
+"""The allowance that may be spent on a distribution, in shares: of epsilon, or of rho where there is a delta."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class Allowance:
         return event
 
     def loss(self, event: Event, filter: str) -> Loss:
-        """What an event within it costs a block that counts with this filter; a basic one is charged all of it."""
+        """Return what an event within it costs a block that counts with this filter; a basic one is charged all of
+        it."""
         if filter == "basic":
             return Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
         price = concentrated.price if filter == "zcdp" else renyi.price

@@ -1,4 +1,5 @@
-"""What a synopsis begins with: the distribution of a data set's rows, from noisy histograms of each of its blocks.
+"""The histograms that a synopsis begins with: the distribution of a data set's rows, from noisy histograms of each of
+its blocks.
 
 What must stay true: it is bought once for each block, paid before any of its rows is read, and public from then on;
 everything that is made of it is post-processing.
@@ -29,7 +30,7 @@ WHOLE = ""  #: the one block of a data set that does not grow
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What was bought about one block: its histograms, and a public number from which chance may start."""
+    """The purchase about one block: its histograms, and a public number from which chance may start."""
 
     histograms: tuple[Measured, ...]
     seed: int
@@ -91,7 +92,7 @@ class Groundwork:
         return self._fitted[1]
 
     def histograms(self, block: str) -> tuple[Measured, ...]:
-        """What was bought of one block."""
+        """Return what was bought of one block."""
         return self._blocks[block].histograms
 
     def size(self, blocks: View) -> float:
@@ -111,7 +112,7 @@ class Groundwork:
     # --- kept -------------------------------------------------------------------------------------------------
 
     def changed(self) -> dict[str, Piece]:
-        """What was bought since the last call, as it is written."""
+        """Return what was bought since the last call, as it is written."""
         told = {name: piece for name, piece in self.pieces().items() if piece.public["block"] in self._changed}
         self._changed.clear()
         return told
@@ -144,7 +145,7 @@ class Groundwork:
 
     @property
     def _cells(self) -> str:
-        """Which histograms of which cells, as a name."""
+        """The name that says which histograms of which cells these are."""
         said = self.recipe.name, [(cut.name, cut.axis) for cut in self.domain.cuts]
         return sha256(repr(said).encode()).hexdigest()[:32]
 

@@ -71,13 +71,13 @@ class Domain:
         return [pair for pair in combinations(range(len(self.shape)), 2) if self.cells(pair) <= MOST_PAIR]
 
     def counts(self, table: Table, places: Places) -> Integers:
-        """How many rows there are in each cell of these columns together. EXACT, to be hidden."""
+        """Count the rows in each cell of these columns together. EXACT, to be hidden."""
         axes = tuple(self.cuts[place].axis for place in places)
         found = table.sums(Sums((Term(),), axes=axes))[:, 0]
         return found.reshape([self.shape[place] for place in places])
 
     def transformation(self, chosen: Sequence[Places]) -> MarginalCounts:
-        """What has to be hidden of several histograms."""
+        """Return what has to be hidden of several histograms."""
         return MarginalCounts(tuple(self.cells(places) for places in chosen))
 
     def drawn(self, cells: Integers, randomness: Randomness) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,5 @@
-"""How a distribution is learned from rows: which histograms are measured, which of them are chosen, what that costs.
+"""The recipe by which a distribution is learned from rows: which histograms are measured, which of them are chosen,
+what that costs.
 
 What must stay true: what is spent follows from the schema, the columns and the budget alone; it is charged before
 anything is drawn; what comes after the noise looks at nothing but noisy histograms.
@@ -36,7 +37,7 @@ MEAN_SIZE = math.sqrt(2 / math.pi)  #: of Gaussian noise, in deviations
 
 
 class Distribution(Protocol):
-    """What rows are drawn from."""
+    """The distribution that rows are drawn from."""
 
     def rows(self, count: int, randomness: Randomness) -> Integers:
         """So many rows, as the number of each column's cell."""
@@ -132,7 +133,7 @@ class SpanningTree(Recipe):
 
     @property
     def edges(self) -> int:
-        """How many pairs a forest of all columns has, as far as histograms of two are not too large."""
+        """The number of pairs that a forest of all columns has, as far as histograms of two are not too large."""
         trees = Trees(len(self.domain.shape))
         return sum(trees.join(*pair) for pair in self.domain.pairs)
 
@@ -160,7 +161,7 @@ class SpanningTree(Recipe):
         return [*singles, *pairs], told
 
     def utilities(self, exact: dict[Places, Integers], alone: Tree, size: float, deviation: float) -> dict[Places, int]:
-        """How much each pair's exact counts would tell beyond noise of this deviation. SECRET."""
+        """Return how much each pair's exact counts would tell beyond noise of this deviation. SECRET."""
         found: dict[Places, int] = {}
         for (first, second), counts in exact.items():
             guess = np.rint(size * np.outer(alone.shares[first], alone.shares[second])).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Which ways to learn a distribution there are."""
+"""The ways to learn a distribution that there are."""
 
 from __future__ import annotations
 

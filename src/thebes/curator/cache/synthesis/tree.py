@@ -124,7 +124,7 @@ class Tree:
 
 
 class Trees:
-    """Which columns are in one tree."""
+    """The trees that columns are in: which columns are in one tree."""
 
     def __init__(self, columns: int) -> None:
         self._of = list(range(columns))
@@ -133,7 +133,7 @@ class Trees:
         return self._of[first] == self._of[second]
 
     def join(self, first: int, second: int) -> bool:
-        """Whether they were in two trees."""
+        """Put two columns into one tree; return whether they were in two trees."""
         one, other = self._of[first], self._of[second]
         self._of = [one if own == other else own for own in self._of]
         return one != other
@@ -150,7 +150,7 @@ def nearest(counts: Floats, size: float) -> Floats:
 
 
 def _joined(place: int, histograms: Sequence[Measured]) -> Floats:
-    """What all histograms with a column say about it, by their precision."""
+    """Return what all histograms with a column say about it, weighed by their precision."""
     total: Floats | float = 0.0
     weights = 0.0
     for each in histograms:
