@@ -1,4 +1,5 @@
-"""What an attempt gets after the ones before it failed: more data, or more budget. Pure functions of public things.
+"""The means that an attempt gets after the ones before it failed: more data, or more budget. Pure functions of public
+things.
 
 What must stay true: no block ever pays a run more than its limits say, over all attempts; an attempt costs at least
 twice what the last failed one did, so that all that failed together cost less than the one that did not.
@@ -19,7 +20,7 @@ _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
 
 class Strategy(StrEnum):
-    """How a run goes about its limits."""
+    """The way in which a run goes about its limits."""
 
     CONSERVE = "conserve"  #: little of both at first; then twice the data while there is more, else twice the epsilon
     AGGRESSIVE = "aggressive"  #: as much as is offered at once
@@ -27,8 +28,8 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may take: (epsilon, delta) of each block over all its attempts, the first of them with `start` of
-    epsilon and `least` blocks."""
+    """The limits of what a run may take: (epsilon, delta) of each block over all its attempts, the first of them with
+    `start` of epsilon and `least` blocks."""
 
     epsilon: Decimal
     delta: Decimal
@@ -67,7 +68,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What the next attempt is to charge to every one of its blocks, oldest first."""
+    """The charge that the next attempt is to make to every one of its blocks, oldest first."""
 
     epsilon: Decimal
     delta: Decimal
@@ -79,7 +80,7 @@ Offered = Callable[[Decimal], Sequence[str]]
 
 
 def next_attempt(limits: Limits, past: Sequence[Past], offered: Offered) -> Next | None:
-    """What to try next; None where that has to wait for data or budget.
+    """Return what to try next; None where that has to wait for data or budget.
 
     With `conserve` attempt k costs exactly 2^(k-1) times the first, summed over blocks: the failed ones cost the
     accepted one less the first, and all together less than twice the accepted one. Where the attempt before, of half
@@ -98,7 +99,7 @@ def next_attempt(limits: Limits, past: Sequence[Past], offered: Offered) -> Next
 
 
 def paid_by_block(past: Sequence[Past]) -> dict[str, Decimal]:
-    """What each block has paid over all attempts."""
+    """Add up what each block has paid over all attempts."""
     paid: dict[str, Decimal] = {}
     for one in past:
         for name in one.blocks:

@@ -1,4 +1,4 @@
-"""What one step of an attempt may spend, exact: handed out in parts, and never more than there is."""
+"""The allowance that one step of an attempt may spend, exact: handed out in parts, and never more than there is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Allowance:
 
     @property
     def spent(self) -> Budget:
-        """What was handed out so far."""
+        """The amount that was handed out so far."""
         return Budget(Amount(self._whole[0] - self._left[0]), Amount(self._whole[1] - self._left[1]))
 
     def take(self, share: exact.Number) -> Allowance:

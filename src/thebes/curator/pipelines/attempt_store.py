@@ -1,4 +1,4 @@
-"""What became of every run of a pipeline and of each of its attempts: one SQLite file.
+"""The record of what became of every run of a pipeline and of each of its attempts: one SQLite file.
 
 What must stay true: an attempt is written down before anything is set aside for it, and what came of it before anybody
 is told; whoever opens the file after a crash can tell what was begun.
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class RunState(StrEnum):
-    """How far a run has come."""
+    """The state that a run has come to."""
 
     OPEN = "open"  #: attempts are made, or it waits for data or budget. -> ENDED, FAILED
     ENDED = "ended"  #: with a verdict: ACCEPT, REJECT, TIMEOUT. Final
@@ -52,7 +52,7 @@ class RunState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """How far an attempt has come."""
+    """The state that an attempt has come to."""
 
     PLANNED = "planned"  #: its claim may be reserved; no row was read. -> CHARGED, GIVEN_BACK
     GIVEN_BACK = "given back"  #: nothing was charged: a block had too little left, or its process ended. Final
@@ -64,7 +64,7 @@ class AttemptState(StrEnum):
 
     @property
     def paid(self) -> bool:
-        """Whether its blocks were charged."""
+        """True where its blocks were charged."""
         return self not in (AttemptState.PLANNED, AttemptState.GIVEN_BACK)
 
 
@@ -179,7 +179,7 @@ class Attempts:
         return self._runs("WHERE pipeline = ? ORDER BY id DESC LIMIT ?", pipeline, most)
 
     def said(self, run: int, *, verdict: str | None, reason: str) -> None:
-        """How an open run stands."""
+        """Write down how an open run stands."""
         sql = "UPDATE run SET verdict = ?, reason = ? WHERE id = ?"
         self._write(lambda: self._db.execute(sql, (verdict, reason, run)))
 
@@ -206,7 +206,7 @@ class Attempts:
             return [_attempt(row) for row in self._db.execute(sql, (run,)).fetchall()]
 
     def amounts(self) -> dict[str, Budget]:
-        """What every attempt may spend, by the key of its claim: written down before there is a claim."""
+        """Return what every attempt may spend, by the key of its claim: written down before there is a claim."""
         sql = "SELECT pipeline, key, number, epsilon, delta FROM attempt JOIN run ON run.id = attempt.run"
         with self._lock:
             rows = self._db.execute(sql).fetchall()
@@ -237,7 +237,7 @@ class Attempts:
         self._set(attempt, "state = ?, claim = coalesce(?, claim), ended_at = ?", state, claim, self._clock())
 
     def bundle(self, attempt: Attempt) -> dict[str, Any]:
-        """What of it is to be published."""
+        """Return what of an attempt is to be published."""
         with self._lock:
             (text,) = self._db.execute(
                 "SELECT bundle FROM attempt WHERE run = ? AND number = ?", (attempt.run, attempt.number)

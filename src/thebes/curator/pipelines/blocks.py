@@ -59,7 +59,7 @@ def ask(data: Data, budget: Allowance, question: Question) -> Answer:
 
 
 def dp_count(data: Data, budget: Allowance, *, where: str | None = None) -> float:
-    """How many rows there are, or meet a condition."""
+    """Count, with noise, the rows there are, or those that meet a condition."""
     return float(ask(data, budget, Question("count", where=where)).value)
 
 
@@ -77,7 +77,7 @@ def dp_group_by_mean(data: Data, key: str, value: str, budget: Allowance) -> dic
 def dp_histogram(
     data: Data, column: str, budget: Allowance, *, bins: int | tuple[float, ...] | None = None
 ) -> dict[str, float]:
-    """How many rows have each declared value of a column, or fall into each bin of its range."""
+    """Count, with noise, the rows that have each declared value of a column, or fall into each bin of its range."""
     counts: dict[str, float] = ask(data, budget, Question("histogram", (column,), bins=bins)).value
     return counts
 
@@ -176,7 +176,7 @@ class OneHot:
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """Which of the bins between `cuts` a number falls into: 0, 1, ..."""
+    """The bin between `cuts` into which a number falls: 0, 1, ..."""
 
     column: str
     name: str

@@ -1,4 +1,5 @@
-"""What a pipeline's code is given: the rows of its attempt's blocks, or the part of them to train or to validate on.
+"""The data that a pipeline's code is given: the rows of its attempt's blocks, or the part of them to train or to
+validate on.
 
 What must stay true: the two parts share no row, by a coin of each row alone; how many rows there are is said as noise
 that the blocks have bought already.
@@ -60,7 +61,8 @@ class Feature(Protocol):
         ...
 
     def of(self, numbers: Floats) -> Floats:
-        """What it makes of rows that have a column of numbers for each of `needs`: a column for each of `makes`."""
+        """Return what it makes of rows that have a column of numbers for each of `needs`: a column for each of
+        `makes`."""
         ...
 
     def as_json(self) -> Mapping[str, Any]:

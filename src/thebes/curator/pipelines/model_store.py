@@ -39,7 +39,8 @@ class Store:
         return {**self._bundles.get(name, version), "versions": versions}
 
     def predict(self, name: str, rows: Any, version: int | None = None) -> dict[str, Any] | None:
-        """What a model says of rows in the stream's own columns, and which version it was; None where there is none."""
+        """Return what a model says of rows in the stream's own columns, and which version it was; None where there is
+        none."""
         versions = self._bundles.versions(name)
         chosen = version if version is not None else (versions[-1] if versions else 0)
         if chosen not in versions:

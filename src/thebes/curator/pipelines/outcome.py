@@ -1,4 +1,4 @@
-"""What came of a pipeline that is run once, for somebody who waits for the answer: the verdict, and what it cost."""
+"""The outcome of a pipeline that is run once, for somebody who waits for the answer: the verdict, and what it cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a developer writes: how data are prepared, a model trained, and what it has to reach.
+"""The pipeline that a developer writes: how data are prepared, a model trained, and what it has to reach.
 
 A developer with rights on a stream is trusted with its rows, and that every step spends no more than it was allowed is
 their promise. What their models then tell the world is what the blocks paid for.
@@ -33,7 +33,7 @@ _STEPS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class Trial(Allowance):
-    """What a validation may spend, and what it has to show: every one of `targets`. A wrong verdict may have
+    """The allowance of a validation, and what it has to show: every one of `targets`. A wrong verdict may have
     probability `eta`: tests that only ever ACCEPT have it whole, those that may REJECT share it."""
 
     def __init__(self, epsilon: exact.Number, delta: exact.Number, targets: Mapping[str, float], eta: float) -> None:
@@ -90,8 +90,8 @@ class Pipeline(ABC):
         `inputs`."""
 
     def validate(self, model: Any, data: Data, budget: Trial) -> Validation | list[Validation]:
-        """Whether the model meets every target: by default the validators of their metrics, on the rows that nothing
-        was trained on."""
+        """Test whether the model meets every target: by default with the validators of their metrics, on the rows that
+        nothing was trained on."""
         found = []
         for metric, target in budget.targets.items():
             found.append(
@@ -109,7 +109,7 @@ class Pipeline(ABC):
         return found
 
     def values(self, metric: str, model: Any, data: Data) -> Iterator[Floats]:
-        """What each row's prediction is worth by a metric, some rows at a time."""
+        """Return what each row's prediction is worth by a metric, some rows at a time."""
         self._measurable(metric)
         for rows in data.arrays((*self.inputs, self.output)):
             predicted = np.asarray(model.predict(rows[:, :-1]), dtype=np.float64).reshape(-1)
@@ -118,15 +118,15 @@ class Pipeline(ABC):
             yield METRICS[metric].losses(rows[:, -1], predicted)
 
     def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
-        """What training with this budget releases, as an event. Streams that count with the zcdp or renyi filter charge
-        it; None: these cannot be trained on."""
+        """Return what training with this budget releases, as an event. Streams that count with the zcdp or renyi filter
+        charge it; None: these cannot be trained on."""
         return None
 
     # --- what it says ---------------------------------------------------------------------------------
 
     @property
     def limits(self) -> Limits:
-        """What one run may take."""
+        """The limits of what one run may take."""
         epsilon = exact.epsilon(self.epsilon)
         start = epsilon / 8 if self.start_epsilon is None else exact.epsilon(self.start_epsilon, "start_epsilon")
         least = min(_LEAST_EPSILON, epsilon)

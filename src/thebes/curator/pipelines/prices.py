@@ -1,4 +1,5 @@
-"""What an attempt costs each of its blocks, in the terms in which they count, and what each of its steps may spend.
+"""The price of an attempt for each of its blocks, in the terms in which they count, and what each of its steps may
+spend.
 
 What must stay true: the loss that is charged covers preparing, and on top of it the dearer of training and validating.
 A row is trained or validated on by a coin of its own, never both: whichever it is, the other step is independent of it
@@ -80,14 +81,15 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
 
 
 def ever_paid(loss: Loss, *, epsilon: Decimal, delta: Decimal, filter: str) -> bool:
-    """Whether a block of (epsilon, delta) that has paid for nothing yet could pay this."""
+    """Return whether a block of (epsilon, delta) that has paid for nothing yet could pay this."""
     counting = filter_of(filter)
     capacity = counting.capacity(epsilon, delta)
     return counting.fits(counting.price(loss, capacity), capacity)
 
 
 def together(losses: Sequence[Loss], delta: Decimal) -> _Amounts:
-    """What several attempts cost a block as (epsilon, delta), each chosen after seeing what came of those before."""
+    """Return what several attempts cost a block as (epsilon, delta), each chosen after seeing what came of those
+    before."""
     if isinstance(losses[0], (Pure, Approximate)):
         whole = compose([one if isinstance(one, Approximate) else Approximate(one.epsilon, 0) for one in losses])  # type: ignore[union-attr]
         return whole.epsilon, whole.delta

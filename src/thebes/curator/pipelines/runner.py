@@ -49,7 +49,7 @@ class Offer(Protocol):
 
 
 class Counting(Protocol):
-    """How blocks count."""
+    """The terms in which blocks count."""
 
     @property
     def filter(self) -> str:
@@ -62,12 +62,12 @@ class Counting(Protocol):
     def delta(self) -> Decimal: ...
     @property
     def separate(self) -> str:
-        """What budgets are separate by: nothing where all share one."""
+        """The thing that budgets are separate by: nothing where all share one."""
         ...
 
 
 class Stream(Protocol):
-    """What a run needs of a growing data set and its ledger."""
+    """The part of a growing data set and its ledger that a run needs."""
 
     name: str
     schema: Schema
@@ -87,20 +87,20 @@ class Stream(Protocol):
     ) -> Claim: ...
     @property
     def assumption(self) -> str:
-        """What a certificate must say where budgets are separate; else nothing."""
+        """The sentence that a certificate must say where budgets are separate; else nothing."""
         ...
 
     def earlier(self, names: Iterable[str]) -> Decimal:
-        """What the sizes of these blocks cost whoever is in one of them, beside all that is reserved."""
+        """Return what the sizes of these blocks cost whoever is in one of them, beside all that is reserved."""
         ...
 
     def rows(self, names: Iterable[str]) -> Rows: ...
 
 
 class Rights(Protocol):
-    """Whether a developer may spend this on each of these blocks: a Refusal where not, BudgetExceeded where they might
-    but for what was spent there before. It only looks: it is asked of every block that is offered, and of all together
-    before they are charged."""
+    """The check whether a developer may spend this on each of these blocks: a Refusal where not, BudgetExceeded where
+    they might but for what was spent there before. It only looks: it is asked of every block that is offered, and of
+    all together before they are charged."""
 
     def __call__(self, blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None: ...
 
@@ -182,8 +182,8 @@ class Runner:
         return journal.begin(pipeline.name, stream=self.stream.name, spender=self.developer, terms=terms)
 
     def _settle(self, run: Run) -> None:
-        """What a process that ended left undone: a claim that was only reserved goes back, what was charged and has no
-        verdict is lost, what was accepted is published."""
+        """Settle what a process that ended left undone: a claim that was only reserved goes back, what was charged and
+        has no verdict is lost, what was accepted is published."""
         journal = self.workshop.attempts
         for attempt in journal.attempts(run.id):
             if attempt.state is AttemptState.PLANNED:
@@ -199,7 +199,7 @@ class Runner:
                 self._conclude(run, attempt)
 
     def _too_late(self, run: Run) -> bool:
-        """Whether its time is over; it has ended then."""
+        """Return whether the time of a run is over; it has ended then."""
         over = self._over(run)
         if over:
             reason = f"not good enough within {run.terms['timeout']}"
@@ -239,7 +239,7 @@ class Runner:
                 self.told(next(one for one in journal.attempts(run.id) if one.number == attempt.number))
 
     def _offered(self, pipeline: Pipeline, beyond: dict[str, str]) -> Offered:
-        """What can pay, by its own budget and by the developer's rights. `beyond` is told why others cannot."""
+        """Return what can pay, by its own budget and by the developer's rights. `beyond` is told why others cannot."""
         since = None
         if pipeline.window is not None:
             moment = self.workshop.clock() - seconds(pipeline.window, "window")
@@ -380,7 +380,8 @@ class Runner:
         }
 
     def certificate(self, pipeline: Pipeline, run: Run) -> Certificate:
-        """What a run cost so far whoever is in the block that paid most, over all its attempts: each told something.
+        """Certify what a run cost so far whoever is in the block that paid most, over all its attempts: each told
+        something.
 
         Each attempt is (epsilon, delta) private by itself, whatever its blocks count in; of that sum and what the
         blocks' own losses come to, both proved, the smaller is said. The attempts tell the noisy sizes of their blocks
@@ -432,7 +433,7 @@ class Runner:
         return [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
 
     def _conclude(self, run: Run, attempt: Attempt) -> None:
-        """What follows from a verdict."""
+        """Do what follows from a verdict."""
         journal = self.workshop.attempts
         if attempt.verdict == Verdict.ACCEPT and attempt.kept:
             body = journal.bundle(attempt)
@@ -456,7 +457,7 @@ def _ours(path: Path) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """What went wrong in a developer's code, and where: never what it said, which may hold rows."""
+    """Tell what went wrong in a developer's code, and where: never what it said, which may hold rows."""
     if isinstance(error, ThebesError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

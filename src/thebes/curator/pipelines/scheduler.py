@@ -1,4 +1,5 @@
-"""Who of several pipelines that wait for the same blocks may spend next: one SQLite file for each stream.
+"""The turns of several pipelines that wait for the same blocks, who of them may spend next: one SQLite file for each
+stream.
 
 What must stay true: nothing is reserved here and nothing granted that a block could not pay; whoever is told that it
 is their turn still asks the ledger, which decides. What is decided follows from public things only: blocks, prices and
@@ -44,7 +45,7 @@ _DEMAND = "who, blocks, loss, weight, came_at, turn_at, fcfs_at"
 
 
 class Policy(StrEnum):
-    """Who goes first."""
+    """The rule that says who goes first."""
 
     EVEN = "even"  #: every new block is divided evenly among those who wait (Sage)
     DPF = "dpf"  #: the smallest dominant share; 1 / `fair` of a block is unlocked by each claim that asks for it
@@ -54,8 +55,8 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What somebody waits for. `turn_at` is when it was first their turn, `fcfs_at` when it would have been, as blocks
-    stood then, if who comes first were served first."""
+    """The claim that somebody waits for. `turn_at` is when it was first their turn, `fcfs_at` when it would have been,
+    as blocks stood then, if who comes first were served first."""
 
     who: str
     blocks: tuple[str, ...]
@@ -146,8 +147,8 @@ class Turns:
         return tuple(name for name in names if name in enough)
 
     def due(self, who: str, names: Sequence[str], loss: Loss, *, weight: float = 1.0) -> bool:
-        """Whether somebody may spend this of all these blocks now, before all others who wait. What they asked for
-        before is forgotten; when they came is not."""
+        """Return whether somebody may spend this of all these blocks now, before all others who wait. What they asked
+        for before is forgotten; when they came is not."""
         now, wanted = self._clock(), json.dumps(list(names))
         with self._writing():
             earlier = self._db.execute("SELECT blocks, loss FROM demand WHERE who = ?", (who,)).fetchone()
@@ -178,7 +179,7 @@ class Turns:
     # --- what is shown --------------------------------------------------------------------------------
 
     def queue(self) -> list[Demand]:
-        """What is waited for, in the order in which they came."""
+        """Return what is waited for, in the order in which they came."""
         with self._lock:
             rows = self._db.execute(f"SELECT {_DEMAND} FROM demand ORDER BY came_at, who").fetchall()  # noqa: S608
         return [_demand(row) for row in rows]
@@ -191,7 +192,7 @@ class Turns:
         return [Past(w, b, loss_of_text(loss), c, t, f, e, bool(s)) for w, b, loss, c, t, f, e, s in rows]
 
     def shares(self, who: str) -> dict[str, float]:
-        """What part of each block somebody may still spend, where blocks are divided evenly."""
+        """Return what part of each block somebody may still spend, where blocks are divided evenly."""
         if self.policy is not Policy.EVEN:
             return {}
         with self._writing():
@@ -215,7 +216,8 @@ class Turns:
             self._db.execute("COMMIT")
 
     def _look(self, now: float) -> set[str]:
-        """Whose turn it is, all that wait taken together; and whose it would have been by who came first."""
+        """Return whose turn it is, all that wait taken together; and note whose it would have been by who came
+        first."""
         waiting, held = self.queue(), self._held()
         waiting = [one for one in waiting if all(name in held for name in one.blocks)]
         if not waiting:

@@ -98,7 +98,7 @@ class Served(NamedInputs):
         return tuple(dict.fromkeys(name for name in order if name in self._wanted - made))
 
     def _columns(self, rows: Any) -> dict[str, NDArray[Any]]:
-        """What is needed of the rows, as they were written."""
+        """Return what is needed of the rows, as they were written."""
         if isinstance(rows, Mapping):
             columns: dict[str, Sequence[Any]] = {str(name): _listed(values) for name, values in rows.items()}
             self._known(columns, "rows")

@@ -24,7 +24,7 @@ class OutOfTime(Exception):
 
 
 def finished(work: Callable[[], T], *, late: Callable[[], bool]) -> T:
-    """What `work` gives or raises, or OutOfTime as soon as `late` is true before it has ended.
+    """Return what `work` gives, or raise what it raises; raise OutOfTime as soon as `late` is true before it has ended.
 
     It runs in a thread of its own, into which `Stopped` is raised. Code outside Python (a sleep, a product of large
     matrices) is stopped where it comes back; until then its thread stays, and nobody waits for it any more.

@@ -1,4 +1,5 @@
-"""Whether a model is good enough, said with a stated confidence although both the test rows and the noise are chance.
+"""The tests of whether a model is good enough, said with a stated confidence although both the test rows and the noise
+are chance.
 
 What must stay true: whatever hides one unit in the sums is drawn from `epsilon`, and ACCEPT or REJECT is wrong with
 probability at most `eta`: one part of it pays for the rows (`privacy.quality`), the others for each noise.
@@ -37,7 +38,7 @@ _TWO, _THREE = (0.5, 0.45, 0.05), (0.5, 0.05, 0.2, 0.25)
 
 
 class Verdict(StrEnum):
-    """What is said of an attempt. Only RETRY goes on: with more data or more budget."""
+    """The verdict that is given of an attempt. Only RETRY goes on: with more data or more budget."""
 
     ACCEPT = "ACCEPT"  #: the target is met; the model may be published
     REJECT = "REJECT"  #: no model of its kind meets the target, with whatever data and budget
@@ -47,7 +48,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What a test found. `value` is the noisy metric, `bound` what the metric over everybody is no worse than (with
+    """The finding of a test. `value` is the noisy metric, `bound` what the metric over everybody is no worse than (with
     probability 1 - eta), `rows` the noisy number of test rows. `clipped` is the largest loss one row may have: the
     promise is about losses cut there. `epsilon` is what the test's rows paid."""
 
@@ -129,7 +130,7 @@ METHODS = ("bernstein", "chernoff", "binomial", "empirical")
 
 
 def is_met(metric: str, value: float, target: float) -> bool:
-    """Whether `value` is at least as good as `target`."""
+    """Return whether `value` is at least as good as `target`."""
     return value >= target if _higher(metric) else value <= target
 
 
@@ -204,8 +205,9 @@ def validate(
 def at_most(
     found: Floats, noise: Additive, steps: int, failing: float, *, method: str, rows_of_a_unit: int = 1
 ) -> float:
-    """What the mean loss over everybody is no more than, except with probability `failing`, read off noisy cells:
-    (kept, lost) or, for "empirical", the sums of (1-x)^2, 2x(1-x) and x^2. `steps` of the noise's totals make a row."""
+    """Return what the mean loss over everybody is no more than, except with probability `failing`, read off noisy
+    cells: (kept, lost) or, for "empirical", the sums of (1-x)^2, 2x(1-x) and x^2. `steps` of the noise's totals make a
+    row."""
     high, low = _reach(noise, steps)
     if method == "empirical":
         by_rows, kept, mixed, squared = (failing * part for part in _THREE)

@@ -1,4 +1,5 @@
-"""Where the pipelines of a home keep what they do: the journal of attempts, the store of models, who runs what."""
+"""The place where the pipelines of a home keep what they do: the journal of attempts, the store of models, who runs
+what."""
 
 from __future__ import annotations
 

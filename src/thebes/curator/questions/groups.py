@@ -31,8 +31,8 @@ class Groups:
 
     @property
     def names(self) -> list[str]:
-        """What each is called: its value, or its values with commas between (a list in JSON where that would make two
-        groups sound alike)."""
+        """The name of each group: its value, or its values with commas between (a list in JSON where that would make
+        two groups sound alike)."""
         cells = [_names(axis) for axis in self.axes]
         named = [", ".join(of) for of in product(*cells)]
         if len(set(named)) == len(named):
@@ -83,7 +83,7 @@ def ends_of(column: Column) -> tuple[float, float]:
 
 
 def bounds_of(schema: Schema, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """What a certificate says about the columns an answer was computed from."""
+    """Return what a certificate says about the columns an answer was computed from."""
     said: dict[str, Mapping[str, Any]] = {}
     for name, column in ((name, schema.columns[name]) for name in names if name in schema.columns):
         if column.ranged:

@@ -15,7 +15,7 @@ from thebes.privacy.stability import Sensitivity
 
 
 def noise_for(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
-    """What hides one unit of the schema in the plan's totals: the kind with the smaller deviation.
+    """Choose the noise that hides one unit of the schema in the plan's totals: the kind with the smaller deviation.
 
     The sensitivity follows from the plan's transformation and the schema's change: at most so many rows of one unit
     come or go, each within the transformation's reach.

@@ -1,4 +1,5 @@
-"""How each statistic is answered: which whole-number sums, how far one row moves them, and what the noisy sums say.
+"""The plan by which each statistic is answered: which whole-number sums, how far one row moves them, and what the noisy
+sums say.
 
 A plan is a pure function of the question and of a schema's columns. Of how many rows one person may have it knows
 nothing, so that sites that differ in this can be added up.
@@ -40,7 +41,7 @@ _MOST_SURE = 1 - 1e-8  #: beyond, the width of noise is known too roughly
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What noisy totals say: a number, or one for each group by name, with error bars at the levels asked for."""
+    """The finding of noisy totals: a number, or one for each group by name, with error bars at the levels asked for."""
 
     value: Any
     intervals: Mapping[float, Interval] = field(default_factory=dict)
@@ -55,12 +56,12 @@ class Plan(ABC):
     @property
     @abstractmethod
     def row(self) -> Transformation:
-        """What one row adds to its group's totals."""
+        """The part that one row adds to its group's totals."""
 
     @property
     @abstractmethod
     def sums(self) -> Sums:
-        """What is asked of a table."""
+        """The sums that are asked of a table."""
 
     @abstractmethod
     def value(self, totals: Floats) -> float:
@@ -68,11 +69,11 @@ class Plan(ABC):
 
     @abstractmethod
     def ends(self, totals: Floats, hidden: Hiding, level: float) -> Ends:
-        """Where the exact answer lies that noise hid, with at least this probability."""
+        """Return the ends between which the exact answer lies that noise hid, with at least this probability."""
 
     @property
     def transformation(self) -> Transformation:
-        """What noise has to hide: the totals of every group, one after another."""
+        """The transformation that noise has to hide: the totals of every group, one after another."""
         return self.row if self.groups.count == 1 else Grouped(self.row, self.groups.count)
 
     @property
@@ -81,17 +82,17 @@ class Plan(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What a certificate says about how it was computed."""
+        """The parameters that a certificate gives of how it was computed."""
         return {"cells": self.size}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a certificate must also say."""
+        """The sentences that a certificate must also say."""
         return ()
 
     @property
     def step(self) -> float:
-        """What one step of the totals is worth, in rows."""
+        """The worth of one step of the totals, in rows."""
         return 1.0
 
     @property
@@ -104,7 +105,7 @@ class Plan(ABC):
         return self.of_sums(table.sums(self.sums)).reshape(-1)
 
     def of_sums(self, sums: Integers) -> Integers:
-        """What is noised, from what the table gives: one row for each group."""
+        """Return what is noised, from what the table gives: one row for each group."""
         return sums
 
     def examine(self, totals: Integers) -> None:
@@ -135,7 +136,7 @@ class Plan(ABC):
 
 @dataclass(frozen=True)
 class CountPlan(Plan):
-    """How many rows, or how many in each group. Unbiased: a count may come out below 0."""
+    """The plan of how many rows there are, or how many in each group. Unbiased: a count may come out below 0."""
 
     groups: Groups
     where: Filter | None
@@ -209,8 +210,8 @@ class SumPlan(Plan):
 
 @dataclass(frozen=True)
 class MomentsPlan(Plan):
-    """What follows from the moments of one column up to a degree: every row hands out its tokens to degree + 1 cells
-    (see `BernsteinSums`), so that exact totals of rows are whole multiples of a row's."""
+    """The plan of what follows from the moments of one column up to a degree: every row hands out its tokens to
+    degree + 1 cells (see `BernsteinSums`), so that exact totals of rows are whole multiples of a row's."""
 
     groups: Groups
     where: Filter | None

@@ -81,7 +81,7 @@ class Question:
         return None
 
     def plan(self, schema: Schema, *, epsilon: exact.Number = 0, delta: exact.Number = 0) -> Plan:
-        """How a data set of this schema answers, within a budget (0: without noise). Refuses a schema that cannot,
+        """Plan how a data set of this schema answers, within a budget (0: without noise). Refuses a schema that cannot,
         naming the field and the column."""
         where = self._condition(schema)
         groups = keys_of(schema, self.by, field="by")

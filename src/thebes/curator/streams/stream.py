@@ -138,8 +138,8 @@ class Stream:
         return {self._name(kept): float(kept.size) for kept in self._known(names) if kept.size is not None}
 
     def earlier(self, names: Iterable[str]) -> Decimal:
-        """What was paid for the sizes of these blocks, whoever is in one of them; of blocks of users, for all counts
-        so far. Whoever is told of the blocks is told that, too."""
+        """Return what was paid for the sizes of these blocks, whoever is in one of them; of blocks of users, for all
+        counts so far. Whoever is told of the blocks is told that, too."""
         if self.by.kind == USER:
             return self._users.paid()
         bought = {kept.purchase for kept in self._known(names) if kept.size is not None}
@@ -164,7 +164,7 @@ class Stream:
 
     @property
     def assumption(self) -> str:
-        """What a certificate must say beside its epsilon; mostly nothing."""
+        """The sentence that a certificate must say beside its epsilon; mostly nothing."""
         return self.terms.assumption
 
     # --- rows come in and go ------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class Stream:
         return self._face(kept)[0]
 
     def _face(self, kept: Kept) -> _Face:
-        """What never changes of a block."""
+        """Return what never changes of a block."""
         known = self._faces.get((kept.place, kept.copy))
         if known is None:
             timed = self.by.kind == TIME
@@ -350,7 +350,8 @@ class Stream:
         return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
 
     def _by_clock(self) -> None:
-        """Where the first window is declared, all up to the next one are there, whatever rows have come."""
+        """Make sure that, where the first window is declared, all up to the next one are there, whatever rows have
+        come."""
         if self._until is None:
             return
         end = self.by.window(self._clock()) + 2
@@ -384,7 +385,7 @@ class Stream:
         self.ledger.open_blocks([name for name in names if name not in held], **terms)
 
     def _pays(self, kept: Kept, block: Block, loss: Loss | None) -> bool:
-        """Whether a block could be charged this, beside its size if that is still to be bought."""
+        """Return whether a block could be charged this, beside its size if that is still to be bought."""
         if block.state is not BlockState.OPEN:
             return False
         counting = FILTERS[block.filter]
@@ -401,7 +402,7 @@ class Stream:
         return counting.fits(price, {place: m.left for place, m in meters.items()})
 
     def _spent(self, kept: Kept, held: dict[str, Block]) -> bool:
-        """Whether less than the stated share of a block is left, for everybody who may ask."""
+        """Return whether less than the stated share of a block is left, for everybody who may ask."""
         name = self._name(kept)
         if self._each:
             return False  # another developer may still come
@@ -420,7 +421,7 @@ class Stream:
 
     @property
     def _size_epsilon(self) -> Decimal:
-        """What a size costs: a share of its block, or all of the block that pays for it alone."""
+        """The cost of a size: a share of its block, or all of the block that pays for it alone."""
         if not self._each:
             return self.terms.size_epsilon
         epsilon: Decimal = self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"]

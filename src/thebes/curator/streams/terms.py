@@ -1,4 +1,4 @@
-"""What a growing data set's blocks hold, and as whom they are shown."""
+"""The terms of a growing data set: what its blocks hold, and as whom they are shown."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Terms:
 
     @property
     def size_epsilon(self) -> Decimal:
-        """What its size costs a block that pays for everything: so much that its share of the block, as that counts,
-        is `size_share`."""
+        """The cost of its size for a block that pays for everything: so much that its share of the block, as that
+        counts, is `size_share`."""
         return within(self.filter, self.epsilon, self.delta, Fraction(self.size_share))
 
     def of_ledger(self, unit: str, *, share: str = "whole") -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Terms:
 
     @property
     def assumption(self) -> str:
-        """What a certificate must say where the same rows have several budgets; else nothing."""
+        """The sentence that a certificate must say where the same rows have several budgets; else nothing."""
         if self.separate != DEVELOPER:
             return ""
         return (
@@ -119,7 +119,8 @@ class Terms:
 
 
 def beside(earlier: Decimal) -> str:
-    """What a certificate must say that rests on sizes of blocks, which everybody in them paid for so much before."""
+    """Say what a certificate must say that rests on sizes of blocks, which everybody in them paid for so much
+    before."""
     return (
         f"It rests on noisy sizes of blocks, which were bought once for all who ask, at epsilon "
         f"{figure(float(earlier))}: to whoever had not seen them it tells that beside its own epsilon."

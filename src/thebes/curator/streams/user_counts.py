@@ -1,4 +1,4 @@
-"""How many users there are, and how many rows they have: counted now and then, for all of them at once.
+"""The number of users, and of the rows they have: counted now and then, for all of them at once.
 
 What must stay true: whoever has an id is known to nobody; a period is paid once, by a block of its own in which
 everybody's budget for this lies, before noise is drawn.
@@ -86,7 +86,7 @@ class UserCounts:
         return next(kept for kept in self._manifest.periods() if kept.name == name)
 
     def paid(self) -> Decimal:
-        """What all counts so far cost everybody."""
+        """Add up what all counts so far cost everybody."""
         counted = [period.number for period in self._manifest.periods() if period.users is not None]
         claims = (self._ledger.claimed(f"count {self._name} {number}") for number in counted)
         return sum((self._epsilon if claim is None else pure(claim) for claim in claims), Decimal(0))
@@ -108,8 +108,8 @@ class UserCounts:
 
     @property
     def _epsilon(self) -> Decimal:
-        """What the counts of one period cost: so much that the block which pays for them, as it counts, can pay for as
-        many as there may be."""
+        """The cost of the counts of one period: so much that the block which pays for them, as it counts, can pay for
+        as many as there may be."""
         block = self._ledger.block(self._payer)
         return within(block.filter, block.budget.epsilon, block.budget.delta, Fraction(1, self._terms.periods))
 
@@ -119,7 +119,7 @@ class UserCounts:
         return Laplace(epsilon).noise(HistogramCounts(2).sensitivity(self._schema.change))
 
     def _true(self) -> tuple[int, int]:
-        """How many users and rows there really are, of each user at most as many rows as count."""
+        """Count how many users and rows there really are, of each user at most as many rows as count."""
         table = self._rows()
         try:
             return table.people(self._schema.max_rows_per_unit)

@@ -14,7 +14,8 @@ from thebes.learning.odds import OddsModel
 
 
 class LogisticRegression(OfGaussians):
-    """How likely the second of two values is (see `learning.odds`). A range without `bins` is cut into twenty."""
+    """The regression of how likely the second of two values is (see `learning.odds`). A range without `bins` is cut
+    into twenty."""
 
     def __init__(self, *, steps: int = odds.STEPS, **fields: Any) -> None:
         super().__init__(**fields)

@@ -1,4 +1,5 @@
-"""What all ready pipelines share: reading a document's fields, features by the schema, and batches for a learner."""
+"""The parts that all ready pipelines share: reading a document's fields, features by the schema, and batches for a
+learner."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ class Ready(Pipeline):
 
     @classmethod
     def fields(cls) -> set[str]:
-        """What a document may say."""
+        """Return the names of the fields that a document may give."""
         found = set(_OPTIONS)
         for one in cls.__mro__:
             if issubclass(one, Ready):
@@ -151,7 +152,7 @@ class OfGaussians(Ready):
     """One whose training is a number of Gaussian releases with shares fixed in advance: together they cost one."""
 
     def paid(self, data: Data, budget: Allowance) -> Budget:
-        """What training may spend: all of it, for one unit of the stream."""
+        """Return what training may spend: all of it, for one unit of the stream."""
         paid, change = budget.spend(), data.schema.change
         if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
             raise Mistake("stream", "must have units that come or go")

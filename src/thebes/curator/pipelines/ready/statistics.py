@@ -57,7 +57,7 @@ class StatisticsModel:
 
     @classmethod
     def of_json(cls, told: Any) -> Self:
-        """What `as_json` gave; a Mistake where it is something else."""
+        """Read what `as_json` gave; a Mistake where it is something else."""
         try:
             numbers = {str(name): float(number) for name, number in told["numbers"].items()}
             edges = None if told.get("edges") is None else tuple(float(edge) for edge in told["edges"])
@@ -77,7 +77,7 @@ class StatisticsModel:
         return places_among(tuple(self.numbers), np.array([self._name(each) for each in values], dtype=object))
 
     def _name(self, value: Any) -> str | None:
-        """What a value's group is called: 1 and 1.0 are the same."""
+        """Return the name of a value's group; 1 and 1.0 have the same."""
         said = [str(value)] if isinstance(value, str | bool | int | float) else []
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             said += [str(float(value)), *([str(int(value))] if value == int(value) else [])]
@@ -120,7 +120,7 @@ class _Statistics(Ready):
 
     @property
     def _question(self) -> Question:
-        """What is asked of the rows."""
+        """The question that is asked of the rows."""
         raise NotImplementedError
 
     def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
