@@ -19,12 +19,14 @@ import pytest
 from tests.support.pipelines import SCHEMA
 
 KILLER = Path(__file__).with_name("pipeline_killer.py")
+#: what is started here finds our tests' own parts from wherever it runs
+QUIET = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def killed(folder: Path, strategy: str, stride: int) -> list[dict[str, Any]]:
     """What was found after each kill; the last says how many steps there are."""
     command = [sys.executable, str(KILLER), str(folder / "homes"), strategy, str(stride)]
-    quiet = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+    quiet = {**os.environ, **QUIET}
     done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -108,7 +110,7 @@ class Command:
         self.done("dataset", "grant", "rides", "--home", "site", *grant)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        quiet = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+        quiet = {**os.environ, **QUIET}
         command = [sys.executable, "-m", "thebes.cli.main", *arguments]
         made = subprocess.Popen(
             command, cwd=self.folder, env=quiet, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -106,7 +106,7 @@ class Site:
     def both(self) -> list[int]:
         """(the process that talks, the one with the rows)."""
         named = {pid: line_of(pid) for pid in children(self.pid)}
-        talks = [pid for pid, line in named.items() if b"site.connector" in line]
+        talks = [pid for pid, line in named.items() if b"site.link.connector" in line]
         return [*talks, *(pid for pid, line in named.items() if b"site.algorithm" in line)]
 
     def get(self, path: str) -> Any:

@@ -43,7 +43,7 @@ class NeuralNetwork(Ready):
 
     def train(self, data: Data, budget: Allowance) -> NetworkModel:
         schema = data.schema
-        self.fits(schema)
+        self._reads(schema)
         ranged = schema.column(self.output, "output").ranged
         paid = budget.spend()
         return network.fitted(
@@ -60,11 +60,15 @@ class NeuralNetwork(Ready):
         )
 
     def fits(self, schema: Schema) -> None:
-        super().fits(schema)
+        self._reads(schema)
         first, limits = self._sampling(self.epsilon, self.delta), self.limits
         sampled_ratio(
             rate=first.rate, rounds=first.steps, epsilon=limits.start, delta=limits.delta_for(limits.start)
         )  # which refuses what no noise hides
+
+    def _reads(self, schema: Schema) -> None:
+        """Refuse columns that a network cannot learn from, whatever an attempt may spend."""
+        super().fits(schema)
         if not schema.column(self.output, "output").ranged:
             self.of_two(schema)
 
