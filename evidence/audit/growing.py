@@ -109,7 +109,7 @@ def _sizes(rows: int) -> Draw:
 
 def _users(users: int, rows: int) -> Draw:
     made = counts()
-    return repeatedly(lambda: list(map(float, made.noisy(users, rows, FAST))))
+    return repeatedly(lambda: list(map(float, made.noisy(users, rows, FAST, epsilon=Decimal(1)))))
 
 
 def counts() -> UserCounts:

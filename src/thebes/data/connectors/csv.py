@@ -1,16 +1,16 @@
 """A file of comma-separated text with the columns' names in its first line, read by DuckDB where it lies.
 
-A line that does not have as many fields as there are columns is no row, nor is one where a field that is read is not
-UTF-8: that one person's line is broken must not be seen in whether a question is answered. Such lines are counted for
-whoever keeps the file. What must stay true: no line changes what becomes of another. Where a quote is left open, lines
-after it would be taken for the rest of its field, so such a file is not read at all.
+What must stay true: no line changes what becomes of another, nor whether a question is answered. A record is one line,
+read by itself: one whose quotes do not close, that has another number of fields than there are columns, or that is not
+UTF-8 is no row, and those before and after it are what they are without it. Such lines are counted for whoever keeps
+the file. A value with a line break in it therefore cannot be written in CSV; Parquet holds it.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-from collections import OrderedDict
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -18,31 +18,15 @@ from typing import IO, Any, Literal
 from pydantic import Field
 
 from thebes.data.connectors.connector import Held, LeftOut, Source, SourceUnavailable, existing, path_of, read_source
-from thebes.data.connectors.scanned_source import ScannedSource, connection, plain_path, quoted, text
+from thebes.data.connectors.scanned_source import ScannedSource, plain_path, quoted, text
 from thebes.privacy.faults import Mistake
 
 LONGEST_HEADER = 1_000_000
-#: what DuckDB says of a record that it cannot read -> in our words
-_REASONS = {
-    "INVALID ENCODING": "a value that is not text in UTF-8",
-    "MISSING COLUMNS": "too few fields",
-    "TOO MANY COLUMNS": "too many fields",
-    "UNQUOTED VALUE": "something after a closing quote",
-    "LINE SIZE OVER MAXIMUM": "more than 2,000,000 bytes",
-}
-_SHOWN = 10_000  # characters of such a record that DuckDB gives
-_OPEN = (  # the record goes on below its line, or ends with a quote open
-    "error_type IN ('UNQUOTED VALUE', 'LINE SIZE OVER MAXIMUM') AND (contains(csv_line, chr(10)) OR "
-    "contains(csv_line, chr(13)) OR (length(csv_line) - length(replace(csv_line, '\"', ''))) % 2 = 1 OR "
-    f"(error_type = 'UNQUOTED VALUE' AND length(csv_line) >= {_SHOWN}))"
-)
-_MEMORY = "256MB"
+LONGEST_LINE = 2_000_000  #: bytes
+#: what a line is cut at instead of a comma, as DuckDB must cut at something: it stands in no text that people write
+_NEVER = "\x1f\x1e"
 #: a number as it is written where the comma is decimal: points stand between thousands
 _WITH_COMMA = r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?\s*"
-
-
-_MOST_WHOLE = 1000
-_WHOLE: OrderedDict[tuple[object, ...], None] = OrderedDict()  # files that were found to be whole, as they were then
 
 
 class CsvSource(Source):
@@ -73,74 +57,79 @@ class Csv(ScannedSource):
         return dict.fromkeys(self._names, "text")
 
     def records(self, columns: Sequence[str]) -> tuple[int, list[LeftOut]]:
-        """Every record of the file: how many can be read in all of these columns, and why the others cannot."""
-        rows, lost, line = self._counted(columns)
-        if line is not None:
-            raise Mistake(
-                "source.path",
-                f"{self.what} has a quote in line {line} that does not close its field, so that lines after it would "
-                "be taken for the rest of it; mend that line",
-            )
-        return rows, lost
+        """Count the lines that are rows, and the others by the reason why they are none."""
+        rows, lost = 0, dict[str, LeftOut]()
+        try:
+            with self._opened() as file:
+                _header_line(file)
+                for number, line in enumerate(file, 2):
+                    reason = self._why_none(line.rstrip("\r\n"))
+                    if reason is None:
+                        rows += 1
+                    elif reason:
+                        before = lost.get(reason, LeftOut(reason, 0, number))
+                        lost[reason] = LeftOut(reason, before.records + 1, before.first)
+        except (OSError, EOFError):
+            raise self.unavailable() from None
+        return rows, sorted(lost.values(), key=lambda each: each.first)
 
-    def _counted(self, columns: Sequence[str]) -> tuple[int, list[LeftOut], int | None]:
-        """How many rows there are, what is none, and the first line with a quote that was left open."""
-        import duckdb
+    def _why_none(self, line: str) -> str | None:
+        """Say why a line is no row; nothing where it is one, and an empty text where it is blank."""
+        if not line:
+            return ""
+        try:
+            if len(line.encode()) > LONGEST_LINE:
+                return "more than 2,000,000 bytes"
+        except UnicodeEncodeError:
+            return "a value that is not text in UTF-8"
+        written = self._source.delimiter + line
+        fields = re.findall(self._field, written) if '"' in line else written.split(self._source.delimiter)[1:]
+        if '"' in line and "".join(fields) != written:
+            return "a quote that does not close its field, or something after it"
+        if len(fields) != len(self._names):
+            return "too few fields" if len(fields) < len(self._names) else "too many fields"
+        return None
 
-        read = " + ".join(["count(*)", *(f"0 * count({quoted(name)})" for name in columns)])
-        with connection(memory_limit=_MEMORY) as opened:
-            try:
-                ((rows,),) = opened.execute(f"SELECT {read} FROM {self._scan(', store_rejects=true')}").fetchall()
-                each = (
-                    f"SELECT line, min(error_type) AS kind, bool_or({_OPEN}) AS open FROM reject_errors GROUP BY line"
-                )
-                found = opened.execute(
-                    f"SELECT kind, count(*), min(line), min(line) FILTER (open) FROM ({each}) GROUP BY kind ORDER BY 3"
-                ).fetchall()
-            except duckdb.Error:
-                raise self.unavailable() from None
-        said = [
-            LeftOut(_REASONS.get(kind, "something that cannot be read"), int(n), int(first))
-            for kind, n, first, _ in found
-        ]
-        return int(rows), said, min((int(line) for *_, line in found if line is not None), default=None)
+    @property
+    def _field(self) -> str:
+        """A delimiter and the field after it, for DuckDB and for Python alike: quoted, or not begun by a quote."""
+        cut = re.escape(self._source.delimiter)
+        return f'{cut}(?:"(?:[^"]|"")*"|[^"{cut}][^{cut}]*|)'
 
     def attach(self, opened: Any) -> str:
-        self._closed()
         file = self._scan()
         if not self._source.decimal_comma:
             return file
         read = ", ".join(f"{_with_point(quoted(name))} AS {quoted(name)}" for name in self._source.decimal_comma)
         return f"(SELECT * REPLACE ({read}) FROM {file})"
 
-    def _closed(self) -> None:
-        """Refuse a file where one line would take others along. That is looked for once in each state of the file."""
-        facts = self._path.stat()
-        state = (str(self._path), facts.st_mtime_ns, facts.st_size, facts.st_ino, self._source.delimiter)
-        if state in _WHOLE:
-            return
-        if self._counted(())[2] is not None:  # which line it is is its keeper's to know, not that of whoever asks
-            raise SourceUnavailable(
-                f"{self.what} cannot be read as CSV: a quote in it does not close its field; thebes dataset create "
-                "names the line"
-            )
-        _WHOLE[state] = None
-        while len(_WHOLE) > _MOST_WHOLE:
-            _WHOLE.popitem(last=False)
-
-    def _scan(self, more: str = "") -> str:
-        named = ", ".join(f"{text(name)}: 'VARCHAR'" for name in self._names)
-        missing = ", ".join(text(value) for value in ["", *self._source.missing])
-        return (
-            f"read_csv({plain_path(self._path)}, auto_detect=false, header=true, columns={{{named}}}, "
-            f"delim={text(self._source.delimiter)}, quote='\"', escape='\"', nullstr=[{missing}], ignore_errors=true"
-            f"{more})"
+    def _scan(self) -> str:
+        """SQL for the rows: every line as one text, the fields of those that are rows, and no value where none is."""
+        cut, field = text(self._source.delimiter), text(self._field)
+        lines = (
+            f"read_csv({plain_path(self._path)}, auto_detect=false, header=false, skip=1, columns={{line: 'VARCHAR'}}, "
+            f"delim={text(_NEVER)}, quote='', escape='', strict_mode=false, ignore_errors=true, "
+            f"max_line_size={LONGEST_LINE})"
         )
+        quotes = f"regexp_extract_all({cut} || line, {field})"
+        bare = "CASE WHEN part[2:2] = '\"' THEN replace(part[3:-2], '\"\"', '\"') ELSE part[2:] END"
+        plain = f"list_transform({quotes}, lambda part: {bare})"
+        fields = (
+            f"SELECT CASE WHEN NOT contains(line, '\"') THEN string_split(line, {cut}) "
+            f"WHEN array_to_string({quotes}, '') = {cut} || line THEN {plain} END AS fields "
+            f"FROM {lines} WHERE line <> ''"
+        )
+        missing = ", ".join(text(value) for value in ["", *self._source.missing])
+        named = ", ".join(
+            f"CASE WHEN fields[{place}] NOT IN ({missing}) THEN fields[{place}] END AS {quoted(name)}"
+            for place, name in enumerate(self._names, 1)
+        )
+        return f"(SELECT {named} FROM ({fields}) WHERE len(fields) = {len(self._names)})"
 
     def _header(self) -> list[str]:
         try:
             with self._opened() as file:
-                line = next(csv.reader([_first_record(file)], delimiter=self._source.delimiter), [])
+                line = next(csv.reader([_header_line(file)], delimiter=self._source.delimiter), [])
             "".join(line).encode()
         except (OSError, UnicodeError, csv.Error, EOFError) as error:
             raise SourceUnavailable(f"{self.what} cannot be read as CSV in UTF-8: {type(error).__name__}") from None
@@ -166,11 +155,8 @@ def _with_point(column: str) -> str:
     )
 
 
-def _first_record(file: IO[str]) -> str:
-    line = file.readline(LONGEST_HEADER)
-    while line.count('"') % 2 and len(line) < LONGEST_HEADER and (more := file.readline(LONGEST_HEADER)):
-        line += more
-    return line
+def _header_line(file: IO[str]) -> str:
+    return file.readline(LONGEST_HEADER)
 
 
 def open_csv(source: Mapping[str, Any], *, folder: Path) -> Csv:

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from thebes.data.connectors.connector import Held
-from thebes.data.connectors.scanned_source import held, plain_path, quoted, text
+from thebes.data.connectors.scanned_source import held, plain_path, quoted
 from thebes.data.engines import frames
 from thebes.data.engines.duck import NATIVE, fitting, typed_sql
 from thebes.data.schema import Schema
@@ -38,7 +38,6 @@ class Incoming:
     digest: str
     paths: tuple[Path, ...] = ()
     registered: Mapping[str, Any] = field(default_factory=dict)
-    rejects: bool = False  #: whether lines that are no rows are told in `reject_errors`
     left_out: tuple[str, ...] = ()  #: columns that the schema does not declare
 
     def attach(self, opened: Any) -> None:
@@ -89,17 +88,15 @@ def _file(path: Path, schema: Schema, opened: Any) -> Incoming:
         )
     from thebes.data.connectors.csv import open_csv
 
-    names = list(open_csv({"kind": "csv", "path": str(path)}, folder=path.parent).columns())
-    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
-    relation = (
-        f"read_csv({plain_path(path, 'FILE')}, auto_detect=false, header=true, columns={{{columns}}}, delim=',', "
-        "quote='\"', escape='\"', nullstr='', store_rejects=true)"
-    )
+    source = open_csv({"kind": "csv", "path": str(path)}, folder=path.parent)
+    names = list(source.columns())
+    broken = min((each.first for each in source.records(names)[1]), default=None)
+    if broken is not None:
+        raise Mistake("FILE", f"line {broken} cannot be read as the columns in the first line; nothing was kept")
+    relation = source.attach(opened)
     found: dict[str, Held] = dict.fromkeys(names, "text")
     fitting(schema, found)
-    return Incoming(
-        relation, found, dict.fromkeys(names, "VARCHAR"), digest, (path,), rejects=True, left_out=_beside(names, schema)
-    )
+    return Incoming(relation, found, dict.fromkeys(names, "VARCHAR"), digest, (path,), left_out=_beside(names, schema))
 
 
 def _scanned(relation: str, schema: Schema, opened: Any, digest: str, *paths: Path, **registered: Any) -> Incoming:

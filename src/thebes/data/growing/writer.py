@@ -191,12 +191,6 @@ class Writer:
         typed = came.typed(self._schema)
         wrong = {name: f"count(*) FILTER ({bad})" for name, (_, bad) in typed.items()}
         (found,) = opened.execute(f"SELECT count(*), {', '.join(wrong.values())} FROM {came.relation}").fetchall()
-        if came.rejects:
-            lines = opened.execute("SELECT min(line), count(*) FROM reject_errors").fetchall()
-            if lines[0][1]:
-                raise Mistake(
-                    "FILE", f"line {lines[0][0]} cannot be read as the columns in the first line; nothing was kept"
-                )
         for name, count in zip(typed, found[1:], strict=True):
             if count:
                 first = self._first(came, opened, typed[name][1])
