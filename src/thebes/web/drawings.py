@@ -160,7 +160,7 @@ def stacked(
 
 
 def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
-    """How much of a whole is gone, and how much more would go."""
+    """Draw how much of a whole is gone, and how much more would go."""
     whole = of if of > 0 else 1.0
     gone = min(1.0, max(0.0, spent / whole))
     next_ = min(1.0 - gone, max(0.0, more / whole))
@@ -251,7 +251,7 @@ def _text(x: float, y: float, words: str, anchor: str) -> Markup:
 
 
 def squeezed(words: str, x: float, anchor: str) -> Markup:
-    """What keeps a long number that ends at `x` from beginning outside the drawing."""
+    """Return the attributes that keep a long number that ends at `x` from beginning outside the drawing."""
     if anchor != "end" or len(words) * _LETTER <= x:
         return Markup("")
     return Markup(' textLength="{}" lengthAdjust="spacingAndGlyphs"').format(_place(x - 2))

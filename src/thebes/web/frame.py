@@ -81,7 +81,7 @@ def serve_files(api: FastAPI) -> None:
 
 
 def serve_no_page(api: FastAPI, tell: Callable[[Request, NotFound], Awaitable[Response]]) -> None:
-    """Where there is no page, a browser is shown one that says so; programs are answered as before."""
+    """Show a browser a page that says so where there is no page; programs are answered as before."""
     as_before: Any = api.exception_handlers[HTTPException]
 
     async def told(request: Request, error: Exception) -> Response:
@@ -101,7 +101,7 @@ def _shown(value: Any) -> Any:
 
 
 def partial(request: Request) -> bool:
-    """Whether a part of a page asked, and wants no frame."""
+    """Return whether a part of a page asked, and wants no frame."""
     return request.headers.get("hx-request-type") == "partial"
 
 

@@ -15,7 +15,7 @@ from thebes.wire.refusals import NotFound
 
 
 class Shelf(Protocol):
-    """Where models are shown: who may look is decided there."""
+    """The place where models are shown: who may look is decided there."""
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
         """The newest version of every model, without the model itself."""
@@ -57,7 +57,7 @@ def put_on(made: APIRouter, shelf: Shelf) -> None:
 
 
 def reached(validation: list[Mapping[str, Any]]) -> str:
-    """What a model was shown to reach."""
+    """Say what a model was shown to reach."""
     return "; ".join(
         f"{each['metric']} {figure(each['bound'])}" for each in validation if each.get("bound") is not None
     )

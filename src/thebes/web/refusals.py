@@ -14,7 +14,8 @@ from thebes.wire.routes import Exact
 
 
 def routes(refused: Callable[[Request, Any], Awaitable[Response]], *told: type[ThebesError]) -> APIRouter:
-    """Where a page's routes are put; `refused` tells errors of the families `told`, others go on to the server."""
+    """Make the router that a page's routes are put on; `refused` tells errors of the families `told`, others go on to
+    the server."""
 
     class Route(Exact):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

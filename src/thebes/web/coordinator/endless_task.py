@@ -36,14 +36,14 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a training goes."""
+    """The progress of a training, as its page shows it."""
 
     counts: Table
     courses: tuple[Course, ...]
 
 
 def going(document: DrawDiscardDocument, progress: Mapping[str, Any]) -> Training:
-    """What the coordinator tells of a training, drawn; the rate whose average is the answer comes first."""
+    """Draw what the coordinator tells of a training; the rate whose average is the answer comes first."""
     lanes = list(zip(document.rates, progress["lanes"], range(len(document.rates)), strict=True))
     lanes.sort(key=lambda lane: lane[2] != document.kept)
     several = len(lanes) > 1
@@ -66,7 +66,7 @@ def _course(document: DrawDiscardDocument, rate: float, lane: Mapping[str, Any],
 
 
 def _still(document: DrawDiscardDocument, lane: int, updates: int) -> str:
-    """What the noise makes of the spread."""
+    """Say what the noise makes of the spread."""
     if document.instances == 1:
         return "There is one instance, so nothing can differ."
     noise = plan(document).first_deviation * document.rate(lane, updates) * math.sqrt(document.instances / 2)
@@ -102,7 +102,7 @@ def history(document: DrawDiscardDocument, progress: Mapping[str, Any]) -> Cells
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What somebody who sees so much could learn from one contribution."""
+    """The measure of what somebody who sees so much could learn from one contribution."""
 
     who: str
     sees: str

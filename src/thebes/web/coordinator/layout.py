@@ -1,4 +1,4 @@
-"""What every page of the coordinator stands in: who looks, what may be written, how a refusal is told.
+"""The parts that all pages of the coordinator share: who looks, what may be written, how a refusal is told.
 
 What must stay true: a page writes only as JSON and only from this very server; its token stays in a cookie that no
 script reads; what a page does, it does through the same reception as the interface.
@@ -40,7 +40,7 @@ _ID = re.compile(r"[!-~]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who looks at a page. Nobody in particular may look too; `until` is when their sign-in ends by itself."""
+    """Somebody who looks at a page. Nobody in particular may look too; `until` is when their sign-in ends by itself."""
 
     somebody: Somebody | None = None
     until: datetime | None = None
@@ -51,11 +51,11 @@ class Visitor:
 
     @property
     def asks(self) -> bool:
-        """Whether they may put tasks up."""
+        """True where they may put tasks up."""
         return self.somebody is not None and self.somebody.role in (Role.REQUESTOR, Role.OPERATOR)
 
     def cancels(self, requestor: str) -> bool:
-        """Whether they may cancel a task of that requestor."""
+        """Return whether they may cancel a task of that requestor."""
         return self.operates or (self.somebody is not None and self.somebody.name == requestor)
 
 
@@ -67,7 +67,7 @@ class Hall:
         self.reception = reception
 
     def routes(self) -> APIRouter:
-        """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
+        """Make the router that a page's routes are put on; what they refuse is told as a page or as a sentence."""
         return routes(self.refused, Mistake, Refusal)
 
     # --- answers ----------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Hall:
         return self.part("note.html", words=words, good=good, sign_in=False)
 
     def told(self, error: Mistake | Refusal) -> HTMLResponse:
-        """What went wrong with what somebody typed, in the place that asked. Nothing that was typed is lost."""
+        """Tell what went wrong with what somebody typed, in the place that asked. Nothing that was typed is lost."""
         words = f"{error.argument}: {error.message}" if isinstance(error, Mistake) else sentence(str(error))
         return self.part("note.html", words=words, good=False, sign_in=isinstance(error, NotSignedIn))
 
@@ -120,7 +120,7 @@ class Hall:
     # --- who looks --------------------------------------------------------------------------------------
 
     async def visitor(self, request: Request) -> Visitor:
-        """Who the cookie says it is; nobody where it no longer counts."""
+        """Return whom the cookie names as the visitor; nobody where it no longer counts."""
         token = self.token(request)
         if token is None:
             return Visitor()
@@ -130,12 +130,12 @@ class Hall:
             return Visitor()
 
     async def known(self, token: str) -> Visitor:
-        """Whose token this is, or NotSignedIn."""
+        """Return whose token this is, or raise NotSignedIn."""
         somebody = await self.reception.lobby.who(token)
         return Visitor(somebody, self.reception.accounts.ends(token))
 
     async def somebody(self, request: Request) -> Somebody:
-        """Who is signed in, or NotSignedIn."""
+        """Return who is signed in, or raise NotSignedIn."""
         visitor = await self.visitor(request)
         if visitor.somebody is None:
             raise NotSignedIn("you are not signed in, or no longer")

@@ -155,7 +155,7 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.post("/ask/check")
     async def check(request: Request) -> HTMLResponse:
-        """What is wrong with it, field by field; or what people would be told."""
+        """Show what is wrong with a draft, field by field; or what people would be told."""
         draft = read(await hall.written(request))
         visitor = await hall.visitor(request)
         found = await examined(draft)
@@ -179,7 +179,7 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.post("/ask/rehearse")
     async def rehearse(request: Request) -> HTMLResponse:
-        """How far noise would move the answer, with made-up people: for who is signed in."""
+        """Show how far noise would move the answer, with made-up people: for who is signed in."""
         draft = read(await hall.written(request))
         try:
             await hall.somebody(request)
@@ -212,7 +212,7 @@ def routes(hall: Hall) -> APIRouter:
 
 
 def read(body: Mapping[str, Any]) -> AnyDraft:
-    """What stands in the form, as a browser sent it."""
+    """Read what stands in the form, as a browser sent it."""
     return Inquiry.read(body) if text(body, "kind") in site_draft.KINDS else Draft.read(body)
 
 
@@ -276,7 +276,7 @@ def told_plainly(problem: Mapping[str, str], draft: AnyDraft) -> dict[str, str]:
 
 
 def _not_rehearsed(checked: Any) -> str:
-    """Why there is no rehearsal of this, or nothing."""
+    """Say why there is no rehearsal of a task; nothing where there is one."""
     if isinstance(checked, SiteDocument):
         return (
             "To see it beforehand, run it over rows of your own with thebes.simulate: made-up rows would not be theirs."

@@ -47,7 +47,8 @@ _one_at_a_time = threading.Lock()
 
 
 def rehearse(document: PeopleDocument) -> dict[str, Any]:
-    """How far the answer would be off: {"people", "repeats", "unanswered", "quantities": [{"what", "within"}]}.
+    """Estimate how far the answer would be off: {"people", "repeats", "unanswered", "quantities": [{"what",
+    "within"}]}.
 
     `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a classifier there is also
     {"what": RIGHT, "least", "exact", "guessed"}: `SHARE` of the repeats tell at least that share of the labels right,
@@ -82,7 +83,7 @@ def rehearsable(document: PeopleDocument) -> None:
 
 
 def _unlabelled(document: PeopleDocument) -> bool:
-    """Whether it is trained by one after another, and predicts no label: then nothing is known to learn."""
+    """Return whether a task is trained by one after another, and predicts no label: then nothing is known to learn."""
     return document.type == "draw-discard" and getattr(document, "family", None) not in ("logistic", "multinomial")
 
 
@@ -235,7 +236,7 @@ def _true_labels(document: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """What perturbed rows would say without noise."""
+    """Return what perturbed rows would say without noise."""
     import numpy as np
 
     truth: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from thebes.wire.refusals import NotFound
 
 
 class Form(Protocol):
-    """How answers of one form are shown."""
+    """The way in which answers of one form are shown."""
 
     def sections(self, release: Release, document: PeopleDocument) -> Sequence[Section]: ...
 
@@ -112,7 +112,7 @@ def _beside(release: Release) -> Iterable[Section]:
 
 
 def _covered(release: Release) -> Section:
-    """Who is in the answer, and who is not, for which reason."""
+    """Tell who is in the answer, and who is not, for which reason."""
     covered, paid = release.extra["coverage"], release.extra.get("sites", {})
     everywhere = {"cost": release.extra.get("cost"), "source": release.extra.get("source")}
     rounds, missed = covered.get("rounds", {}), covered.get("missed", {})
@@ -131,7 +131,7 @@ def _covered(release: Release) -> Section:
 
 
 def _paid(*, cost: Mapping[str, float] | None, source: str | None) -> str:
-    """What an answer cost, and where it came from if not simply from the rows."""
+    """Say what an answer cost, and where it came from if not simply from the rows."""
     price = "" if cost is None else f"epsilon {short(cost['epsilon'])}"
     price += f", delta {short(cost['delta'])}" if cost and cost["delta"] else ""
     came = query.SOURCES.get(source or "", "")

@@ -1,4 +1,4 @@
-"""What collectors fill: for everybody to look at, for operators to publish."""
+"""The schemas that collectors fill: for everybody to look at, for operators to publish."""
 
 from __future__ import annotations
 

@@ -63,6 +63,6 @@ def routes(hall: Hall) -> APIRouter:
 
 
 def inside(address: str) -> str:
-    """Where to go on; never to another server."""
+    """Return where to go on; never to another server."""
     safe = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isascii()
     return address if safe and address.isprintable() else "/"

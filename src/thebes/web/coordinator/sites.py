@@ -43,7 +43,7 @@ def routes(hall: Hall) -> APIRouter:
 
 
 def bounds(column: Mapping[str, Any]) -> str:
-    """What a column may hold, as it is declared."""
+    """Say what a column may hold, as it is declared."""
     if column.get("values"):
         some = [str(value) for value in column["values"][:8]]
         return ", ".join(some) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
@@ -64,7 +64,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a task goes that sites answer. The drawings are there once a phase is over."""
+    """The course of a task that sites answer. The drawings are there once a phase is over."""
 
     seats: tuple[Seat, ...]
     needed: int
@@ -78,7 +78,7 @@ class Course:
 
 
 def course(progress: Mapping[str, Any], *, over: bool) -> Course:
-    """What the coordinator tells of it, drawn."""
+    """Draw what the coordinator tells of a task that sites answer."""
     told = progress["sites"]
     timed = told.get("seconds", {}).get("phases", [])
     rounds, phases = told.get("rounds") or [], int(told.get("phases", 1))

@@ -61,7 +61,7 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.get("/task/{task_id}/standing")
     async def progress(request: Request, task_id: str) -> Response:
-        """What of its page changes while it goes on."""
+        """Show what changes on a task's page while it goes on."""
         return hall.part("standing.html", **await standing(request, task_id))
 
     async def over(request: Request, task_id: str, end: Callable[[str, Somebody], Awaitable[None]]) -> Response:
@@ -85,7 +85,7 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.get("/task/{task_id}/training.csv")
     async def course(task_id: str) -> Response:
-        """How a training went, as a table."""
+        """Send how a training went, as a table."""
         task, _ = await hall.task(task_id)
         progress = await hall.reception.progress(task_id)
         if words.of_sites(task["document"]):

@@ -1,4 +1,4 @@
-"""Who may sign in: for operators."""
+"""The page of who may sign in: for operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is, in the few words a list has room for."""
+"""Words that say what a task is, as few as a list has room for."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def title(task: Mapping[str, Any]) -> str:
 
 
 def subject(document: Mapping[str, Any]) -> str:
-    """What comes out of it."""
+    """Name what comes out of a task."""
     type_ = document["type"]
     if type_ == "basic":
         return str(document["aggregator"]).replace("_", " ").capitalize()
@@ -73,7 +73,7 @@ def subject(document: Mapping[str, Any]) -> str:
 
 
 def _composed(document: Mapping[str, Any]) -> str:
-    """What the blocks of an algorithm make."""
+    """Name what the blocks of an algorithm make."""
     if document["map"].get("gradient"):
         return subject({**document["map"]["gradient"], "type": "train"})
     return _queried({**document["map"]["statistic"], "statistic": document["reduce"]})
@@ -88,12 +88,12 @@ def _queried(document: Mapping[str, Any]) -> str:
 
 
 def of_sites(document: Mapping[str, Any]) -> bool:
-    """Whether institutions answer it, and not people."""
+    """Return whether institutions answer a task, and not people."""
     return "dataset" in document
 
 
 def trusting(document: Mapping[str, Any]) -> bool:
-    """Whether this server is shown what it could misuse."""
+    """Return whether this server is shown what it could misuse."""
     return document.get("server") == "trusted" or (of_sites(document) and document.get("noise") == "coordinator")
 
 
@@ -117,7 +117,7 @@ def _listed(columns: Sequence[str]) -> str:
 
 
 def trust(document: Mapping[str, Any]) -> str:
-    """Whom its contributors must trust."""
+    """Say whom a task's contributors must trust."""
     if trusting(document):
         return "this server is trusted"
     return "each site is trusted with its own rows" if of_sites(document) else "nobody is trusted"
@@ -135,5 +135,5 @@ def standing(task: Mapping[str, Any]) -> str:
 
 
 def guess(price: Mapping[str, Any]) -> str:
-    """How often a fifty-fifty guess between two answers would be right."""
+    """Say how often a fifty-fifty guess between two answers would be right."""
     return meaning(price["epsilon"], price["delta"]).how_often

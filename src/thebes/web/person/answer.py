@@ -97,7 +97,7 @@ def _model(release: Any) -> dict[str, Any]:
 
 
 def _ensemble(release: Release) -> dict[str, Any]:
-    """How many vote, and in per cent how frequent each label is among those who took part."""
+    """Tell how many vote, and in per cent how frequent each label is among those who took part."""
     told = release.extra["base_rate"]
     kept = list(told["value"])[:MOST_BARS]
     bar = told["interval"]
@@ -132,7 +132,7 @@ def _lasting(release: Release) -> dict[str, Any]:
 
 
 def _rows(release: Any) -> dict[str, Any]:
-    """What the perturbed rows say together, freed of the noise; single rows say next to nothing."""
+    """Tell what the perturbed rows say together, freed of the noise; single rows say next to nothing."""
     means = []
     for column in release.document.gives:
         if column not in release.frequencies:
@@ -151,7 +151,7 @@ def _rows(release: Any) -> dict[str, Any]:
 
 
 def _shares(release: Any, column: str) -> dict[str, Any]:
-    """How frequent each value of a column is, in per cent, with the error bars that the requestor is shown."""
+    """Tell how frequent each value of a column is, in per cent, with the error bars that the requestor is shown."""
     names = [_word(key) for key in release.frequencies[column]][:MOST_BARS]
     bar = release.frequency_interval(column)
 

@@ -1,4 +1,4 @@
-"""What every page of a person stands in: the frame, the home, and how a refusal is told.
+"""The parts that all pages of a person share: the frame, the home, and how a refusal is told.
 
 What must stay true: a page only shows and asks; what it does, it does through the methods of `Person`.
 """
@@ -27,7 +27,7 @@ class Indoors:
         self.frame, self.person, self.door = frame, person, door
 
     def routes(self) -> APIRouter:
-        """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
+        """Make the router that a page's routes are put on; what they refuse is told as a page or as a sentence."""
         return routes(self.refused, ThebesError)
 
     def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
@@ -52,7 +52,7 @@ class Indoors:
 
 
 def attempt(work: Callable[[], Any]) -> tuple[Any, str | None]:
-    """What a page can do without: its result, or None and a sentence that says why there is none."""
+    """Do what a page can do without, and return its result, or None and a sentence that says why there is none."""
     try:
         return work(), None
     except ThebesError as refusal:
@@ -60,6 +60,6 @@ def attempt(work: Callable[[], Any]) -> tuple[Any, str | None]:
 
 
 def text(body: Mapping[str, Any], name: str) -> str:
-    """What a form's field holds, without space around it; empty where it was left out."""
+    """Return what a form's field holds, without space around it; empty where it was left out."""
     value = body.get(name, "")
     return value.strip() if isinstance(value, str) else ""

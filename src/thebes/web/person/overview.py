@@ -38,7 +38,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/waiting")
     def waiting(request: Request) -> Response:
-        """What waits for a decision; by itself, because the coordinator may be slow or away."""
+        """Show what waits for a decision; by itself, because the coordinator may be slow or away."""
         tasks, trouble = attempt(person.tasks)
         undecided = [task for task in tasks or () if task["state"] == "seen" and words.may_decide(task)]
         return indoors.part("waiting.html", tasks=undecided, trouble=trouble)

@@ -71,7 +71,7 @@ def _mine(person: Person) -> list[dict[str, Any]]:
 
 
 def _open_again(p: Mapping[str, Any], mine: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether this is the latest time, it arrived, and there is another one."""
+    """Return whether this is the latest time, it arrived, and there is another one."""
     same = [other for other in mine if other["task_id"] == p["task_id"]]
     latest = p["number"] == max(other["number"] for other in same)
     arrived = sum(bool(other["receipts"]) for other in same)

@@ -28,7 +28,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/privacy/journal")
     def journal(request: Request) -> Response:
-        """Whether the journal is whole; by itself, because reading all of it takes a moment."""
+        """Show whether the journal is whole; by itself, because reading all of it takes a moment."""
         return indoors.part("journal.html", verified=person.verify())
 
     @made.post("/privacy/limits")
@@ -85,7 +85,7 @@ def _context(person: Person) -> dict[str, Any]:
 
 
 def _line(ledger: Mapping[str, Any], trust: str) -> list[tuple[float, float]]:
-    """What was spent of this period's budget, as days since it began."""
+    """Add up what was spent of this period's budget, by days since it began."""
     start = datetime.fromisoformat(f"{ledger[trust]['period']['start']}T00:00:00+00:00")
     total, points = 0.0, [(0.0, 0.0)]
     for piece in ledger["history"]:
@@ -99,7 +99,7 @@ def _line(ledger: Mapping[str, Any], trust: str) -> list[tuple[float, float]]:
 
 
 def _by_requestor(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What each requestor had, by trust: the two are never added up."""
+    """List what each requestor had, by trust: the two are never added up."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in ledger["entries"]:
         row = found.setdefault((entry["requestor"], entry["trust"]), {"epsilon": 0.0, "delta": 0.0, "tasks": set()})

@@ -107,7 +107,7 @@ def shortened(value: Any) -> Any:
 
 
 def _hidden(task: Mapping[str, Any], person: Person) -> str:
-    """What to know about a task with tokens whose group is hardly larger than what it needs."""
+    """Say what to know about a task with tokens whose group is hardly larger than what it needs."""
     groups = attempt(person.groups)[0] if task["anonymity"] == "token" else None
     return words.hidden_among(task, groups or [])
 

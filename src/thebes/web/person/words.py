@@ -117,22 +117,22 @@ def standing(p: Mapping[str, Any]) -> Standing:
 
 
 def may_decide(task: Mapping[str, Any]) -> bool:
-    """Whether yes and no mean anything now."""
+    """Return whether yes and no mean anything now."""
     return task["status"] in ("open", "running") and task["state"] in ("seen", "declined")
 
 
 def finished(state: str) -> bool:
-    """Whether nothing will change by itself any more."""
+    """Return whether nothing will change by itself any more."""
     return State(state).final or state in ("seen", "declined")
 
 
 def purse(trust: str) -> str:
-    """Which of the two budgets a task draws on."""
+    """Name which of the two budgets a task draws on."""
     return "trusted" if trust == "server" else "local"
 
 
 def guess(epsilon: float, delta: float = 0.0) -> str:
-    """How often somebody guesses right; rounded up."""
+    """Say how often somebody guesses right; rounded up."""
     return f"right {meaning(epsilon, delta).how_often}"
 
 
@@ -152,7 +152,7 @@ def strength(epsilon: float) -> str:
 
 
 def leaves(task: Mapping[str, Any]) -> str:
-    """What leaves and who has to be trusted, in short."""
+    """Say in short what leaves and who has to be trusted."""
     return what_leaves(trusted=task["trust"] == "server")
 
 
@@ -164,7 +164,7 @@ def in_plain_words(task: Mapping[str, Any]) -> list[str]:
 
 
 def leading(seen: Mapping[str, Any]) -> str:
-    """Which word of a column leads, where one does: `bars` begin with the most frequent."""
+    """Say which word of a column leads, where one does: `bars` begin with the most frequent."""
     first, *others = seen["bars"]
     if first["count"] == 1:
         return ", each once"
@@ -192,7 +192,7 @@ def hidden_among(task: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -
 
 
 def taken_part(task: Mapping[str, Any]) -> str:
-    """How many have contributed, as the coordinator says."""
+    """Say how many have contributed, as the coordinator tells it."""
     count, wanted = task.get("contributions"), task.get("min_count")
     if count is None:
         return f"An answer is made once {plural(wanted, 'person has', 'people have')} contributed." if wanted else ""
@@ -200,12 +200,12 @@ def taken_part(task: Mapping[str, Any]) -> str:
 
 
 def for_good(task: Mapping[str, Any]) -> str:
-    """What to know before agreeing to what is mixed in at once; empty where a contribution can be taken back."""
+    """Say what to know before agreeing to what is mixed in at once; empty where a contribution can be taken back."""
     return "Once it is sent it cannot be taken back: it is mixed in at once." if task["type"] in _MIXED else ""
 
 
 def turns(task: Mapping[str, Any]) -> str:
-    """How often one took part, where one may do so several times."""
+    """Say how often one took part, where one may do so several times."""
     times = task["document"].get("max_participations", 1)
     if times == 1:
         return ""
@@ -217,7 +217,7 @@ def turns(task: Mapping[str, Any]) -> str:
 
 
 def called(name: str | None, kind: str) -> str:
-    """What a task is called where its requestor gave it no name."""
+    """Return what a task is called: by its kind where its requestor gave it no name."""
     return name or f"{'An' if kind[:1] in 'aeiou' else 'A'} {kind} task"
 
 
@@ -265,7 +265,7 @@ def _field(argument: str) -> str:
 
 
 def together(packets: int) -> str:
-    """What taking back so many packets shows; said before it is done."""
+    """Say what taking back so many packets shows; said before it is done."""
     if packets < 2:
         return ""
     return (

@@ -30,7 +30,7 @@ LOOKS = {
 
 
 def look(block: Mapping[str, Any]) -> str:
-    """How a block looks, a key of `LOOKS`."""
+    """Return how a block looks, a key of `LOOKS`."""
     if block["state"] in ("open", "retired", "dropped"):
         return str(block["state"])
     return next(name for name, least in _LEAST if block["left"] > least)
@@ -41,7 +41,7 @@ _LEAST = (("full", 0.75), ("most", 0.5), ("some", 0.25), ("little", -1.0))
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Where a block lies, and what stands beside rows and above columns."""
+    """The places where blocks lie, and what stands beside rows and above columns."""
 
     place: Callable[[int], tuple[int, int]]  #: of the block of that number: column, row
     beside: tuple[tuple[int, str], ...]
@@ -73,7 +73,7 @@ def heat(blocks: Sequence[Mapping[str, Any]], *, title: str) -> Markup:
 
 
 def counted(blocks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many blocks look how, in the order of the legend."""
+    """Count the blocks of each look, in the order of the legend."""
     found = [look(block) for block in blocks]
     return {name: found.count(name) for name in LOOKS if name in found}
 

@@ -1,4 +1,5 @@
-"""What can be asked about, what is left of it, and the policy as it was read: which rule lets whom spend how much."""
+"""The page of what can be asked about, what is left of it, and the policy as it was read: which rule lets whom spend
+how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every page of a site stands in: the frame, the link, and how a refusal is told.
+"""The parts that all pages of a site share: the frame, the link, and how a refusal is told.
 
 What must stay true: a page only shows. The process that draws it has no row; what it tells, the process with the rows
 has told it.
@@ -27,15 +27,17 @@ class Lodge:
         self.frame, self.link, self.door, self.confined = frame, link, door, confined
 
     def routes(self) -> APIRouter:
-        """Where a page's routes are put; what they refuse is told as a page or as a sentence."""
+        """Make the router that a page's routes are put on; what they refuse is told as a page or as a sentence."""
         return routes(self.refused, ThebesError)
 
     async def told(self, kind: str, **more: Any) -> Any:
-        """What the process with the rows tells of `requests`, `ledger`, `datasets`, `pipelines`, `models`, ..."""
+        """Ask the process with the rows what it tells of `requests`, `ledger`, `datasets`, `pipelines`, `models`,
+        ..."""
         return await self.link.algorithm.ask(kind, **more)
 
     async def attempt(self, kind: str) -> tuple[Any, str]:
-        """What a page can do without: what is told, or None and a sentence that says why there is nothing."""
+        """Ask for what a page can do without, and return what is told, or None and a sentence that says why there is
+        nothing."""
         try:
             return await self.told(kind), ""
         except ThebesError as refusal:

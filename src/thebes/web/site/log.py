@@ -20,7 +20,7 @@ def routes(lodge: Lodge) -> APIRouter:
 
     @made.get("/log/verified")
     async def verified(request: Request) -> Response:
-        """Whether every entry fits the one before; by itself, because reading all of it takes a moment."""
+        """Show whether every entry fits the one before; by itself, because reading all of it takes a moment."""
         return lodge.part("verified.html", checks=await lodge.told("verified"))
 
     return made

@@ -31,7 +31,7 @@ def routes(lodge: Lodge) -> APIRouter:
 
     @made.get("/standing")
     async def standing(request: Request) -> Response:
-        """What of the front changes by itself."""
+        """Show what of the front changes by itself."""
         return lodge.part("standing.html", **await _standing(lodge))
 
     return made

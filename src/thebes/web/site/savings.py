@@ -1,4 +1,5 @@
-"""What answers that were given again have saved: over time, how often, and what the latest questions would cost now."""
+"""The page of what answers that were given again have saved: over time, how often, and what the latest questions would
+cost now."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def routes(lodge: Lodge) -> APIRouter:
 
 
 def drawn(name: str, days: list[Mapping[str, Any]]) -> Markup:
-    """What answers cost and would have cost, added up day by day."""
+    """Draw what answers cost and would have cost, added up day by day."""
     sums = {"epsilon": 0.0, "worth": 0.0}
     curve: dict[str, list[Point]] = {PAID: [], ALONE: []}
     last = date.fromisoformat(days[-1]["day"])

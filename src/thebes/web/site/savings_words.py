@@ -1,4 +1,4 @@
-"""What is said of a cache in words, the same on a terminal and on a page."""
+"""Words that are said of a cache, the same on a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from thebes.privacy.figures import figure
 
 
 def own_purchases(own: dict[str, Any]) -> str:
-    """What a synopsis has cost by itself, and may."""
+    """Say what a synopsis has cost by itself, and may cost."""
     spent, allowed = (_percent(own[name]) for name in ("spent", "share"))
     said = f"To make its synopsis {spent} of the budget was spent so far; up to {allowed} may be (own_share)"
     if own["short"]:
@@ -21,8 +21,8 @@ def _percent(share: float) -> str:
 
 
 def foreseen(forecasts: dict[str, dict[str, Any] | None]) -> list[str]:
-    """What each kind of synopsis would have done, in one sentence each; all that can be told, in one, where that is
-    nothing."""
+    """Say what each kind of synopsis would have done, in one sentence each; where nothing can be told of any, one
+    sentence says so."""
     told = [_foreseen(kind, forecast) for kind, forecast in forecasts.items() if forecast is not None]
     return told or ["When a synopsis would start to pay cannot be told from what was asked so far."]
 

@@ -1,4 +1,5 @@
-"""What grows: streams with a map of their blocks, pipelines with their attempts, and the models that were accepted."""
+"""Pages of what grows: streams with a map of their blocks, pipelines with their attempts, and the models that were
+accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of a site say for states, decisions and entries of the log."""
+"""Words that the pages of a site say for states, decisions and entries of the log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENTRIES = {
 
 
 def decision(request: Mapping[str, Any]) -> tuple[str, str]:
-    """What was decided about a request, in a word, and how that looks."""
+    """Return what was decided about a request, in a word, and how that looks."""
     if request["code"]:
         return "refused", "bad"
     if request["state"] == "closed":
@@ -48,7 +48,7 @@ def decision(request: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def cost(request: Mapping[str, Any]) -> str:
-    """What a request has cost so far."""
+    """Say what a request has cost so far."""
     paid = request["cost"]
     if not request["parts"]:
         return "nothing"
@@ -91,7 +91,7 @@ def _fact(value: Any) -> str:
 
 
 def bounds(column: Mapping[str, Any]) -> str:
-    """What a column may hold."""
+    """Say what a column may hold."""
     if column.get("key"):
         return "says whose a row is; never asked for"
     if column.get("values"):
@@ -103,12 +103,12 @@ def bounds(column: Mapping[str, Any]) -> str:
 
 
 def counts(found: Mapping[str, int]) -> str:
-    """How many blocks look how, as one sentence for those who do not see the map."""
+    """Say how many blocks have each look, as one sentence for those who do not see the map."""
     return ", ".join(f"{count} {name}" for name, count in found.items())
 
 
 def run(told: Mapping[str, Any]) -> tuple[str, str]:
-    """How a run of a pipeline stands, in a word, and how that looks."""
+    """Return how a run of a pipeline stands, in a word, and how that looks."""
     if told["state"] == "failed":
         return "failed", "bad"
     if told["state"] == "open":
@@ -117,7 +117,7 @@ def run(told: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def found(attempt: Mapping[str, Any]) -> str:
-    """What an attempt's tests said."""
+    """Say what an attempt's tests said."""
     metrics = (attempt["validation"] or {}).get("metrics", ())
     return "; ".join(_metric(each) for each in metrics)
 

@@ -1,4 +1,5 @@
-"""What is trained without end: the weights as they stand, how far the instances differ, and every learning rate."""
+"""The answer of what is trained without end: the weights as they stand, how far the instances differ, and every
+learning rate."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
 
 
 def _inside(value: float, bound: Range, bars: Sequence[tuple[float, float, float]]) -> bool:
-    """Whether the declared range is near enough to the error bars to be worth drawing."""
+    """Return whether the declared range is near enough to the error bars to be worth drawing."""
     width = max(high - low for _, low, high in bars)
     return bound.low <= value <= bound.high and width > 0.02 * (bound.high - bound.low)
 

@@ -1,4 +1,4 @@
-"""What answers are shown in: sections of words, a drawing and a table."""
+"""Pieces in which answers are shown: sections of words, a drawing and a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Table:
     more: int = 0  #: rows that only the download has
 
     def counts(self, place: int) -> bool:
-        """Whether a column holds numbers."""
+        """Return whether a column holds numbers."""
         return bool(self.rows) and all(counts_as(row[place]) for row in self.rows)
 
     @classmethod
@@ -55,7 +55,7 @@ def short(value: float) -> str:
 
 
 def counts_as(cell: Any) -> bool:
-    """Whether a cell is a number."""
+    """Return whether a cell is a number."""
     return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 

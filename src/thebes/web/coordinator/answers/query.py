@@ -1,4 +1,4 @@
-"""What sites answered a question with: a number with its error bar, or one for each group or value."""
+"""Answers that sites gave to a question: a number with its error bar, or one for each group or value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _answer(release: Release, document: Any) -> list[Section]:
 
 
 def _exactness(release: Release) -> Iterator[Section]:
-    """How exact it is, where that was asked."""
+    """Tell how exact an answer is, where that was asked."""
     exact = release.extra.get("accuracy")
     if exact is not None:
         asked = f"Asked for: within {figure(exact['alpha'])}, but for the odds {figure(exact['beta'])}."

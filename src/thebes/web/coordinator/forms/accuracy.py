@@ -21,12 +21,12 @@ BETA = "0.05"
 
 
 def possible(statistic: str) -> bool:
-    """Whether it is known beforehand how far noise moves this statistic."""
+    """Return whether it is known beforehand how far noise moves this statistic."""
     return statistic in BY_ACCURACY
 
 
 def idle(name: str, statistic: str, way: str) -> bool:
-    """Whether a field means nothing for what is asked in this way."""
+    """Return whether a field means nothing for what is asked in this way."""
     exact = way == BY_EXACTNESS and possible(statistic)
     return exact if name == "epsilon" else not exact if name in FIELDS else False
 

@@ -49,7 +49,7 @@ _LONGEST = 4000  #: characters of a formula
 
 
 def idle(name: str, mapping: str) -> bool:
-    """Whether a field means nothing for what is mapped."""
+    """Return whether a field means nothing for what is mapped."""
     return name in (_OF_STATISTIC if mapping == "gradient" else _OF_GRADIENT)
 
 
@@ -116,7 +116,7 @@ def formulas(text: str) -> dict[str, Any]:
 
 
 def troubles(text: str) -> list[tuple[str, str]]:
-    """What keeps formulas from being read."""
+    """List what keeps formulas from being read."""
     try:
         formulas(text)
     except InvalidDocument as refused:
@@ -143,7 +143,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _expression(node: ast.expr) -> Any:
-    """What a formula means, as data. Which operations there are, and what each takes, is the document's to say."""
+    """Return what a formula means, as data. Which operations there are, and what each takes, is the document's to
+    say."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):

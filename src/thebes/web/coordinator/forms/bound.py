@@ -1,4 +1,4 @@
-"""What is typed about one column beforehand, and single values as people type them.
+"""Bounds that are typed about one column beforehand, and single values as people type them.
 
 What must stay true: a value that is written as text reads back the same.
 """
@@ -19,7 +19,7 @@ _SUGGESTED = {"float": "range", "integer": "range", "string": "set"}
 
 @dataclass(frozen=True, slots=True)
 class BoundDraft:
-    """What is typed about one column's bounds. `kind` is "", "range" or "set"; `cuts` says where an ensemble is to
+    """The bounds of one column, as they are typed. `kind` is "", "range" or "set"; `cuts` says where an ensemble is to
     cut a range."""
 
     column: str
@@ -32,7 +32,7 @@ class BoundDraft:
 
     @property
     def untouched(self) -> bool:
-        """Whether nothing was typed yet: a suggested kind alone declares nothing."""
+        """True where nothing was typed yet: a suggested kind alone declares nothing."""
         return not any(typed.strip() for typed in (self.low, self.high, self.values, self.default))
 
     @classmethod
@@ -48,7 +48,7 @@ class BoundDraft:
 
     @classmethod
     def first(cls, column: str, columns: Mapping[str, Any]) -> BoundDraft:
-        """What a column's published type suggests. Never numbers: those are for the requestor to know."""
+        """Draft what a column's published type suggests. Never numbers: those are for the requestor to know."""
         type_ = columns.get(column, {}).get("type", "")
         if type_ == "boolean":
             return cls(column, "set", values="true, false")
@@ -56,7 +56,7 @@ class BoundDraft:
 
     @classmethod
     def of(cls, column: str, bound: Mapping[str, Any]) -> BoundDraft:
-        """What would have been typed for this part of a document."""
+        """Draft what would have been typed for this part of a document."""
         kind = bound.get("type")
         if kind == "set":
             values, default = bound.get("values"), bound.get("default")
@@ -85,7 +85,7 @@ class BoundDraft:
 
 
 def text(body: Mapping[str, Any], name: str) -> str:
-    """What stands in one field of a form."""
+    """Return what stands in one field of a form."""
     found = body.get(name, "")
     return found.replace("\r\n", "\n") if isinstance(found, str) else ""
 

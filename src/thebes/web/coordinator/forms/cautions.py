@@ -1,5 +1,5 @@
-"""What is allowed but may not be meant: SQL over what nobody published, columns whose bounds must be found first, a
-group that has hardly more members than must answer.
+"""Cautions about what is allowed but may not be meant: SQL over what nobody published, columns whose bounds must be
+found first, a group that has hardly more members than must answer.
 
 What must stay true: a caution never stands in the way, for people may have tables that nobody published here.
 """

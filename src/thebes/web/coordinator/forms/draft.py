@@ -137,7 +137,7 @@ class Draft:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the SQL gives, or nothing while it cannot be read."""
+        """The columns that the SQL gives, or nothing while it cannot be read."""
         try:
             return sql.read(self.sql).outputs[:MOST_COLUMNS] if self.sql.strip() else ()
         except Mistake:
@@ -147,7 +147,7 @@ class Draft:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Draft:
-        """What stands in the form, as a browser sent it."""
+        """Read what stands in the form, as a browser sent it."""
         kind = text(body, "kind")
         known = kind if kind in KINDS else "basic"
         names = (*EVERYWHERE, *OWN[known])

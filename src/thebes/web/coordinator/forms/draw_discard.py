@@ -1,5 +1,5 @@
-"""What of a model that keeps learning stands in the form in another shape than in its document: its learning rates,
-which inputs are multiplied, what hides an owner.
+"""Fields of a model that keeps learning which stand in the form in another shape than in its document: its learning
+rates, which inputs are multiplied, what hides an owner.
 
 What must stay true: what cannot be read is a problem of its field, and what has no place here stays where it was.
 """
@@ -93,7 +93,7 @@ def _listed(line: str) -> list[str]:
 
 
 def _plain(pair: object) -> bool:
-    """Whether a pair can be written in one line."""
+    """Return whether a pair can be written in one line."""
     if not isinstance(pair, (list, tuple)) or not pair:
         return False
     return all(isinstance(column, str) and _listed(column) == [column] for column in pair)

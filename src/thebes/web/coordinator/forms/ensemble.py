@@ -1,4 +1,4 @@
-"""What of an ensemble stands in the form in another shape than in its document: where numbers are cut, and which
+"""Fields of an ensemble which stand in the form in another shape than in its document: where numbers are cut, and which
 columns go into one packet.
 
 What must stay true: what cannot be read is a problem of its field, and what has no place here stays where it was.
@@ -86,7 +86,7 @@ def _listed(line: str) -> list[str]:
 
 
 def _plain(packet: object) -> bool:
-    """Whether a packet's columns can be written in one line."""
+    """Return whether a packet's columns can be written in one line."""
     if not isinstance(packet, (list, tuple)) or not packet:
         return False
     return all(isinstance(column, str) and _listed(column) == [column] for column in packet)

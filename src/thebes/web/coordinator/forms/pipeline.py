@@ -24,7 +24,7 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What may be demanded of a model, and how that is written."""
+    """A demand that may be made of a model, and how it is written."""
 
     example: str
     told: str
@@ -53,7 +53,7 @@ _STATISTICS = ("GroupMeans", "Histogram")
 
 
 def idle(name: str, model: str) -> bool:
-    """Whether a field means nothing for this model."""
+    """Return whether a field means nothing for this model."""
     if name in _ELSEWHERE:
         return True
     if model == "NeuralNetwork":
@@ -85,7 +85,7 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def troubles(name: str, written: str) -> list[tuple[str, str]]:
-    """What keeps a line from being read."""
+    """List what keeps a line from being read."""
     try:
         nested({name: written})
     except InvalidDocument as refused:

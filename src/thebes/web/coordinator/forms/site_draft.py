@@ -168,12 +168,12 @@ class Inquiry:
 
     @property
     def by_exactness(self) -> bool:
-        """Whether it is asked by how exact the answer is to be."""
+        """True where it is asked by how exact the answer is to be."""
         return self.kind == "query" and accuracy.idle("epsilon", self.asks, self.get("asked_by"))
 
     @property
     def predicted(self) -> list[str]:
-        """What the chosen model can learn to tell."""
+        """The columns that the chosen model can learn to tell."""
         if self.get("model") in ("LinearRegression", "GroupMeans"):
             return self.numbers
         return [*self.keys, *self.numbers]
@@ -182,7 +182,7 @@ class Inquiry:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Self:
-        """What stands in the form, as a browser sent it."""
+        """Read what stands in the form, as a browser sent it."""
         kind = text(body, "kind")
         return cls(
             kind=kind,
@@ -247,7 +247,7 @@ class Inquiry:
         return _NESTED.get(self.kind, dict)(made) | dict(self.rest)
 
     def _idle(self, name: str) -> bool:
-        """Whether a field means nothing for the chosen statistic, so that what stands there is left aside."""
+        """Return whether a field means nothing for the chosen statistic, so that what stands there is left aside."""
         if self.kind == "algorithm" and blocks.idle(name, self.get("mapping")):
             return True
         if self.kind == "pipeline" and pipeline.idle(name, self.get("model")):
@@ -299,7 +299,7 @@ class Inquiry:
 
 
 def models_of(kind: str) -> Iterable[str]:
-    """What a task of this kind can train."""
+    """Return the models that a task of this kind can train."""
     return pipeline.MODELS if kind == "pipeline" else MODELS
 
 
@@ -314,7 +314,7 @@ def datasets_of(sites: Sites) -> dict[str, dict[str, Mapping[str, Any]]]:
 
 
 def cautions(document: Any, sites: Sites, *, written: bool) -> list[dict[str, str]]:
-    """What is allowed but may not be meant, with the place in the form where it can be mended."""
+    """List what is allowed but may not be meant, with the place in the form where it can be mended."""
     named = None if document.sites == "all" else set(document.sites)
     away = [
         site["name"]
