@@ -36,7 +36,7 @@ _OWN_STORE = "coordinator.db"
 
 
 class Home:
-    """What a coordinator keeps outside its database."""
+    """The home of a coordinator: what it keeps outside its database."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -76,7 +76,7 @@ class Home:
 
     @property
     def successions(self) -> list[Succession]:
-        """Which key of the list gave way to which, oldest first."""
+        """The successions of the list's keys, which key gave way to which, oldest first."""
         try:
             return [Succession(**each) for each in json.loads((self.folder / SUCCESSIONS).read_bytes())]
         except FileNotFoundError:
@@ -128,7 +128,7 @@ class Home:
 
     @property
     def works_on(self) -> str | None:
-        """What the database elsewhere is called that this home works on; None until it has one."""
+        """The name of the database elsewhere that this home works on; None until it has one."""
         return named_in(self.folder)
 
     def work_on(self, name: str) -> None:

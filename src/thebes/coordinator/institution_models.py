@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Models(Protocol):
-    """What can be asked of the models of one home."""
+    """The questions that can be asked of the models of one home."""
 
     def told(self) -> list[dict[str, Any]]:
         """The newest version of every model, without the model itself."""
@@ -18,7 +18,7 @@ class Models(Protocol):
         ...
 
     def predict(self, name: str, rows: Any, version: int | None = None) -> dict[str, Any] | None:
-        """What a model says of rows, and which version it was; None where there is none."""
+        """Return what a model says of rows, and which version it was; None where there is none."""
         ...
 
 

@@ -121,19 +121,20 @@ class Reception:
             check_under_way(self.store.under_way(requestor.name), most)
 
     def _most_of(self, requestor: Somebody) -> int | None:
-        """How many tasks somebody may have under way."""
+        """Return how many tasks somebody may have under way."""
         return None if requestor.role is Role.OPERATOR else self._home.settings.tasks_under_way
 
     async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
-        """What one contributor would pay; nothing is put up. Sites that may have answered the same before are asked
-        what it would cost there, for who is signed in: it is they who say who may know."""
+        """Return what one contributor would pay; nothing is put up. Sites that may have answered the same before are
+        asked what it would cost there, for who is signed in: it is they who say who may know."""
         accepted = await self._in_reader(lambda: self.acceptance.accepted(document))
         if asking is not None and asking.role in (Role.REQUESTOR, Role.OPERATOR):
             accepted = await self._quoted(accepted, asking, always=True)
         return await self._in_reader(lambda: self.acceptance.quote(accepted))
 
     async def _quoted(self, accepted: Accepted, asking: Somebody, *, always: bool = False) -> Accepted:
-        """What sites say beforehand, where the price depends on it, or always where they may have something to say."""
+        """Ask what sites say beforehand, where the price depends on it, or always where they may have something to
+        say."""
         if not isinstance(accepted, Convocation):
             return accepted
         await self._in_reader(lambda: self.inquiries.check_allowed(accepted, asking.name))
@@ -142,7 +143,7 @@ class Reception:
         return await self.inquiries.quoted(accepted, asking.name)
 
     async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
+        """Tell what is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
         return await self._in_reader(lambda: self.acceptance.examined(document))
 
     async def tasks(self) -> list[dict[str, Any]]:
@@ -185,7 +186,7 @@ class Reception:
         }
 
     def _counted(self, standing: Standing, notice: Notice, going: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Who has contributed so far, and how many are needed."""
+        """Tell who has contributed so far, and how many are needed."""
         document = notice.document
         if isinstance(document, SiteDocument):
             return self.inquiries.summary(standing, document, notice.asked, going)
@@ -214,9 +215,9 @@ class Reception:
         return summary, release
 
     async def progress(self, task_id: str, asking: Somebody | None = None) -> dict[str, Any]:
-        """How the training of a task goes, for a live view; of one that is over, how it went. Its models are single
-        contributions, so only its requestor and operators are shown them. Of a task that institutions answer: who has
-        answered, who will not and why, and where the time went."""
+        """Tell how the training of a task goes, for a live view; of one that is over, how it went. Its models are
+        single contributions, so only its requestor and operators are shown them. Of a task that institutions answer:
+        who has answered, who will not and why, and where the time went."""
         notice = await self._in_reader(lambda: self._notices.of(task_id))
         if isinstance(notice.document, SiteDocument):
             return await self._in_reader(lambda: self.inquiries.progress(self.store.standing(task_id)))
@@ -276,7 +277,7 @@ class Reception:
         return _there(await self._in_reader(lambda: self._models.whole(name, version)))
 
     async def predict(self, name: str, rows: list[dict[str, Any]], version: int | None) -> dict[str, Any]:
-        """What one of them says of rows."""
+        """Return what one of them says of rows."""
         return _there(await self._in_reader(lambda: self._models.predict(name, rows, version)))
 
     @cached_property
@@ -296,7 +297,7 @@ class Reception:
         return await self._in_reader(work)
 
     async def schemas(self) -> dict[str, Any]:
-        """What collectors publish."""
+        """Return what collectors publish."""
         return await self._in_reader(self.store.schemas)
 
     async def publish(self, app: str, tables: Mapping[str, Any], asking: Somebody) -> int:
@@ -306,7 +307,7 @@ class Reception:
         return await self._intake.change(lambda: self.store.publish(app, tables))
 
     async def counts(self) -> dict[str, int]:
-        """How many tasks there are of each status."""
+        """Count the tasks of each status."""
         return await self._in_reader(self.store.counts)
 
     async def _in_reader(self, work: Callable[[], T]) -> T:
@@ -314,7 +315,7 @@ class Reception:
 
 
 def _may_end(standing: Standing, asking: Somebody) -> bool:
-    """Whether this is the task's requestor or an operator."""
+    """Return whether this is the task's requestor or an operator."""
     return asking.role is Role.OPERATOR or asking.name == standing.requestor
 
 

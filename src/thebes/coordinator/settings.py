@@ -1,4 +1,5 @@
-"""What an operator decides, in HOME/coordinator.toml; everything has a default and an unknown name is refused."""
+"""The settings that an operator decides, in HOME/coordinator.toml; everything has a default and an unknown name is
+refused."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class _Read(BaseModel):
 
 
 class Submitted(_Read):
-    """What an owner sends. `contributor` is a pseudonym made for this task only; the same again is the same
-    submission. A task of a group takes a `token` instead, and the pseudonym is what the token proves."""
+    """The contribution that an owner sends. `contributor` is a pseudonym made for this task only; the same again is the
+    same submission. A task of a group takes a `token` instead, and the pseudonym is what the token proves."""
 
     ask_id: Token
     part: Token
@@ -58,7 +58,7 @@ class Table(_Read):
 
 
 class Published(_Read):
-    """What a collector fills. Never a count of anything."""
+    """The tables that a collector fills. Never a count of anything."""
 
     app: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
     tables: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Table] = Field(
@@ -107,8 +107,8 @@ class Summary(BaseModel):
 
 
 class SiteRefusal(BaseModel):
-    """Why a site is not in an answer. `reason` is its code (policy, budget, dataset, schema, document, busy, down,
-    failed), or gone (its link was away) or late (it took too long)."""
+    """The reason why a site is not in an answer. `reason` is its code (policy, budget, dataset, schema, document, busy,
+    down, failed), or gone (its link was away) or late (it took too long)."""
 
     reason: str
     message: str
@@ -138,8 +138,8 @@ class Lane(BaseModel):
 
 
 class Progress(BaseModel):
-    """How a training goes. Of a task that institutions answer `sites` says it: who was `asked`, has `answered`, or is
-    `missing` and why, what each answer cost, the `seconds` that went where, and what the kind tells of itself."""
+    """The progress of a training. Of a task that institutions answer `sites` says it: who was `asked`, has `answered`,
+    or is `missing` and why, what each answer cost, the `seconds` that went where, and what the kind tells of itself."""
 
     contributions: int
     lanes: list[Lane]
@@ -187,7 +187,7 @@ class Receipt(BaseModel):
 
 
 class SiteQuote(BaseModel):
-    """What an answer of one site is expected to cost there, and where it would come from."""
+    """The cost that an answer of one site is expected to have there, and the source that it would come from."""
 
     epsilon: float
     delta: float
@@ -236,7 +236,7 @@ class ListEntry(BaseModel):
 
 
 class Enrolled(BaseModel):
-    """What the member's machine verifies and finishes its credential with."""
+    """The response that the member's machine verifies and finishes its credential with."""
 
     epoch: str
     response: str

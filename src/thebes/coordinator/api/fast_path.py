@@ -71,7 +71,7 @@ class Shortcuts:
             self._routes[method, route.path.rpartition("/")[2]] = route
 
     def way(self, scope: Scope) -> ASGIApp | None:
-        """Where a request goes straight to, if it does."""
+        """Return the application that a request goes straight to, if it does."""
         path: str = scope["path"]
         if not path.startswith(self._below):
             return None

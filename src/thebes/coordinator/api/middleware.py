@@ -1,4 +1,5 @@
-"""What stands before every request: a limit on its size, and a wall behind which no error is told in its own words.
+"""The guards that stand before every request: a limit on its size, and a wall behind which no error is told in its own
+words.
 
 Reading JSON takes everybody's time, and memory many times its length. So whoever shows no token may send little of it.
 """
@@ -110,7 +111,7 @@ class Guard:
 
 
 def _admitted(headers: list[tuple[bytes, bytes]]) -> int:
-    """How long the body will be by its own word."""
+    """Return how long the body will be by its own word."""
     names = [name for name, _ in headers]
     for name in _ONCE:
         if names.count(name) > 1:
@@ -120,7 +121,7 @@ def _admitted(headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def _tokens(headers: list[tuple[bytes, bytes]]) -> list[str]:
-    """What may be a token: the interface takes it as a bearer's, the pages as a cookie."""
+    """List what may be a token: the interface takes it as a bearer's, the pages as a cookie."""
     found = []
     for name, value in headers:
         if name == b"authorization" and value[:7].lower() == b"bearer ":

@@ -62,7 +62,7 @@ _SUBMISSION = {
 
 
 def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What else an address may answer, always as problem details."""
+    """Return what else an address may answer, always as problem details."""
     schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
     said = sorted({*statuses, 400, 422, 500, 503})
     return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
@@ -132,8 +132,8 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
 
     @app.get("/api/task/{task_id}/training", responses=_says(401, 404), openapi_extra=_MAY_BRING_ONE)
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
-        """How a task goes that is trained without end, or that institutions answer: everything a live view shows of
-        it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
+        """Tell how a task goes that is trained without end, or that institutions answer: everything a live view shows
+        of it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
         asking = None if bearer is None else await reception.lobby.who(_token(bearer))
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
@@ -141,8 +141,8 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         "/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
     )
     async def quote(document: Document, bearer: Bearer) -> m.Quote:
-        """What one contributor would pay for this document. With a requestor's token institutions are asked as well
-        what an answer would cost them now."""
+        """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
+        well what an answer would cost them now."""
         asking = None if bearer is None else await reception.lobby.who(_token(bearer))
         return m.Quote(**await reception.quote(document, asking))
 
@@ -165,7 +165,7 @@ def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistr
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
     async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
-        """What the task wants from this slot now, as its contributor's packet of that number."""
+        """Return what the task wants from this slot now, as its contributor's packet of that number."""
         wanted = await reception.hearing.ask(task_id, slot, packet)
         if isinstance(wanted, Wait):
             return JSONResponse({"wait": wanted.seconds})  # type: ignore[return-value]
@@ -206,7 +206,7 @@ def _groups(app: FastAPI, reception: Reception) -> None:
 
     @app.get("/api/group/{name}", responses=_says(404))
     async def group(name: Group, epoch: Annotated[str | None, Query(pattern=GROUP_NAME)] = None) -> m.Group:
-        """What is public of a group's epoch; without one, of its newest."""
+        """Return what is public of a group's epoch; without one, of its newest."""
         return JSONResponse(await reception.groups.group(name, epoch))  # type: ignore[return-value]
 
     @app.post("/api/group/{name}/enrol", responses=_says(403, 404, 409, 413))
@@ -233,7 +233,8 @@ def _models(app: FastAPI, reception: Reception) -> None:
 
     @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
     async def predict(name: ModelName, body: m.Unseen, bearer: Bearer, version: Version = None) -> m.Predicted:
-        """What a model says of rows with the data set's own columns: a number for each, null where it has none."""
+        """Return what a model says of rows with the data set's own columns: a number for each, null where it has
+        none."""
         await reception.lobby.who(_token(bearer))
         return m.Predicted(**await reception.predict(name, body.rows, version))
 
@@ -272,7 +273,7 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
 
     @app.get("/api/health")
     async def health() -> m.Health:
-        """Whether the process lives."""
+        """Tell whether the process lives."""
         return m.Health(status="ok")
 
     @app.get(

@@ -1,4 +1,4 @@
-"""What takes a while to make, made once for many who ask at about the same time."""
+"""Values that take a while to make, each made once for many who ask at about the same time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 class Lately(Generic[T]):
-    """What may be a little old: made by whoever asks first, and given to everybody meanwhile. Never made twice at the
-    same time. Used from the event loop only."""
+    """A value that may be a little old: made by whoever asks first, and given to everybody meanwhile. Never made twice
+    at the same time. Used from the event loop only."""
 
     def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
         self._make = make
@@ -19,7 +19,7 @@ class Lately(Generic[T]):
         self._making: asyncio.Task[T] | None = None
 
     async def get(self, seconds: float) -> T:
-        """What was made in the last so many seconds, or is being made."""
+        """Return what was made in the last so many seconds, or is being made."""
         if self._making is None:
             now = asyncio.get_running_loop().time()
             if self._kept is not None and now - self._kept[0] < seconds:
@@ -37,8 +37,8 @@ class Lately(Generic[T]):
 
 
 class Together(Generic[T]):
-    """What must be as it is: nobody is given what was begun to be made before they asked. Who asks meanwhile waits for
-    the next one, with everybody else who does. Used from the event loop only."""
+    """A value that must be as it is: nobody is given what was begun to be made before they asked. Who asks meanwhile
+    waits for the next one, with everybody else who does. Used from the event loop only."""
 
     def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
         self._make = make

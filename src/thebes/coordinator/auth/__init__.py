@@ -1,1 +1,2 @@
-"""Who may come in: users and their sessions, capabilities, the authority that certifies sites, the list's key."""
+"""Admission, which says who may come in: users and their sessions, capabilities, the authority that certifies sites,
+the list's key."""

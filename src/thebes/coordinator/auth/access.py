@@ -1,4 +1,4 @@
-"""Who may come in, and who says so."""
+"""Access to the coordinator: who may come in, and who says so."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lobby:
             self._waiting -= 1
 
     async def who(self, bearer: str | None) -> Somebody:
-        """Who asks; NotSignedIn where that is not known."""
+        """Return who asks; NotSignedIn where that is not known."""
         if bearer is None:
             raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
         return await self._in_reader(lambda: self.accounts.who(bearer))
@@ -56,7 +56,7 @@ class Lobby:
         await self._in_reader(lambda: self.accounts.end(bearer))
 
     async def knows(self, tokens: list[str]) -> bool:
-        """Whether one of these is somebody's token."""
+        """Return whether one of these is somebody's token."""
         for token in tokens:
             with suppress(NotSignedIn):
                 await self.who(token)
@@ -69,7 +69,7 @@ class Lobby:
         return await self._in_reader(self.accounts.users)
 
     async def capabilities(self, asking: Somebody) -> dict[str, list[Capability]]:
-        """Which sites each user may ask for what; users of whom nothing is said are left out."""
+        """Return which sites each user may ask for what; users of whom nothing is said are left out."""
         operates(asking)
         return await self._in_reader(self.accounts.capabilities.all)
 

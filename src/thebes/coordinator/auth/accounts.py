@@ -1,4 +1,5 @@
-"""Who may ask: users with passwords and roles, the tokens they get for a quarter of an hour, the operator's token.
+"""The accounts of who may ask: users with passwords and roles, the tokens they get for a quarter of an hour, the
+operator's token.
 
 What must stay true: a password is kept as argon2id only; an unknown name takes as long as a wrong password;
 a token is read with one algorithm and one key, and counts only while its user does and nobody ended it.
@@ -37,7 +38,7 @@ _NEEDED = ["exp", "iat", "iss", "aud", "sub", "jti"]
 
 
 class Role(StrEnum):
-    """What a user may do. Everybody may read tasks, releases and the list without any."""
+    """The role that says what a user may do. Everybody may read tasks, releases and the list without any."""
 
     REQUESTOR = "requestor"  #: put tasks up, cancel one's own
     OPERATOR = "operator"  #: the same, cancel anybody's, publish collectors' schemas
@@ -46,7 +47,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Somebody:
-    """Who asks."""
+    """The one who asks."""
 
     name: str
     role: Role
@@ -153,7 +154,7 @@ class Accounts:
         return self._token(name)
 
     def who(self, bearer: str) -> Somebody:
-        """Whose token this is."""
+        """Return whose token this is."""
         if self._is_admins(bearer):
             return ADMIN
         claims = self._claims(bearer)
@@ -167,8 +168,8 @@ class Accounts:
         return Somebody(claims["sub"], found[1])
 
     def session(self, bearer: str) -> str:
-        """What a browser keeps for whoever has this token: one that ends by itself, also for the operator's, which does
-        not. A browser hands a cookie to every port of the host."""
+        """Return what a browser keeps for whoever has this token: one that ends by itself, also for the operator's,
+        which does not. A browser hands a cookie to every port of the host."""
         return self._token(ADMIN.name)[0] if self._is_admins(bearer) else bearer
 
     def end(self, bearer: str) -> None:
@@ -193,7 +194,7 @@ class Accounts:
         return self._database.read(lambda c: c.execute(known).first()) is not None
 
     def ends(self, bearer: str) -> datetime | None:
-        """When this token stops counting; None for the operator's own, which does not."""
+        """Return when this token stops counting; None for the operator's own, which does not."""
         if self._is_admins(bearer):
             return None
         return datetime.fromtimestamp(self._claims(bearer)["exp"], UTC)
@@ -205,7 +206,7 @@ class Accounts:
         return Ed25519PrivateKey.from_private_bytes(self._session_key())
 
     def _claims(self, bearer: str) -> dict[str, Any]:
-        """What a token of this coordinator says that still counts."""
+        """Return what a token of this coordinator says that still counts."""
         now = self._clock.now().timestamp()
         try:
             claims: dict[str, Any] = jwt.decode(

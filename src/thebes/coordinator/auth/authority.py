@@ -68,7 +68,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class HubIdentity:
-    """What the port for sites shows and believes, as PEM."""
+    """The key and the certificates that the port for sites shows and believes, as PEM."""
 
     key: bytes
     certificate: bytes
@@ -218,12 +218,12 @@ class Authority:
         return found
 
     def ends(self, site: str) -> datetime | None:
-        """When the last of a site's certificates that were not revoked ends; None where it has none."""
+        """Return when the last of a site's certificates that were not revoked ends; None where it has none."""
         own = [each.ends for each in self.certificates().values() if each.site == site and each.revoked is None]
         return max(own, default=None)
 
     def revoked(self, site: str) -> bool:
-        """Whether a site that had a certificate may not come any more, because it was taken from it."""
+        """Return whether a site that had a certificate may not come any more, because it was taken from it."""
         now = self._clock.now()
         own = [each for each in self.certificates().values() if each.site == site]
         return any(each.revoked for each in own) and all(each.fault(now) for each in own)
@@ -346,7 +346,7 @@ class Authority:
 
 
 def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
-    """Where the port may be reached, and the one name that a site can insist on wherever it is."""
+    """List where the port may be reached, and the one name that a site can insist on wherever it is."""
     wanted = dict.fromkeys([SERVER_NAME, "localhost", "127.0.0.1", "::1", socket.gethostname(), *hosts])
     found: list[x509.GeneralName] = []
     for host in wanted:

@@ -1,4 +1,5 @@
-"""Which sites a user may ask for which kinds. Where nothing is said of somebody, the sites' own policies decide."""
+"""Capabilities, which say which sites a user may ask for which kinds. Where nothing is said of somebody, the sites' own
+policies decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an authority signs with: one key and its certificate, or two while another takes the place of the one before.
+"""The signers that an authority signs with: one key and its certificate, or two while another takes the place of the
+one before.
 
 What must stay true: a signer counts from the moment its certificate is there, when its key is there already, until its
 certificate has gone.
@@ -96,7 +97,7 @@ class Signer:
         )
 
     def issued(self, shown: x509.Certificate) -> bool:
-        """Whether it is there and signed that certificate."""
+        """Return whether it is there and signed that certificate."""
         try:
             return issued(shown, by=self.certificate)
         except (OSError, ValueError):  # it is gone, or no certificate

@@ -14,7 +14,7 @@ _PLACES = 4
 
 
 class Sieve:
-    """What was added, and a little more."""
+    """A set that has what was added, and a little more."""
 
     def __init__(self) -> None:
         self._layers: list[bytearray] = []

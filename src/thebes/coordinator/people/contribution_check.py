@@ -1,4 +1,4 @@
-"""What an owner sent, from its payload to the record that is stored.
+"""The check of what an owner sent, from its payload to the record that is stored.
 
 What must stay true: nothing is stored that does not lie in the domain of its task; of a trusted task nothing is
 stored that can be read without the task's key; a refusal names the field and never the value.
@@ -36,7 +36,7 @@ class Phase:
     key: TaskKey | None  #: None once it was destroyed
 
     def hears(self, part: str, now: datetime) -> bool:
-        """Whether a contribution to this part may still be taken."""
+        """Return whether a contribution to this part may still be taken."""
         late = self.deadline is not None and now >= self.deadline
         return self.aggregator is not None and part in self.standing.parts and not late
 
@@ -45,14 +45,15 @@ class Phase:
         return 0 if self.aggregator is None else self.aggregator.partition(contributor)
 
     def layout(self, part: str, partition: int) -> Layout:
-        """What a contribution to an open part looks like."""
+        """Return what a contribution to an open part looks like."""
         assert self.aggregator is not None  # noqa: S101
         return self.aggregator.layout(part, partition)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What an owner sends, before it is known whose it is: named by a pseudonym, or proven by a token."""
+    """A contribution that an owner sends, before it is known whose it is: named by a pseudonym, or proven by a
+    token."""
 
     ask_id: str
     part: str
@@ -65,13 +66,14 @@ class Sent:
         return Submission(self.ask_id, self.part, contributor, self.payload)
 
     def report(self) -> bytes:
-        """What a token is bound to."""
+        """Return what a token is bound to."""
         return report_of(self.ask_id, self.payload)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a contributor sends; where there are tokens, `contributor` is the pseudonym that one proved."""
+    """The submission that a contributor sends; where there are tokens, `contributor` is the pseudonym that one
+    proved."""
 
     ask_id: str
     part: str
@@ -145,7 +147,8 @@ def deliveries(arrivals: Sequence[Arrival]) -> list[Delivery | ThebesError]:
 
 
 def _by_phase(arrivals: Sequence[Arrival]) -> list[list[int]]:
-    """Which arrivals are examined together: those that are asked the same, as long as they are not too large."""
+    """Group the arrivals that are examined together: those that are asked the same, as long as they are not too
+    large."""
     found: dict[tuple[int, str, int], list[list[int]]] = {}
     for place, arrival in enumerate(arrivals):
         if arrival.heard:

@@ -1,4 +1,5 @@
-"""Whose contribution it is: tokens are verified beside everything else, and together where they wait together.
+"""The proof of whose contribution it is: tokens are verified beside everything else, and together where they wait
+together.
 
 What must stay true: nothing is counted here and nothing remembered, so a process that dies between a verified token
 and its contribution has lost neither; a refusal says the same whatever was wrong with a token.

@@ -1,4 +1,5 @@
-"""What can be asked of a coordinator about groups: who may look, who may change, and on which thread it happens."""
+"""The questions that can be asked of a coordinator about groups: who may look, who may change, and on which thread it
+happens."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Membership:
         self._register, self._readers, self._intake = register, readers, intake
 
     async def group(self, name: str, epoch: str | None = None) -> dict[str, Any]:
-        """What is public of a group's epoch, by default of its newest."""
+        """Return what is public of a group's epoch, by default of its newest."""
         return await self._read(lambda: self._told(self._register.record(name, epoch)))
 
     async def all(self) -> list[dict[str, Any]]:
@@ -66,7 +67,7 @@ class Membership:
         return await self._intake.change(lambda: self._register.publish(name, epoch=epoch))
 
     async def admitted(self, name: str, epoch: str, asking: Somebody) -> list[Admitted]:
-        """Who may enrol, and who has: operators."""
+        """List who may enrol, and who has, for operators."""
         operates(asking)
         return await self._read(lambda: self._register.admitted(name, epoch))
 

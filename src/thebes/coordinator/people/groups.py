@@ -133,7 +133,7 @@ class Groups:
         return self._database.write(work)
 
     def admitted(self, name: str, epoch: str | None = None) -> list[Admitted]:
-        """Who may enrol, and who has, by name: for operators."""
+        """List who may enrol, and who has, by name, for operators."""
         epoch = self._epoch(name, epoch)
         own = (MEMBER.c.name == name, MEMBER.c.epoch == epoch)
         query = select(MEMBER.c.identity, MEMBER.c.request).where(*own).order_by(MEMBER.c.identity)
@@ -186,7 +186,7 @@ class Groups:
         return list(self._database.read(lambda c: c.scalars(query).all()))
 
     def record(self, name: str, epoch: str | None = None) -> GroupRecord:
-        """What is public of a group's epoch, by default its newest."""
+        """Return what is public of a group's epoch, by default its newest."""
         epoch = epoch or self._epoch(name, epoch)
         known = self._frozen.get((name, epoch))
         if known is not None:

@@ -1,4 +1,5 @@
-"""What a task asks of people now, and what they send: from a stranger's contribution to their receipt.
+"""The handling of what a task asks of people now, and of what they send: from a stranger's contribution to their
+receipt.
 
 What must stay true: a contribution is examined before it is taken and is taken before it is acknowledged; whose it is
 is proven before anything else of it is looked at; nothing is heard that the task does not ask now.
@@ -65,7 +66,7 @@ class Hearing:
     # --- contributions ----------------------------------------------------------------------------------
 
     async def ask(self, task_id: str, slot: str, packet: int = 0) -> Ask | Wait:
-        """What the task wants from this slot now; TaskClosed where nothing any more."""
+        """Return what the task wants from this slot now; TaskClosed where nothing any more."""
         training = self.trainings.of(task_id)
         if training is None:
             phase = await self._in_reader(lambda: self._looked_at(task_id))
@@ -232,7 +233,7 @@ class Hearing:
 
 
 def _has(document: PeopleDocument, part: str) -> bool:
-    """Whether a task has, had or will have this part."""
+    """Return whether a task has, had or will have this part."""
     phase = phase_of(part).removeprefix("phase-")
     if not phase.isdecimal() or not phase.isascii() or len(phase) > 9 or int(phase) >= document.phases:
         return False

@@ -36,8 +36,8 @@ log = logging.getLogger("thebes.coordinator")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one of them is told, on the first line of its standard input: the address of a store may hold a password,
-    and there nobody lists it. The input's end is the goodbye."""
+    """The settings that one of them is told, on the first line of its standard input: the address of a store may hold a
+    password, and there nobody lists it. The input's end is the goodbye."""
 
     store: str
     host: str
@@ -193,7 +193,7 @@ class Fronts:
 
     @property
     def _ready(self) -> bool:
-        """Whether each has listened once."""
+        """Return whether each has listened once."""
         return all(facts is not None for facts in self._facts)
 
     async def _goodbye(self) -> None:

@@ -11,7 +11,7 @@ FIGURES = "PROMETHEUS_MULTIPROC_DIR"  #: of the environment: where each of sever
 
 
 def gathered(own: CollectorRegistry) -> CollectorRegistry:
-    """What all processes have counted, those included that have ended; of a single one its own."""
+    """Collect what all processes have counted, those included that have ended; of a single one its own."""
     if FIGURES not in os.environ:
         return own
     everybody = CollectorRegistry()

@@ -134,13 +134,13 @@ class Federation:
         self._wake.set()
 
     def progress(self, task_id: str) -> dict[str, Any] | None:
-        """How a task goes that is run here."""
+        """Tell how a task goes that is run here."""
         found = self._runs.get(task_id)
         return None if found is None or not found[0].progress else found[0].progress
 
     async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
-        """What each of these says an answer would cost now, or in one sentence why it does not: all are asked at once,
-        by the process that speaks with them, and none is waited for beyond a few seconds."""
+        """Return what each of these says an answer would cost now, or in one sentence why it does not: all are asked at
+        once, by the process that speaks with them, and none is waited for beyond a few seconds."""
         if self._seated or self._alone:
             return await self._ask_all(sites, question)
         return await self._questions.put(sites, question, self._now())
@@ -279,7 +279,7 @@ class Federation:
             self._attending[conversation] = asyncio.create_task(self._attend(conversation))
 
     async def _attend(self, conversation: Conversation) -> None:
-        """What is said with a linked site besides its tasks: what it has, and which tasks are over."""
+        """Exchange with a linked site what is said besides its tasks: what it has, and which tasks are over."""
         site, complained = conversation.site, ""
         told: dict[str, Any] | None = None
         while True:
@@ -327,7 +327,8 @@ class Federation:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _bid_farewell(self, conversation: Conversation, task_id: str) -> bool:
-        """Whether the site has noted it; one that has not is told again later."""
+        """Tell a site that a task is over, and return whether the site has noted it; one that has not is told again
+        later."""
         try:
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 return bool((await conversation.ask(Word.CLOSED, {"task": task_id}))["kind"] == Word.NOTED)
@@ -368,7 +369,7 @@ def _down(answer: Mapping[str, Any]) -> bool:
 
 
 def described(site: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What a site says it has, data set by data set; what is not a schema is left out."""
+    """Read what a site says it has, data set by data set; what is not a schema is left out."""
     told = answer.get("datasets")
     if answer["kind"] != Word.DESCRIBED or not isinstance(told, Mapping) or len(told) > _MOST_DATASETS:
         raise Mistake("datasets", "is not there, or holds too many")

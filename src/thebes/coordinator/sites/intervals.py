@@ -1,4 +1,4 @@
-"""How often things are looked at, and for how long silence is borne."""
+"""The intervals at which things are looked at, and for how long silence is borne."""
 
 from __future__ import annotations
 

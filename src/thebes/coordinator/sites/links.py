@@ -1,4 +1,4 @@
-"""Who is linked now, and since when who is not."""
+"""Links of sites: who is linked now, and since when who is not."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ log = logging.getLogger("thebes.coordinator")
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How the process is started: its command and its environment."""
+    """The start of the process: its command and its environment."""
 
     command: Sequence[str]
     environment: Mapping[str, str]

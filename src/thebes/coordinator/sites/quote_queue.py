@@ -1,5 +1,5 @@
-"""What sites say of costs, for a process that does not speak with them: its question lies in the database until the one
-that does has answered it.
+"""The queue of questions about what sites say of costs, for a process that does not speak with them: its question lies
+in the database until the one that does has answered it.
 
 What must stay true: whichever process is asked says what the sites said; a question goes once its answer was heard, and
 one whose asker died goes with the next that is put.
@@ -33,7 +33,7 @@ log = logging.getLogger("thebes.coordinator")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which sites are asked, and what."""
+    """The question that sites are asked, and which ones they are."""
 
     id: str
     sites: tuple[str, ...]
@@ -61,7 +61,7 @@ class Questions:
         self._answering: dict[str, asyncio.Task[None]] = {}
 
     async def put(self, sites: Sequence[str], body: Mapping[str, Any], now: float) -> dict[str, Quoted | str]:
-        """What each of these says, or in one sentence why it does not."""
+        """Return what each of these says, or in one sentence why it does not."""
         question = Question(secrets.token_hex(16), tuple(sites), body)
         await self._beside(lambda: self._table.put(question, now))
         try:

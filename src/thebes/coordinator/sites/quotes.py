@@ -1,4 +1,4 @@
-"""What a site says beforehand an answer would cost it, read from a message of a stranger."""
+"""The quote in which a site says beforehand what an answer would cost it, read from a message of a stranger."""
 
 from __future__ import annotations
 

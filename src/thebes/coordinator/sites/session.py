@@ -1,4 +1,5 @@
-"""What is said with one linked site: questions, and answers that are told apart by their ids."""
+"""The session in which things are said with one linked site: questions, and answers that are told apart by their
+ids."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class Conversation:
                 self.given_up(name)
 
     def allowed(self, message_id: str) -> int:
-        """How many bytes a message of that id may have; 0 where nobody waits for it."""
+        """Return how many bytes a message of that id may have; 0 where nobody waits for it."""
         pending = self._pending.get(message_id)
         return 0 if pending is None or pending.answer.done() else pending.most
 
@@ -70,7 +71,7 @@ class Conversation:
             pending.answer.set_result(body)
 
     def refused(self, message_id: str, why: ThebesError) -> bool:
-        """What came under this id cannot be taken; whether anybody waited for it."""
+        """Tell whoever waits under this id that what came cannot be taken, and return whether anybody waited for it."""
         pending = self._pending.get(message_id)
         if pending is None or pending.answer.done():
             return False
@@ -86,8 +87,8 @@ class Conversation:
 
 
 class Outbox:
-    """What is on its way to one site: several messages side by side, piece by piece, short words between the pieces.
-    Whoever sends waits while there is no room, so a slow reader costs no memory."""
+    """The messages that are on their way to one site: several messages side by side, piece by piece, short words
+    between the pieces. Whoever sends waits while there is no room, so a slow reader costs no memory."""
 
     def __init__(self) -> None:
         self._words: deque[bytes] = deque()

@@ -1,4 +1,4 @@
-"""What a coordinator remembers of sites, and of the tasks that they answer.
+"""The store of what a coordinator remembers of sites, and of the tasks that they answer.
 
 What must stay true: a phase has at most one release, stored in the same moment as where the task stands afterwards;
 what a process stores that no longer speaks with the sites changes nothing.
@@ -62,7 +62,7 @@ class Convened:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What the end of a phase gave. `status` OPEN: the next phase begins."""
+    """The outcome of the end of a phase. `status` OPEN: the next phase begins."""
 
     status: Status
     release: str | None  #: if there is a new one
@@ -87,7 +87,7 @@ class FederationStore:
         return [Known(row.name, bool(row.linked), row.seen, json.loads(row.datasets)) for row in rows]
 
     def note(self, now: float, linked: Iterable[str]) -> None:
-        """Who is linked at this moment; everybody else is not."""
+        """Note who is linked at this moment; everybody else is not."""
         names = sorted(set(linked))
 
         def work(connection: sa.Connection) -> None:
@@ -101,7 +101,7 @@ class FederationStore:
         self.database.write(work)
 
     def describe(self, site: str, datasets: Mapping[str, Any], now: float) -> None:
-        """What a linked site has."""
+        """Note what a linked site has."""
         told = json.dumps(datasets)
 
         def work(connection: sa.Connection) -> None:
@@ -114,7 +114,8 @@ class FederationStore:
     # --- the seat ---------------------------------------------------------------------------------------
 
     def take_seat(self, seconds: float, *, open_: bool) -> bool:
-        """Whether this process speaks with the sites for so long. One with a port goes before one without."""
+        """Try to take the seat, and return whether this process speaks with the sites for so long. One with a port goes
+        before one without."""
 
         def work(connection: sa.Connection) -> bool:
             row = connection.execute(select(SEAT).where(SEAT.c.name == _SEAT).with_for_update()).first()
@@ -136,7 +137,7 @@ class FederationStore:
         self.database.write(lambda c: c.execute(SEAT.delete().where(*own)))
 
     def seated(self) -> bool:
-        """Whether any process speaks with the sites."""
+        """Return whether any process speaks with the sites."""
 
         def look(connection: sa.Connection) -> bool:
             until = connection.scalar(select(SEAT.c.until).where(SEAT.c.name == _SEAT))
@@ -223,7 +224,7 @@ class FederationStore:
         self.database.write(work)
 
     def tell(self, task_id: str, progress: Mapping[str, Any]) -> None:
-        """How a task goes that is not over, for readers of other processes. What is told of a phase that has ended
+        """Note how a task goes that is not over, for readers of other processes. What is told of a phase that has ended
         meanwhile comes too late: its end is stored with more."""
 
         def work(connection: sa.Connection) -> None:
@@ -239,12 +240,12 @@ class FederationStore:
         return None if told is None else dict(json.loads(told))
 
     def progresses(self, tasks: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """How these tasks go, those of which it is known."""
+        """Return how these tasks go, those of which it is known."""
         query = select(RUN.c.task, RUN.c.progress).where(RUN.c.task.in_(tasks))
         return {task: dict(json.loads(told)) for task, told in self.database.read(lambda c: c.execute(query).all())}
 
     def asked(self, task_id: str) -> dict[str, Any]:
-        """Who is asked by which schema (`asked`), and who is not and why (`left_out`)."""
+        """Return who is asked by which schema (`asked`), and who is not and why (`left_out`)."""
         text = self.database.read(lambda c: c.scalar(select(TASK.c.sites).where(TASK.c.id == task_id)))
         return dict(json.loads(text or '{"asked": {}, "left_out": {}}'))
 

@@ -39,14 +39,14 @@ class Running(Protocol):
     def progress(self, task_id: str) -> dict[str, Any] | None: ...
 
     async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
-        """What each says an answer would cost now, or why it does not."""
+        """Return what each says an answer would cost now, or why it does not."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Convocation:
-    """Who is asked, and by which schemas; and who is not although it has the data set, and why. `quotes` is what those
-    said who were asked beforehand."""
+    """The sites that are asked, and by which schemas; and those that are not although they have the data set, and why.
+    `quotes` is what those said who were asked beforehand."""
 
     document: SiteDocument
     asked: Mapping[str, Schema]
@@ -62,7 +62,7 @@ class Convocation:
 
     @property
     def known(self) -> dict[str, Any]:
-        """What sites have already, as the aggregator is told it."""
+        """The figures of what sites have already, as the aggregator is told it."""
         quoted = {site: told.known for site, told in self.quotes.items() if isinstance(told, Quoted) and told.known}
         return quoted if self.document.by_accuracy else {}
 
@@ -79,12 +79,12 @@ class Convocation:
 
     @property
     def alone(self) -> dict[str, float]:
-        """What a site is told that answers within a width of its own."""
+        """The figures that a site is told that answers within a width of its own."""
         return registry.alone(self.document, self._setting) if self.document.by_accuracy else {}
 
     def expected(self) -> dict[str, Any]:
-        """What each site that was asked beforehand is expected to pay (`sites`), and why that is not known of the
-        others (`missing`); nothing where no site has anything to say."""
+        """Return what each site that was asked beforehand is expected to pay (`sites`), and why that is not known of
+        the others (`missing`); nothing where no site has anything to say."""
         document = self.document
         if not document.recallable:
             return {}
@@ -153,7 +153,7 @@ class Inquiries:
     # --- documents --------------------------------------------------------------------------------------
 
     def convened(self, document: SiteDocument) -> Convocation:
-        """Whom the document asks, or `InvalidDocument` where nobody could answer."""
+        """Decide whom the document asks, or raise `InvalidDocument` where nobody could answer."""
         check_postable(document, self._clock.now())
         known = {site.name: site.datasets for site in self.store.sites() if not self._authority.revoked(site.name)}
         if document.sites == "all":
@@ -219,7 +219,8 @@ class Inquiries:
     def summary(
         self, standing: Standing, document: SiteDocument, asked: Sequence[str], going: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """What is said of a task besides what every task has: of whom it asks, and how it goes where it still does."""
+        """Return what is said of a task besides what every task has: of whom it asks, and how it goes where it still
+        does."""
         return {
             "contributions": standing.accepted if going is None else len(going["answered"]),
             "min_count": document.needed(len(asked)),
@@ -233,7 +234,7 @@ class Inquiries:
         return tuple(sorted(self.store.asked(task_id)["asked"]))
 
     def going(self, standings: Iterable[Standing]) -> dict[str, Mapping[str, Any]]:
-        """How each of these goes that sites answer and that is not over, where anything is known."""
+        """Return how each of these goes that sites answer and that is not over, where anything is known."""
         found, elsewhere = dict[str, Mapping[str, Any]](), list[str]()
         for standing in standings:
             if standing.of_sites and not standing.status.final:
@@ -245,7 +246,7 @@ class Inquiries:
         return found | (self.store.progresses(elsewhere) if elsewhere else {})
 
     def progress(self, standing: Standing) -> dict[str, Any]:
-        """How a task goes: who has answered, who will not and why, and where the time went."""
+        """Tell how a task goes: who has answered, who will not and why, and where the time went."""
         told = self._progress(standing)
         if told is None:
             asked = self.store.asked(standing.id)
@@ -264,7 +265,7 @@ class Inquiries:
         return found
 
     def price(self, task_id: str, document: SiteDocument) -> dict[str, Any]:
-        """What one unit pays at each site, by the weakest of their units."""
+        """Return what one unit pays at each site, by the weakest of their units."""
         unit = unit_of(schemas_of(self.store.asked(task_id)["asked"]))
         return registry.kind(document.type).price(document, unit=unit).as_json()
 

@@ -1,4 +1,5 @@
-"""Where the time of a task went, phase by phase: the slowest site's computing, the way there and back, our own work."""
+"""The account of where the time of a task went, phase by phase: the slowest site's computing, the way there and back,
+our own work."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Stopwatch:
         self._aggregation = 0.0
 
     def computed(self, seconds: object) -> None:
-        """What a site says it took; sites compute side by side, so the slowest counts."""
+        """Note what a site says it took; sites compute side by side, so the slowest counts."""
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 <= seconds <= 1e6:
             self._compute = max(self._compute, float(seconds))
 

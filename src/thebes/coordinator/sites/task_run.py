@@ -47,7 +47,7 @@ log = logging.getLogger("thebes.coordinator")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where runs work."""
+    """The place where runs work."""
 
     links: Links
     store: FederationStore
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """How it goes, in public figures."""
+        """The progress of the run, in public figures."""
         return self._progress
 
     async def work(self) -> None:
@@ -280,7 +280,7 @@ class Run:
         self._progress = self._standing()
 
     def _standing(self) -> dict[str, Any]:
-        """How it stands. Of a task that is over: whom its last phase covered."""
+        """Tell how it stands. Of a task that is over: whom its last phase covered."""
         facts = self._aggregator.progress()
         return {
             **facts,
@@ -340,7 +340,7 @@ def _refusal(answer: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _cost(told: object) -> dict[str, float] | None:
-    """What the answer cost at its site, by its own word."""
+    """Return what the answer cost at its site, by its own word."""
     if not isinstance(told, Mapping):
         return None
     epsilon, delta = told.get("epsilon"), told.get("delta", 0)

@@ -40,7 +40,7 @@ class Database:
 
     @property
     def alone(self) -> bool:
-        """Whether one process at a time uses it."""
+        """Return whether one process at a time uses it."""
         return self._sqlite
 
     def write(self, work: Callable[[sa.Connection], T]) -> T:

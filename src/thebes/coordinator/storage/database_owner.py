@@ -1,4 +1,4 @@
-"""Which database a coordinator's home works on, where that one lies elsewhere.
+"""The database that a coordinator's home works on, where that one lies elsewhere.
 
 What must stay true: a home that has worked on one database takes no other for it, however well that can be reached. Of
 the tasks under way another one knows nothing, and whoever opened it would destroy their keys as left over.

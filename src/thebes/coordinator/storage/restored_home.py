@@ -1,5 +1,5 @@
-"""What must be settled in a coordinator's home, or in its database alone, that came back from a copy, before anybody
-opens it.
+"""The matters that must be settled in a coordinator's home, or in its database alone, that came back from a copy,
+before anybody opens it.
 
 What must stay true: no key of a task is in a copy, so that what was sealed under one can never be read again, and no
 answer to a trusted task is computed twice with two noises.

@@ -1,4 +1,4 @@
-"""What a coordinator remembers: tasks, contributions until they are used, releases, the task list.
+"""The store of what a coordinator remembers: tasks, contributions until they are used, releases, the task list.
 
 What must stay true: a contribution that was acknowledged is in the database, once; a task takes exactly as many as
 it wants; what was acknowledged after a phase closed does not exist.
@@ -66,7 +66,7 @@ _COUNT = (
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a task stands: everything of its row that is small."""
+    """The standing of a task: everything of its row that is small."""
 
     id: str
     requestor: str
@@ -179,7 +179,7 @@ class CoordinatorStore:
         return self.database.write(work)
 
     def standing(self, task_id: str) -> Standing:
-        """Where a task stands; NotFound where there is none."""
+        """Return where a task stands; NotFound where there is none."""
         row = self.database.read(lambda c: c.execute(select(*_STANDING).where(TASK.c.id == task_id)).first())
         if row is None:
             raise NotFound("there is no such task")
@@ -203,7 +203,7 @@ class CoordinatorStore:
         return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def under_way(self, requestor: str) -> int:
-        """How many tasks of this requestor are open or running."""
+        """Count the tasks of this requestor that are open or running."""
         return self.database.read(lambda c: _under_way(c, requestor))
 
     def ended(self, *, skip: int, most: int) -> list[Standing]:
@@ -214,7 +214,7 @@ class CoordinatorStore:
         return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def counts(self) -> dict[str, int]:
-        """How many tasks there are of each status."""
+        """Count the tasks of each status."""
         query = select(TASK.c.status, sa.func.count()).group_by(TASK.c.status)
         found = {str(status): 0 for status in Status}
         return found | {row[0]: row[1] for row in self.database.read(lambda c: c.execute(query).all())}
@@ -298,7 +298,7 @@ class CoordinatorStore:
         return self.database.write(work)
 
     def schemas(self) -> dict[str, Any]:
-        """What collectors fill: {app: {"version", "tables"}}."""
+        """Return what collectors fill: {app: {"version", "tables"}}."""
         rows = self.database.read(lambda c: c.execute(select(COLLECTOR).order_by(COLLECTOR.c.app)).all())
         return {row.app: {"version": row.version, "tables": json.loads(row.tables)} for row in rows}
 
@@ -330,7 +330,7 @@ def _under_way(connection: sa.Connection, requestor: str) -> int:
 
 
 def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Standing]:
-    """Where tasks stand, held until the transaction ends; locked in the order of their ids."""
+    """Return where tasks stand, held until the transaction ends; locked in the order of their ids."""
     return {row[0]: Standing.of(row) for row in connection.execute(_LOCKED, {"ids": sorted(set(task_ids))})}
 
 
@@ -375,7 +375,7 @@ def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Tak
 def _known(
     connection: sa.Connection, deliveries: Sequence[Delivery]
 ) -> dict[tuple[str, str, str], tuple[bytes, str, int]]:
-    """What was taken before under the same identities: fingerprint, receipt, whether it was taken back."""
+    """Return what was taken before under the same identities: fingerprint, receipt, whether it was taken back."""
     contributors: dict[tuple[str, str], set[str]] = {}
     for delivery in deliveries:
         contributors.setdefault((delivery.task, delivery.part), set()).add(delivery.contributor)
@@ -400,7 +400,7 @@ def _again(delivery: Delivery, fingerprint: bytes, receipt: str, withdrawn: int)
 
 
 def counts_of(written: str | None, accepted: int) -> tuple[int, ...]:
-    """How many contributions each part of a phase has; a task from before there were packets has one part."""
+    """Return how many contributions each part of a phase has; a task from before there were packets has one part."""
     return (accepted,) if written is None else tuple(json.loads(written))
 
 
@@ -413,6 +413,6 @@ def _count(connection: sa.Connection, standing: Standing, counts: Sequence[int])
 
 
 def past_part(database: Database, task_id: str, part: str) -> bool:
-    """Whether contributions to this part were taken before."""
+    """Return whether contributions to this part were taken before."""
     own = sa.and_(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.part == part)
     return database.read(lambda c: c.scalar(select(sa.exists().where(own)))) or False

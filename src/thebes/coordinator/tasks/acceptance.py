@@ -1,4 +1,4 @@
-"""Which documents may be put up at this coordinator, and what a task begins with.
+"""The acceptance of documents: which may be put up at this coordinator, and what a task begins with.
 
 What must stay true: nothing is put up that could not end, or that its group or its sites could not answer.
 """
@@ -49,7 +49,7 @@ class Acceptance:
         return self._for_people(checked)
 
     def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
+        """Tell what is wrong with a document, field by field; or, where nothing is, what people would be told of it."""
         try:
             accepted = self.accepted(document)
             if isinstance(accepted, Convocation):
@@ -68,13 +68,13 @@ class Acceptance:
         }
 
     def quote(self, accepted: Accepted) -> dict[str, Any]:
-        """What one contributor would pay, and what is known of the answer."""
+        """Return what one contributor would pay, and what is known of the answer."""
         priced = accepted.priced() if isinstance(accepted, Convocation) else accepted
         told = {"price": price_of(priced), "expires_at": document_of(priced).expires_at}
         return {**told, **priced.expected()} if isinstance(priced, Convocation) else told
 
     def task(self, accepted: Accepted, requestor: str) -> NewTask:
-        """What is put up: nothing is stored yet."""
+        """Make the task that is put up: nothing is stored yet."""
         accepted = accepted.priced() if isinstance(accepted, Convocation) else accepted
         checked, sites = document_of(accepted), None
         aggregator: Aggregator
@@ -101,7 +101,7 @@ class Acceptance:
         return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
 
     def members(self, document: PeopleDocument) -> int | None:
-        """How many people may answer with a token; None where none is asked for."""
+        """Return how many people may answer with a token; None where none is asked for."""
         return None if document.group is None else self.record(document).size
 
     def record(self, document: PeopleDocument) -> GroupRecord:
@@ -143,7 +143,7 @@ def document_of(accepted: Accepted) -> PeopleDocument | SiteDocument:
 
 
 def price_of(accepted: Accepted) -> dict[str, Any]:
-    """What one contributor pays; or, of institutions, one unit at each."""
+    """Return what one contributor pays; or, of institutions, one unit at each."""
     document = document_of(accepted)
     return registry.kind(document.type).price(document, unit=accepted.unit).as_json()
 
@@ -156,6 +156,6 @@ def _trained(new: NewTask, aggregator: Trained) -> NewTask:
 
 
 def _members_needed(document: PeopleDocument) -> int:
-    """How many different people it takes to fill every phase, each in as many as one may."""
+    """Count the different people that it takes to fill every phase, each in as many as one may."""
     least = [document.least_in(phase) for phase in range(document.phases)]
     return max(document.min_count, *least, -(-sum(least) // document.participations))

@@ -34,14 +34,14 @@ log = logging.getLogger("thebes.coordinator")
 
 
 def setting(members: int | None = None) -> Setting:
-    """How every aggregator of this coordinator is run. Only the members of a group, of which there are so many, prove
-    that they are one human each; nobody else proves here that a device is one."""
+    """Make the setting in which every aggregator of this coordinator is run. Only the members of a group, of which
+    there are so many, prove that they are one human each; nobody else proves here that a device is one."""
     unit = Unit.DEVICE if members is None else Unit.PERSON
     return Setting(unit=unit, randomness=randomness.system(), group_size=members)
 
 
 class Closing:
-    """What a worker does. `step` returns when there is nothing left to do just now."""
+    """The work that a worker does. `step` returns when there is nothing left to do just now."""
 
     def __init__(self, desk: Desk, keys: Keys, clock: Clock) -> None:
         self._desk = desk

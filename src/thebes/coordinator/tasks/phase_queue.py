@@ -52,7 +52,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """What ending a phase gave: maybe a release, and the next phase where there is one."""
+    """The outcome of ending a phase: maybe a release, and the next phase where there is one."""
 
     release: str | None
     following: Status
@@ -221,12 +221,12 @@ class Desk:
         return self._database.write(work)
 
     def known(self, task_id: str) -> Status | None:
-        """Where a task stands, or None where there is none."""
+        """Return where a task stands, or None where there is none."""
         status = self._database.read(lambda c: c.scalar(select(TASK.c.status).where(TASK.c.id == task_id)))
         return None if status is None else Status(status)
 
     def members(self, group: str, epoch: str) -> int:
-        """How many members the epoch of a group was published with."""
+        """Return how many members the epoch of a group was published with."""
         query = select(GROUP.c.size).where(GROUP.c.name == group, GROUP.c.epoch == epoch)
         size = self._database.read(lambda c: c.scalar(query))
         if size is None:

@@ -1,4 +1,4 @@
-"""Where a task stands."""
+"""The states in which a task stands."""
 
 from __future__ import annotations
 

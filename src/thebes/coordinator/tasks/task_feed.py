@@ -1,4 +1,4 @@
-"""What everybody is shown of a task and what never changes, read once and kept ready."""
+"""The feed of what everybody is shown of a task and of what never changes, read once and kept ready."""
 
 from __future__ import annotations
 

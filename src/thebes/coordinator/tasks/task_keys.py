@@ -50,12 +50,12 @@ class TaskKey:
 
 
 def place_of(task_id: str, part: str, contributor: str) -> str:
-    """Where a contribution belongs."""
+    """Name the place where a contribution belongs."""
     return f"contribution\0{task_id}\0{part}\0{contributor}"
 
 
 def place_of_snapshot(task_id: str, phase: int) -> str:
-    """Where the aggregator's memory at the start of a phase belongs."""
+    """Name the place where the aggregator's memory at the start of a phase belongs."""
     return f"snapshot\0{task_id}\0{phase}"
 
 

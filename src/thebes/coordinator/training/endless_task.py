@@ -77,7 +77,7 @@ class Training(ABC):
 
     @abstractmethod
     async def settle(self) -> None:
-        """What was acknowledged is in the database when this returns."""
+        """Settle what was acknowledged: it is in the database when this returns."""
 
     @abstractmethod
     def finish(self) -> None:
@@ -104,7 +104,7 @@ class Training(ABC):
         return
 
     async def progress(self, *, models: bool) -> dict[str, Any]:
-        """What a live view shows: how it went and, with `models`, each of them, a second old at the most."""
+        """Return what a live view shows: how it went and, with `models`, each of them, a second old at the most."""
         await self.catch_up()
         drawn = await self._models_shown.get(SHOWN_SECONDS) if models else [{} for _ in self._lanes]
         lanes = [
@@ -161,7 +161,7 @@ class Training(ABC):
             lane.changed.clear()
 
     def _full(self) -> bool:
-        """Whether it has all it wants, or its target."""
+        """Return whether it has all it wants, or its target."""
         self.aggregator.advance(self._clock.now())
         return self.aggregator.state is not State.OPEN
 
@@ -178,7 +178,8 @@ class Training(ABC):
         lane.load(at, model)
 
     def _models(self) -> dict[int, tuple[int, bytes]]:
-        """How often each replaced model was, and what it is now; from here on only what comes after is new."""
+        """Take out how often each replaced model was replaced, and what it is now; from here on only what comes after
+        is new."""
         models = {}
         for place, times in self._replaced.items():
             lane, at = _found(self._lanes, place)

@@ -1,4 +1,5 @@
-"""What the database keeps of tasks that are trained without end: each model as a row, receipts, and what was counted.
+"""The store of what the database keeps of tasks that are trained without end: each model as a row, receipts, and what
+was counted.
 
 What must stay true: a receipt and the models that its contribution changed are written in one transaction, so that
 after any crash each contribution was mixed in once or not at all, and the receipts say which.
@@ -45,7 +46,7 @@ class Collision(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What is known of a contribution that was taken."""
+    """The facts known of a contribution that was taken."""
 
     fingerprint: bytes
     receipt: str
@@ -62,7 +63,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What changed in the database: models by place with their counts, and where the task stands."""
+    """The changes in the database: models by place with their counts, and where the task stands."""
 
     models: Mapping[int, tuple[int, bytes]]
     status: Status
@@ -112,7 +113,7 @@ class Shelf:
         return self._database.read(work)
 
     def known(self, task_id: str, identities: Sequence[Identity]) -> dict[Identity, Noted]:
-        """What is known of contributions under these names."""
+        """Return what is known of contributions under these names."""
         by_part: dict[str, list[str]] = {}
         for part, contributor in identities:
             by_part.setdefault(part, []).append(contributor)
@@ -192,8 +193,8 @@ class Shelf:
         return bool(self._database.write(lambda c: c.execute(done).rowcount))
 
     def _standing(self, connection: sa.Connection, new: Written) -> Status:
-        """Where the task stands, held so that it does not end meanwhile. Others may mix in at the same time, unless
-        they must be counted."""
+        """Return where the task stands, held so that it does not end meanwhile. Others may mix in at the same time,
+        unless they must be counted."""
         own = select(TASK.c.status).where(TASK.c.id == new.task)
         status = Status(connection.scalar(own.with_for_update(read=new.most is None and not new.full)) or "cancelled")
         if status is Status.OPEN and new.most is not None and not new.alone:

@@ -164,7 +164,8 @@ class Shared(Training):
     def _mixed(
         self, batch: Sequence[_Arrival], known: Mapping[Identity, Noted]
     ) -> tuple[list[tuple[_Arrival, Noted]], dict[Identity, Noted]]:
-        """Who is to be told of which receipt, and which of those are new. Refusals are told at once."""
+        """Mix a batch in, and return who is to be told of which receipt, and which of those are new. Refusals are told
+        at once."""
         told: list[tuple[_Arrival, Noted]] = []
         mixed: dict[Identity, Noted] = {}
         for arrival in batch:
@@ -180,7 +181,7 @@ class Shared(Training):
         return told, mixed
 
     async def _written(self, mixed: dict[Identity, Noted]) -> bool:
-        """Whether a batch was written; it is not where the task is over."""
+        """Write a batch, and return whether it was written; it is not where the task is over."""
         full, most = self._full(), self._most
         new = Written(self.task, mixed, self._models(), full=full, most=most)
         self._overheard.clear()

@@ -72,7 +72,7 @@ class Alone(Training):
             self._shelf.write(self._new())
 
     async def _written_before(self, identity: Identity) -> Noted | None:
-        """What is known of a contribution from before; most are new, and for those nobody waits."""
+        """Return what is known of a contribution from before; most are new, and for those nobody waits."""
         if not self._sieve.may_have(_name(identity)):
             return None
         if identity in self._looked_up:

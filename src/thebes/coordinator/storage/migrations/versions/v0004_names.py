@@ -1,4 +1,4 @@
-"""Whether a group's names become public stands in its parameters, which its members pin."""
+"""A group's parameters, which its members pin, say whether its names become public."""
 
 from __future__ import annotations
 

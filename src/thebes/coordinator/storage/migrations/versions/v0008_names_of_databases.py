@@ -1,4 +1,4 @@
-"""What a database is called, so that a home tells the one that it works on from others."""
+"""The name that a database is called by, so that a home tells the one that it works on from others."""
 
 from __future__ import annotations
 
