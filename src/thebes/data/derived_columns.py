@@ -101,7 +101,7 @@ class DerivedTable:
         return cells, inside
 
     def _share(self, factor: Factor, numbers: NDArray[np.float64], bits: int) -> Integers:
-        """How many of its 2^bits tokens each row gives to this place (see `Factor`)."""
+        """Return how many of its 2^bits tokens each row gives to this place (see `Factor`)."""
         grid = self.schema.column(factor.column).grid(bits)
         whole = grid.steps
         step = np.floor((numbers - grid.low) / (grid.high - grid.low) * float(whole) + 0.5).astype(np.int64)

@@ -1,4 +1,5 @@
-"""How large a featurizer may be, so that what is accepted early is not too large for the sandbox of every owner.
+"""Limits on how large a featurizer may be, so that what is accepted early is not too large for the sandbox of every
+owner.
 
 The sandbox's limits (`sandbox/walls.py`) are SQLite's own; these are counted in the statement as read and lie within
 them. What only rows decide (time, memory, length of a text) is not seen here.
@@ -23,7 +24,7 @@ _NO_CALLS = (exp.Connector, exp.Case, exp.Cast, exp.Exists)  # functions to sqlg
 
 
 def too_large(tree: exp.Expr) -> str | None:
-    """What of a statement is larger than a sandbox takes, in words; None if nothing is."""
+    """Say what of a statement is larger than a sandbox takes, in words; None if nothing is."""
     size = _Size()
     try:
         parts, tables, depth, within = size.of(tree)

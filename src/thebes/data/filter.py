@@ -1,4 +1,4 @@
-"""Which rows count: a condition over declared columns, read from SQL and nothing else of it.
+"""Conditions that say which rows count: over declared columns, read from SQL and nothing else of it.
 
 A condition is brought into a form without NOT, in which every part asks one column and is true only where that column
 has a value. What SQL calls unknown is then the same as false, so that every engine selects the same rows. A number
@@ -102,7 +102,7 @@ def read_filter(text: str, schema: Schema) -> Filter:
 
 
 def named_columns(text: str) -> tuple[str, ...]:
-    """What a condition calls the columns that it asks, before it is known which there are."""
+    """List what a condition calls the columns that it asks, before it is known which there are."""
     from sqlglot import exp
 
     return tuple(dict.fromkeys(column.name for column in _tree(text).find_all(exp.Column)))

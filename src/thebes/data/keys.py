@@ -1,4 +1,4 @@
-"""Where the key of a home lives: the system's keyring, else a file that only its owner reads, else a passphrase.
+"""Places where the key of a home lives: the system's keyring, else a file that only its owner reads, else a passphrase.
 
 One small file in the home says which. A key is made once and never replaced: losing it is losing the store.
 """
@@ -25,7 +25,7 @@ _PASSES, _MEMORY_KIB, _LANES = 3, 64 * 1024, 4
 
 
 def kept(home: str | Path) -> str | None:
-    """Where the key of this home is: "keyring", "file", "passphrase", or None before there is one."""
+    """Tell where the key of this home is: "keyring", "file", "passphrase", or None before there is one."""
     path = Path(home) / _RECORD
     return str(_read(path)["kept"]) if path.exists() else None
 

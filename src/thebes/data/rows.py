@@ -1,4 +1,4 @@
-"""What featurizers gave for a batch of people. A person is a batch of one, a simulated million is one batch.
+"""Rows that featurizers gave for a batch of people. A person is a batch of one, a simulated million is one batch.
 
 A missing value is None or NaN. Rows never leave their owner; only an owner's half may hold them.
 """

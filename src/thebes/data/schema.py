@@ -1,4 +1,4 @@
-"""What the rows of a data set are: columns with declared bounds, and who one person is among them.
+"""The schema of a data set's rows: columns with declared bounds, and who one person is among them.
 
 Everything a sensitivity needs is public and written here by whoever keeps the rows; nothing of it is read off the
 data. What a row holds beyond a bound counts as the bound, what is in no declared value counts as missing.
@@ -78,7 +78,7 @@ class Column(_Strict):
 
     @property
     def ranged(self) -> bool:
-        """Whether it is a number in bounds."""
+        """True where a column is a number in bounds."""
         return self.low is not None
 
     @property
@@ -161,7 +161,7 @@ class Schema(_Strict):
 
     @property
     def change(self) -> Change:
-        """What one person more or less may change: the one thing every sensitivity here starts from."""
+        """The change that one person more or less may make: the one thing every sensitivity here starts from."""
         return Change(Adjacency.ADD_REMOVE_ONE, self.max_rows_per_unit, Unit(self.unit))
 
     def column(self, name: str, field: str = "column") -> Column:

@@ -20,9 +20,9 @@ from thebes.data.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How rows are told apart by one column: by its declared values, or by the bins between `edges` of a range (the
-    first and last edge are the bounds). A row that is in none of the cells is left out, unless there is a last one for
-    rows without a value (`missing`)."""
+    """The division of rows by one column: by its declared values, or by the bins between `edges` of a range (the first
+    and last edge are the bounds). A row that is in none of the cells is left out, unless there is a last one for rows
+    without a value (`missing`)."""
 
     column: str
     values: tuple[bool | int | float | str, ...] | None = None
@@ -37,9 +37,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """How a row shares out steps = 2^bits tokens by one column. With t its value's own step (0 to steps), of degree 1
-    the places get steps - t and t; of degree 2 the last gets t^2 / steps, the middle one 2t(steps - t) / steps, both
-    rounded down, and the first what is left. The places of one column always add up to `steps`."""
+    """The rule by which a row shares out steps = 2^bits tokens by one column. With t its value's own step (0 to steps),
+    of degree 1 the places get steps - t and t; of degree 2 the last gets t^2 / steps, the middle one 2t(steps - t) /
+    steps, both rounded down, and the first what is left. The places of one column always add up to `steps`."""
 
     column: str
     degree: int
@@ -55,8 +55,8 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What is summed: every term over the rows of every cell of the axes (in row-major order of their cells). A row
-    counts where `where` is true and every column that is named has a value."""
+    """The sums that are asked for: every term over the rows of every cell of the axes (in row-major order of their
+    cells). A row counts where `where` is true and every column that is named has a value."""
 
     terms: tuple[Term, ...]
     bits: int = 16

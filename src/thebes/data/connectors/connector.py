@@ -1,4 +1,4 @@
-"""What every source of rows is to the engines, and how one is opened from its description.
+"""The interface of every source of rows to the engines, and how a source is opened from its description.
 
 What must stay true: a connector reads and never writes; its messages name files, columns and servers, never a value of
 a row; what it leaves out by a condition are only rows for which the condition is certainly not true, because the
@@ -74,8 +74,8 @@ class Written(Protocol):
     """A connector of something that people or programs wrote by hand, where a record may be broken."""
 
     def records(self, columns: Sequence[str]) -> tuple[int, Sequence[LeftOut]]:
-        """How many rows there are that can be read in all of these columns, and every other record. For whoever keeps
-        the rows and for nobody else."""
+        """Count the rows that can be read in all of these columns, and list every other record. For whoever keeps the
+        rows and for nobody else."""
         ...
 
 
@@ -90,7 +90,7 @@ class Joining(Protocol):
 
 
 class Source(BaseModel):
-    """What a description of every source has. A kind adds its own fields."""
+    """The fields that a description of every source has. A kind adds its own fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 

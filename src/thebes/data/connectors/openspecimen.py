@@ -104,7 +104,7 @@ class OpenSpecimen:
     # --- what is asked ----------------------------------------------------------------------------------
 
     def _types(self, names: Sequence[str]) -> dict[str, str]:
-        """What OpenSpecimen holds in each of these columns; a column that it does not know is named."""
+        """Look up what OpenSpecimen holds in each of these columns; a column that it does not know is named."""
         answer = self._query(names, f" and {self._source.row} < 0", 0, rows=1)  # of no row
         if answer.status == 400 and len(names) > 1:
             for name in names:
@@ -244,7 +244,7 @@ def _compared(field: str, kind: str | None, operator: Operator, value: object) -
 
 
 def _busy(answer: Answer) -> bool:
-    """Whether it answers that too many others ask just now."""
+    """Return whether it answers that too many others ask just now."""
     first = answer.body[0] if isinstance(answer.body, list) and answer.body else None
     return answer.status == 400 and isinstance(first, Mapping) and first.get("code") == "QUERY_TOO_BUSY"
 

@@ -43,7 +43,7 @@ def pushed(condition: Condition, held: Mapping[str, Held], name: Written, value:
 
 
 def _alike(value: Value, holds: Held) -> bool:
-    """Whether the database compares this value just as the engine will."""
+    """Return whether the database compares this value just as the engine will."""
     if isinstance(value, bool):
         return holds == "boolean"
     if isinstance(value, int):

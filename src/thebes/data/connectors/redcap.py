@@ -82,7 +82,7 @@ class _Variable:
 
 @dataclass(frozen=True, slots=True)
 class _Project:
-    """What a project says of itself. `key` is the field that names the record."""
+    """The description that a project gives of itself. `key` is the field that names the record."""
 
     key: str
     variables: Mapping[str, _Variable]
@@ -116,7 +116,8 @@ class Redcap:
                 yield {name: [row[export] for row in rows] for name, export in wanted.items() if name in columns}
 
     def joins_within(self, schema: Schema) -> None:
-        """What is carried stands in another row of its record, so the record must be whose the rows are."""
+        """Refuse a schema by which the record is not whose the rows are: what is carried stands in another row of its
+        record."""
         if not self._source.carried:
             return
         project = self._project()
@@ -215,7 +216,7 @@ class Redcap:
     def _of(
         self, project: _Project, needed: set[str], asked: Mapping[str, str], records: Sequence[str]
     ) -> list[Mapping[str, Any]]:
-        """What REDCap gives of some records."""
+        """Return what REDCap gives of some records."""
         named = {f"records[{number}]": record for number, record in enumerate(records)}
         rows = _table(self._export("record", {**asked, **named}))
         if rows is None:
@@ -256,7 +257,7 @@ class Redcap:
         return list(kept.values())
 
     def _export(self, content: str, more: Mapping[str, str] | None = None, allowed: tuple[int, ...] = ()) -> Any:
-        """What REDCap exports; None where it refuses with a status that is `allowed`."""
+        """Return what REDCap exports; None where it refuses with a status that is `allowed`."""
         form = {"token": self._token, "content": content, "format": "json", "returnFormat": "json", **(more or {})}
         answer = self._web.ask(form=form)
         if answer.status in allowed:

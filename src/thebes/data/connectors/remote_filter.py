@@ -1,4 +1,4 @@
-"""What of a condition another system can be asked, so that it sends fewer rows.
+"""The part of a condition that another system can be asked, so that it sends fewer rows.
 
 What must stay true: a row for which the condition is true is never kept back. A part that the other system might see
 differently is left out where all parts must hold, and takes the whole with it where one is enough; the engine asks the

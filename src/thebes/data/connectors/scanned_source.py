@@ -33,7 +33,7 @@ def connection(**settings: str) -> Any:
 
 
 def held(written: str) -> Held:
-    """What a column of this DuckDB type holds."""
+    """Return what a column of this DuckDB type holds."""
     kind = written.upper()
     if kind in _INTEGERS:
         return "integer"
@@ -64,7 +64,7 @@ def plain_path(path: Path, field: str = "source.path") -> str:
 
 
 class ScannedSource(ABC):
-    """What such connectors share. `paths` are the only files that an engine may open for them."""
+    """The part that such connectors share. `paths` are the only files that an engine may open for them."""
 
     paths: tuple[Path, ...] = ()
     what = "the file"  #: in messages
@@ -95,7 +95,7 @@ class ScannedSource(ABC):
         pass
 
     def unavailable(self) -> SourceUnavailable:
-        """What DuckDB said may show a row, so it is not repeated."""
+        """Make the error of a source that cannot be read. What DuckDB said may show a row, so it is not repeated."""
         return SourceUnavailable(f"{self.what} cannot be read: it is gone, in use, or not what the data set says")
 
     def _run(self, asked: Any) -> Any:

@@ -87,7 +87,8 @@ class Sql:
         return SourceUnavailable(f"{self._where} cannot be read: no server answers, or it does not let this user read")
 
     def _pushed(self, condition: Condition) -> sa.ColumnElement[bool] | None:
-        """What any database answers for no fewer rows than the engine (see `pushing`): whole numbers compared."""
+        """Return the part of a condition that any database answers for no fewer rows than the engine (see `pushdown`):
+        whole numbers compared."""
         if isinstance(condition, (Every, Either)):
             parts = [self._pushed(part) for part in condition.parts]
             known = [part for part in parts if part is not None]

@@ -36,7 +36,7 @@ _SHORTENED = 2**16
 
 
 class WebSource(Source):
-    """What a description of every source behind an interface has."""
+    """The fields that a description of every source behind an interface has."""
 
     url: str = Field(max_length=2000)
     ca_file: str | None = None  #: certificates of the authority behind the server's, where it is no public one
@@ -47,7 +47,7 @@ class WebSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server said: its status, and the JSON in it (None where it is something else)."""
+    """The answer of a server: its status, and the JSON in it (None where it is something else)."""
 
     status: int
     body: Any

@@ -68,7 +68,7 @@ def steps(number: nw.Expr, column: Column, bits: int) -> nw.Expr:
 
 
 def share(factor: Factor, step: nw.Expr, bits: int) -> nw.Expr:
-    """How many of its 2^bits tokens a row gives to this place (see `Factor`)."""
+    """Return how many of its 2^bits tokens a row gives to this place (see `Factor`)."""
     whole = 1 << bits
     if factor.degree == 1:
         return step if factor.place == 1 else whole - step
@@ -78,9 +78,9 @@ def share(factor: Factor, step: nw.Expr, bits: int) -> nw.Expr:
 
 
 def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
-    """Which of the bins between `edges` a number within them lies in; the last one has both its ends. Bins of one width
-    are not searched but reckoned: the first guess may be one off, and an edge is its number times the width, rounded as
-    `edges` were."""
+    """Find the bin between `edges` in which a number within them lies; the last one has both its ends. Bins of one
+    width are not searched but reckoned: the first guess may be one off, and an edge is its number times the width,
+    rounded as `edges` were."""
     bins, low = len(edges) - 1, edges[0]
     width = (edges[-1] - low) / bins
     wide = width > 4 * max(math.ulp(low), math.ulp(edges[-1]))

@@ -200,7 +200,7 @@ class DuckEngine:
         self._connection.execute("SET lock_configuration = true")
 
     def lazy(self, statement: str) -> nw.LazyFrame[Any]:
-        """What a statement gives, once it is asked for."""
+        """Return what a statement gives, once it is asked for."""
         try:
             lazy: nw.LazyFrame[Any] = nw.from_native(self._connection.sql(statement))
         except duckdb.Error as error:

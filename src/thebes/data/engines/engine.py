@@ -1,4 +1,4 @@
-"""What a table asks of whichever engine holds the rows: typed columns lazily, and small answers.
+"""The questions that a table asks of whichever engine holds the rows: typed columns lazily, and small answers.
 
 What must stay true: every engine types a value alike (`typed` in each), because everything after it is one set of
 expressions that all of them compute.

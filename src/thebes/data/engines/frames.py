@@ -109,7 +109,7 @@ class KeptFrame:
 
 
 def could_be(values: pd.Series[Any], kind: str) -> bool:
-    """Whether a column of this type can hold values of that kind; single values that do not are missing."""
+    """Return whether a column of this type can hold values of that kind; single values that do not are missing."""
     dtype = values.dtype
     if pd.api.types.is_object_dtype(dtype):
         return True

@@ -82,7 +82,7 @@ class SparkEngine:
         return KeptParts(self, list(frames))
 
     def people(self, key: str, most: int) -> tuple[int, int]:
-        """How many persons there are, and how many rows if at most so many of each count."""
+        """Count the persons, and the rows if at most so many of each count."""
         each = self._frame.groupBy(_quoted(key)).count()
         asked = each.selectExpr("count(*)", f"coalesce(sum(least(count, {int(most)})), 0)")
         (people, rows), *_ = _asked(asked.collect)

@@ -138,7 +138,7 @@ class EngineTable:
             yield self._chosen(part, owner, signature)
 
     def _rows_of(self, frame: Frame, owner: str) -> tuple[int, int]:
-        """How many rows there are, and how many of whom most are."""
+        """Count the rows, and the rows of whoever has most."""
         counted = frame.group_by(owner).agg(nw.len().alias("_rows"))
         found = self.engine.collected(counted.select(nw.col("_rows").sum().alias("_all"), nw.col("_rows").max()))
         rows, most = (0 if pd.isna(found[name].iloc[0]) else int(found[name].iloc[0]) for name in ("_all", "_rows"))
@@ -342,7 +342,7 @@ class EngineTable:
             yield self._batch(left, self._starts(left), person, names, at)
 
     def _starts(self, chunk: pd.DataFrame) -> NDArray[np.bool_]:
-        """Where a row is of somebody else than the row before."""
+        """Mark where a row is of somebody else than the row before."""
         if self._owner is None:
             return np.ones(len(chunk), dtype=np.bool_)
         whose = chunk["_whose"].to_numpy(dtype=object)
@@ -365,7 +365,7 @@ class EngineTable:
 
 
 def place_of(number: nw.Expr, values: Sequence[float]) -> nw.Expr:
-    """Which of these a number is."""
+    """Find which of these values a number is."""
     found: nw.Expr = nw.lit(-1)
     for n in reversed(range(len(values))):
         found = nw.when(number == values[n]).then(nw.lit(n)).otherwise(found)

@@ -1,4 +1,4 @@
-"""How a growing data set is cut into blocks: by time, by user, by a public attribute.
+"""The rule by which a growing data set is cut into blocks: by time, by user, by a public attribute.
 
 What must stay true: which block a row belongs to follows from that row alone, and so does nothing about which blocks
 there are, beyond what a steward declares to be public.
@@ -46,7 +46,7 @@ class BlockBy:
 
     @property
     def sealed(self) -> bool:
-        """Whether its blocks are closed to new rows before they are charged. A user's rows stay in the user's block."""
+        """True where blocks are closed to new rows before they are charged. A user's rows stay in the user's block."""
         return self.kind != USER
 
     def beginning(self, written: str) -> BlockBy:
@@ -75,7 +75,7 @@ class BlockBy:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the place is read from."""
+        """The columns that the place is read from."""
         return (self.column, self.apart) if self.apart else (self.column,)
 
     @property
@@ -85,11 +85,11 @@ class BlockBy:
 
     @property
     def many(self) -> int:
-        """How many blocks lie side by side in each window, or of each value."""
+        """The number of blocks that lie side by side in each window, or of each value."""
         return max(1, len(self.contexts))
 
     def context(self, place: int) -> str:
-        """Whose rows a block has; nothing where there are no contexts."""
+        """Return whose rows a block has; nothing where there are no contexts."""
         return self.names[place % self.many] if self.contexts else ""
 
     def places(self, first: int, end: int) -> range:
@@ -111,11 +111,11 @@ class BlockBy:
         return str(self.values[place // self.many])
 
     def since(self, place: int) -> datetime:
-        """When a window begins."""
+        """Return when a window begins."""
         return _EPOCH + timedelta(hours=place // self.many * self.hours + self._offset)
 
     def until(self, place: int) -> datetime:
-        """When it is over."""
+        """Return when a window is over."""
         return self.since(place + self.many)
 
     def window(self, moment: datetime) -> int:
@@ -216,7 +216,7 @@ def _by_attribute(name: str, schema: Schema) -> BlockBy:
 
 
 def _among(column: str, values: tuple[object, ...]) -> str:
-    """Which of these values a typed row has; NULL where none."""
+    """Write in SQL which of these values a typed row has; NULL where none."""
     known = ", ".join(f"{text(_written(value))}: {place}" for place, value in enumerate(values))
     return f"(MAP {{{known}}}[CAST({quoted(column)} AS VARCHAR)])"
 

@@ -192,7 +192,7 @@ def _arrow_file(path: Path, schema: Schema, opened: Any) -> Incoming:
 
 
 def wrong_type(column: str, row: int, declared: str) -> Mistake:
-    """What is said of a value that is not of its column's type: never the value."""
+    """Make the error about a value that is not of its column's type: it never says the value."""
     return Mistake(f"columns.{column}", f"row {row} holds something that is not of type {declared}; nothing was kept")
 
 

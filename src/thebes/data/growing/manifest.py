@@ -1,4 +1,4 @@
-"""Which rows there are: HOME/growing/NAME/manifest.db, and the files that it names.
+"""The record of which rows there are: HOME/growing/NAME/manifest.db, and the files that it names.
 
 What must stay true: an ingest is there whole or not at all, and once; no row comes into a block that is sealed; what
 the manifest does not name is nobody's and is swept away.
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS period (
 
 
 class State(StrEnum):
-    """How far a block has come."""
+    """The state that a block has come to."""
 
     OPEN = "open"  #: takes rows. -> SEALED
     SEALED = "sealed"  #: takes no more rows; may be charged. -> RETIRED
@@ -130,7 +130,7 @@ class Manifest:
         return [Kept(n, p, c, _STATES[s], b, z) for n, p, c, s, b, z in self._read(sql)]
 
     def ingest_of(self, *, digest: str, key: str | None) -> int | None:
-        """How many rows an ingest under this key brought; None where there was none.
+        """Return how many rows an ingest under this key brought; None where there was none.
 
         An ingest is known by the name its steward gave it and by nothing else. Were it known by its content, one row
         more or less would decide whether all the others count once or twice. Under a key that was used before nothing
@@ -152,7 +152,7 @@ class Manifest:
         return self._of(blocks, "SELECT file FROM part WHERE block IN (SELECT value FROM json_each(?)) ORDER BY file")
 
     def true_rows(self, blocks: Iterable[int]) -> dict[int, int]:
-        """How many rows each of these blocks really has: never to be told."""
+        """Count the rows that each of these blocks really has: never to be told."""
         wanted = list(blocks)
         sql = "SELECT block, sum(rows) FROM part WHERE block IN (SELECT value FROM json_each(?)) GROUP BY block"
         return {**dict.fromkeys(wanted, 0), **dict(self._read(sql, (_listed(wanted),)))}
@@ -393,7 +393,8 @@ class Manifest:
 
 
 def _cut(by: BlockBy) -> str:
-    """What decides the places of rows: how they are cut, by which contexts, and the order of declared values."""
+    """Write down what decides the places of rows: how they are cut, by which contexts, and the order of declared
+    values."""
     if not (by.apart or by.values):
         return str(by)
     apart = f"{by.apart} ({', '.join(by.names)})" if by.apart else ""
@@ -401,7 +402,7 @@ def _cut(by: BlockBy) -> str:
 
 
 def _goes_on(before: Sequence[str], now: Sequence[str]) -> bool:
-    """Whether contexts are the same, and there are at most more values than before."""
+    """Return whether contexts are the same, and there are at most more values than before."""
     return before[1:] == now[1 : len(before)]
 
 

@@ -100,7 +100,7 @@ class GrownTable:
         )
 
     def people(self, most: int) -> tuple[int, int]:
-        """How many persons there are, and how many rows if at most so many of each count."""
+        """Count the persons, and the rows if at most so many of each count."""
         if not self._paths:
             return 0, 0
         if self._by_spark:

@@ -1,4 +1,4 @@
-"""Which rows of a growing data set's files are meant, as a condition that every engine reads alike.
+"""Conditions that say which rows of a growing data set's files are meant, in a form that every engine reads alike.
 
 What must stay true: which part a row is in follows from its own random number and nothing else.
 """

@@ -1,4 +1,4 @@
-"""Where the rows of a growing data set are read: what its description says beside that it grows."""
+"""The source of a growing data set's rows: what its description says beside that it grows."""
 
 from __future__ import annotations
 

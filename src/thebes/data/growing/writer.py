@@ -1,4 +1,5 @@
-"""How a batch becomes files: looked at first, then written by the place of its rows, then named in the manifest.
+"""The writing of a batch into files: looked at first, then written by the place of its rows, then named in the
+manifest.
 
 What must stay true: a batch with anything wrong in it leaves nothing behind; what is killed halfway is swept away by
 the next who opens the data set; memory is bounded by `MEMORY`, whatever the batch's size.
@@ -40,7 +41,7 @@ _AT_ONCE = 200_000  # rows that wait in memory to be written by block
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What came of a batch. `rows` are those that it has, also where it was there already; they are for whoever
+    """The outcome of a batch. `rows` are those that it has, also where it was there already; they are for whoever
     brings them and for nobody else."""
 
     rows: int
@@ -187,7 +188,7 @@ class Writer:
             os.close(held)
 
     def _checked(self, came: Incoming, opened: Any, now: datetime) -> int:
-        """How many rows there are, once each of them is known to be right."""
+        """Count the rows of a batch, once each of them is known to be right."""
         typed = came.typed(self._schema)
         wrong = {name: f"count(*) FILTER ({bad})" for name, (_, bad) in typed.items()}
         (found,) = opened.execute(f"SELECT count(*), {', '.join(wrong.values())} FROM {came.relation}").fetchall()

@@ -1,4 +1,4 @@
-"""What parent and child say to each other: frames of JSON over the child's standard input and output.
+"""Messages between parent and child: frames of JSON over the child's standard input and output.
 
 The child says READY. It is then told the key and the databases once (ATTACH) and answers what they declare and which
 additional walls stand (confinement). After that every question (sql, tables, functions, rows, width) is answered by

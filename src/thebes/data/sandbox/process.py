@@ -32,7 +32,8 @@ Value = float | int | str | None
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why a featurizer gave nothing: `failure` is a position in FAILURES, `reason` is for its owner's eyes."""
+    """The reason why a featurizer gave nothing: `failure` is a position in FAILURES, `reason` is for its owner's
+    eyes."""
 
     failure: int
     reason: str

@@ -1,4 +1,5 @@
-"""What is taken from a connection and from its process before a stranger's SQL is seen. No layer is enough alone.
+"""Walls around a stranger's SQL: what is taken from a connection and from its process before that SQL is seen. No layer
+is enough alone.
 
 One opcode cannot be interrupted, so lengths are limited; lengths do not bound loops, so steps are watched; neither
 bounds memory, so the heap is; and whatever all of them miss ends with the process.

@@ -68,7 +68,7 @@ class Collector:
         return self._desk.progress()
 
     def count(self, table: Table) -> int:
-        """How many rows a table has."""
+        """Count the rows of a table."""
         return int(self._connection.execute(f"SELECT count(*) FROM {quoted(table.name)}").get)  # noqa: S608
 
     def rows(self, table: Table) -> Iterator[dict[str, object]]:

@@ -1,4 +1,5 @@
-"""What a collector says it will store: tables and columns with types, and words for the person who will read them.
+"""The declaration of what a collector will store: tables and columns with types, and words for the person who will read
+them.
 
 A name that passes here is safe to quote in SQL and means one thing in a featurizer, whatever its case.
 """
@@ -78,7 +79,7 @@ class Declaration:
 
 
 def is_name(word: object) -> bool:
-    """Whether a column could be called that; a key of another form may be data that took a column's place."""
+    """Return whether a column could be called that; a key of another form may be data that took a column's place."""
     return isinstance(word, str) and _NAME.fullmatch(word) is not None
 
 
@@ -106,7 +107,7 @@ def read_declaration(declared: object) -> Declaration:
 
 
 def _is_whole(declared: Mapping[object, object]) -> bool:
-    """Whether this is not the bare form, in which every value is a table and so an object."""
+    """Return whether this is not the bare form, in which every value is a table and so an object."""
     beside = set(declared) - {"tables"}
     said = all(not isinstance(declared[name], Mapping) for name in beside)
     return "tables" in declared and beside <= {"description", "release"} and said

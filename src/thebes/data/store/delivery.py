@@ -1,4 +1,4 @@
-"""What one run of a collector delivers: rows, and how far the collector has come, accepted as one or not at all.
+"""The delivery of one run of a collector: rows, and how far the collector has come, accepted as one or not at all.
 
 What must stay true: parts that came before the last one show nowhere; the rows and the state that stands for them are
 written in one transaction, so that whoever is killed, nothing is lost and nothing is stored twice; the same delivery
@@ -107,7 +107,7 @@ def read_delivery(body: object) -> Delivery:
 
 
 class Desk:
-    """Where the deliveries of one collector are taken. The caller holds the transaction."""
+    """The desk at which the deliveries of one collector are taken. The caller holds the transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

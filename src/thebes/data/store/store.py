@@ -130,7 +130,7 @@ class Store:
             return self._collector(self._of(app, active=True)).deliver(read)
 
     def progress(self, app: str) -> dict[str, Any]:
-        """How far a collector has come: {"number", "release", "state", "at"} of its last accepted delivery."""
+        """Return how far a collector has come: {"number", "release", "state", "at"} of its last accepted delivery."""
         with self._alone():
             return self._collector(self._of(app)).progress().plain()
 
@@ -179,7 +179,8 @@ class Store:
         return described
 
     def schemas(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """What the collectors declare, {collector: {table: {"description", "columns"}}}: nothing about the rows."""
+        """Return what the collectors declare, {collector: {table: {"description", "columns"}}}: nothing about the
+        rows."""
         with self._alone():
             return {name: self._collector(file).schema()[1].plain() for name, file, _, _ in self._entries()}
 
@@ -215,7 +216,7 @@ class Store:
             yield View(sandbox, {name: read_declaration(found) for name, found in declared.items()})
 
     def featurize(self, sql: str, *, most_rows: int = MOST_ROWS) -> Rows:
-        """What a featurizer gives now; see `View.featurize`."""
+        """Return what a featurizer gives now; see `View.featurize`."""
         with self.view(_collectors(sql)) as view:
             return view.featurize(sql, most_rows=most_rows)
 

@@ -29,7 +29,7 @@ class View:
         self._declared = {name.lower(): declaration for name, declaration in declared.items()}
 
     def featurize(self, sql: str, *, most_rows: int = MOST_ROWS) -> Rows:
-        """What the featurizer gives for this one person; if it fails, no row and the class of failure.
+        """Return what the featurizer gives for this one person; if it fails, no row and the class of failure.
 
         Raises only for what is wrong with the SQL as read or with `most_rows`, never for anything in the data.
         """
