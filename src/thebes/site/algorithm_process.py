@@ -145,7 +145,7 @@ class Lanes:
 
 
 class Office:
-    """What is behind the pipe: everything of a home that its two ways in share."""
+    """The office behind the pipe: everything of a home that its two ways in share."""
 
     def __init__(self, home: Home, name: str) -> None:
         self.datasets, self.policy = DataSets(home), PolicyFile(home.policy)
@@ -182,7 +182,7 @@ class Office:
         self.desk.recover()
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """What belongs into the answer to one message."""
+        """Return what belongs into the answer to one message."""
         kind = message["kind"]
         if kind == Word.ASK:
             return self.desk.ask(message)
@@ -244,7 +244,7 @@ class Office:
         return {"rows": came.rows, "again": came.again}
 
     def lane(self, message: Mapping[str, Any]) -> str:
-        """Where a message waits: asks by data set, and the end of a task behind its asks."""
+        """Name the lane in which a message waits: asks by data set, and the end of a task behind its asks."""
         if message["kind"] in (Word.ASK, Word.QUOTE):
             named = self.desk.dataset_of(message)
             return named if named in self.datasets.names() else _FRONT
@@ -259,7 +259,8 @@ class Office:
         return _FRONT
 
     def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What belongs into the answer to an ask or a quote that reads no rows; None where it must take its turn."""
+        """Return what belongs into the answer to an ask or a quote that reads no rows; None where it must take its
+        turn."""
         return self.desk.quote(message) if message["kind"] == Word.QUOTE else self.desk.again(message)
 
 

@@ -25,7 +25,7 @@ _ALIKE = ("columns", "bins")  #: parameters that every kind of synopsis has
 
 
 def path_of(home: Home, name: str) -> Path:
-    """Where a data set's cache lies."""
+    """Return where a data set's cache lies."""
     return home.folder / FOLDER / f"{name}.db"
 
 
@@ -72,8 +72,8 @@ class Caches:
         return self.known(dataset) or self(dataset)
 
     def forecasts(self, dataset: DataSet) -> dict[str, Forecast | None]:
-        """How each kind of synopsis would have done over the questions so far: the declared one by its parameters, the
-        others about the same columns. None where too little was asked to tell."""
+        """Tell how each kind of synopsis would have done over the questions so far: the declared one by its parameters,
+        the others about the same columns. None where too little was asked to tell."""
         planner, cache = self.known(dataset), dataset.cache
         alike = {name: cache.more[name] for name in _ALIKE if name in cache.more}
         if planner is None:

@@ -11,7 +11,7 @@ from thebes.wire.local_server import TOKEN, HomeInUse, Local, announced
 
 
 class Distant(Local):
-    """What its steward asks of it."""
+    """The site that runs, as its steward asks things of it."""
 
     def address(self) -> str:
         """A new one-time address for a browser."""

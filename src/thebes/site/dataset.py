@@ -40,7 +40,7 @@ _BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What everything ever asked about a data set may cost one unit together, and how that is added up."""
+    """The budget that everything ever asked about a data set may cost one unit together, and how that is added up."""
 
     epsilon: Decimal
     delta: Decimal = Decimal(0)
@@ -58,13 +58,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How a growing data set is cut (`by`), and what is said of every block beside its budget."""
+    """The cut of a growing data set (`by`), and what is said of every block beside its budget."""
 
     by: BlockBy
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def terms(self, budget: Budget) -> Terms:
-        """What each block holds."""
+        """Return what each block holds."""
         told = {name: value for name, value in self.more.items() if name != "since"}
         accepted = told.pop("accept_separate_ledgers", False)
         separate = told.pop("separate_by", "")
@@ -83,15 +83,16 @@ class Blocks:
 
     @property
     def schedule(self) -> str:
-        """Whose turn it is among pipelines that wait (see `curator.waiting`); nothing: whoever is first."""
+        """The schedule of whose turn it is among pipelines that wait (see `curator.waiting`); nothing: whoever is
+        first."""
         return str(self.more.get("schedule", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """How released answers are used again. `fresh_for` is for how many seconds one is given again where the set does
-    not grow: a time that everybody may know, never that the rows changed. `own_share` is how much of every block's
-    budget may buy what a synopsis is made of, whoever asks. `more` is for the kinds with a synopsis."""
+    """The way in which released answers are used again. `fresh_for` is for how many seconds one is given again where
+    the set does not grow: a time that everybody may know, never that the rows changed. `own_share` is how much of every
+    block's budget may buy what a synopsis is made of, whoever asks. `more` is for the kinds with a synopsis."""
 
     kind: str = DEFAULT
     fresh_for: float = FRESH_SECONDS
@@ -241,7 +242,7 @@ def read(path: Path, name: str) -> DataSet:
 
 
 def cache_of(told: object, schema: Schema, budget: Budget, blocks: Blocks | None = None) -> Cache:
-    """How answers are used again, as it was declared, or a Mistake that names the parameter at fault."""
+    """Read how answers are used again, as it was declared, or raise a Mistake that names the parameter at fault."""
     if not isinstance(told, Mapping):
         raise Mistake("cache", "must be a table")
     more = {name: _floats(value) for name, value in told.items() if name not in ("kind", "fresh_for", "own_share")}
@@ -275,7 +276,7 @@ def _span(seconds: float) -> str:
 
 
 def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | None:
-    """How a growing data set is cut; None where it does not grow."""
+    """Read how a growing data set is cut; None where it does not grow."""
     told = body.get("blocks")
     growing = body["source"].get("kind") == GROWING
     if told is None and not growing:

@@ -83,7 +83,7 @@ def written(path: Path, text: str) -> None:
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; None where there is none."""
+    """Return what changes when the file does; None where there is none."""
     try:
         facts = path.stat()
     except OSError:

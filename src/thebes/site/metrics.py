@@ -1,4 +1,4 @@
-"""How a site stands, in figures for Prometheus: nothing that depends on rows, on a question or on who asked it."""
+"""The state of a site, in figures for Prometheus: nothing that depends on rows, on a question or on who asked it."""
 
 from __future__ import annotations
 

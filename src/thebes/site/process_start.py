@@ -1,4 +1,4 @@
-"""How a site's two processes are started, and what each is given and not given."""
+"""The start of a site's two processes, and what each is given and not given."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def connector_environment(control: int) -> dict[str, str]:
 
 
 def library_places() -> list[str]:
-    """Where the interpreter and what it imports lie."""
+    """List where the interpreter and what it imports lie."""
     package = str(Path(thebes.__file__).resolve().parent.parent)
     places = [sys.prefix, sys.base_prefix, sys.exec_prefix, package, *sys.path]
     return sorted({str(Path(place).resolve()) for place in places if place and Path(place).is_absolute()})

@@ -21,7 +21,7 @@ from thebes.site.home import Home
 
 
 def place_of(home: Home, name: str) -> Path:
-    """Where the rows of a growing data set lie."""
+    """Return where the rows of a growing data set lie."""
     return home.folder / GROWING / name
 
 
@@ -53,8 +53,8 @@ def context_of(stream: Stream, rule: Rule, asker: str, named: str | None = None)
 
 
 def turns_of(home: Home, dataset: DataSet, ledger: Ledger) -> Turns | None:
-    """Whose turn it is among the pipelines of a growing data set, where its owner wants that to be decided; close it
-    when done."""
+    """Open the account of whose turn it is among the pipelines of a growing data set, where its owner wants that to be
+    decided; close it when done."""
     if dataset.blocks is None or not dataset.blocks.schedule:
         return None
     where = place_of(home, dataset.name)
@@ -63,7 +63,7 @@ def turns_of(home: Home, dataset: DataSet, ledger: Ledger) -> Turns | None:
 
 
 def covered(stream: Stream, blocks: Sequence[str]) -> dict[str, Any]:
-    """Which rows were asked: how many blocks, and from when to when."""
+    """Tell which rows were asked: how many blocks, and from when to when."""
     names = set(blocks)
     windows = [(b.since, b.until) for b in stream.blocks() if b.name in names]
     told: dict[str, Any] = {"blocks": len(blocks)}

@@ -166,7 +166,7 @@ class Supervisor:
                 _announce({**line, "site": self.name, "confined": confined})
 
     def _beyond_reach(self) -> bool:
-        """Whether the home lies outside everything that the connector may read."""
+        """Return whether the home lies outside everything that the connector may read."""
         reach = [Path(place) for place in (*library_places(), *connector.SYSTEM)]
         return not any(self._home.folder.is_relative_to(place) for place in reach)
 
@@ -208,7 +208,7 @@ class _Child:
         )
 
     def ended(self) -> bool:
-        """Whether it has ended since this was asked last."""
+        """Return whether it has ended since this was asked last."""
         if self.over or self._process.poll() is None:
             return False
         self.over, self._ended = True, time.monotonic()

@@ -1,1 +1,1 @@
-"""What a site may still spend, for whom, and what an answer costs."""
+"""The budget of a site: what it may still spend, for whom, and what an answer costs."""

@@ -35,8 +35,8 @@ from thebes.tasks.site_document import SiteDocument
 
 @dataclass(frozen=True, slots=True)
 class _Payer:
-    """What a rule is asked about a claim. Of one whose task is not known any more every rule that speaks of its
-    requestor counts it."""
+    """The payer of a claim, as a rule is asked about it. Of one whose task is not known any more every rule that speaks
+    of its requestor counts it."""
 
     asked: Asked
     known: bool
@@ -48,14 +48,14 @@ class _Payer:
 
 
 class _Sums:
-    """What the claims on one block count for, by payer."""
+    """The sums of what the claims on one block count for, by payer."""
 
     def __init__(self) -> None:
         self._claims: dict[int, tuple[_Payer, Budget]] = {}
         self._sums: dict[_Payer, Budget] = {}
 
     def set(self, claim: int, counts: Budget, payer: _Payer | None = None) -> None:
-        """What a claim counts for from now on; `payer` is told the first time."""
+        """Set what a claim counts for from now on; `payer` is told the first time."""
         who, before = self._claims.get(claim, (payer, NOTHING))
         if who is None:
             raise Fault("a claim is nobody's")
@@ -66,7 +66,7 @@ class _Sums:
         self._claims[claim] = (who, counts)
 
     def under(self, rule: Rule) -> Budget:
-        """What counts against a rule."""
+        """Return what counts against a rule."""
         found = [total for payer, total in self._sums.items() if payer.counts(rule)]
         return Budget(Amount(sum(t.epsilon for t in found)), Amount(sum(t.delta for t in found)))
 
@@ -224,15 +224,15 @@ class Purse:
         return [block.name for block in offered if self._within(rule, block.name, price)]
 
     def _told(self, request: Request, document: SiteDocument, price: Budget | None) -> Budget:
-        """What a task counts for: as its document says, or as it is named and then written down."""
+        """Return what a task counts for: as its document says, or as it is named and then written down."""
         if price is None:
             return _price(document)
         self._outbox.claim(request.task, price.epsilon, price.delta)
         return price
 
     def _more(self, request: Request, claim: Claim, price: Budget | None) -> Budget:
-        """How much more a claim may buy than it counts for, where another attempt buys with it. What is left of it
-        bounds that where it is an epsilon; where it is not, what costs little there may be a large epsilon."""
+        """Return how much more a claim may buy than it counts for, where another attempt buys with it. What is left of
+        it bounds that where it is an epsilon; where it is not, what costs little there may be a large epsilon."""
         if price is None or not claim.state.open or spent(claim) is not None:
             return NOTHING
         if claim.left != claim.loss:
@@ -252,7 +252,8 @@ class Purse:
             self._of(name).set(claim.id, counts)
 
     def _within(self, rule: Rule, name: str, price: Budget) -> bool:
-        """Whether all that was claimed at a block under a rule, and a price beside it, is what the rule allows."""
+        """Return whether all that was claimed at a block under a rule, and a price beside it, is what the rule
+        allows."""
         counted = self._of(name).under(rule)
         return price.epsilon <= rule.epsilon - counted.epsilon and (
             rule.delta is None or price.delta <= rule.delta - counted.delta
@@ -292,7 +293,7 @@ class Purse:
                 self._of(name).set(claim.id, left)
 
     def said(self, request: Request) -> Budget:
-        """What a task counts for at most, by its document or as it was written down."""
+        """Return what a task counts for at most, by its document or as it was written down."""
         subject = self._outbox.subjects()[request.key]
         return Budget(Amount(subject.epsilon), Amount(subject.delta))
 
@@ -325,15 +326,15 @@ class Purse:
             raise BudgetExceeded(block.name, price, left, str(rule))
 
     def _left(self, rule: Rule, block: Block) -> Budget:
-        """What of a rule is left; without a delta of its own the block alone says which deltas are too many."""
+        """Return what of a rule is left; without a delta of its own the block alone says which deltas are too many."""
         self._refresh()
         counted = self._of(block.name).under(rule)
         delta = block.budget.delta if rule.delta is None else rule.delta - counted.delta
         return Budget(Amount(max(Decimal(0), rule.epsilon - counted.epsilon)), Amount(max(Decimal(0), delta)))
 
     def _of(self, block: str) -> _Sums:
-        """What the claims on a block count for; a rule counts over all its contexts together, and over everybody who
-        has a budget of their own."""
+        """Return what the claims on a block count for; a rule counts over all its contexts together, and over everybody
+        who has a budget of their own."""
         return self._counted.setdefault(block.partition("@")[0], _Sums())
 
     def _refresh(self) -> None:
@@ -359,7 +360,8 @@ class Purse:
             self._of(block).set(claim, self._said(self._keys[claim], held[block]) or self._reading(block, held[block]))
 
     def _said(self, key: str | None, steps: Steps) -> Budget | None:
-        """What an attempt of a pipeline said that it may spend, as long as it holds anything; None of other claims."""
+        """Return what an attempt of a pipeline said that it may spend, as long as it holds anything; None of other
+        claims."""
         if key is None or not key.startswith(PIPELINE):
             return None
         if not any(steps.values()):
@@ -369,7 +371,7 @@ class Purse:
         return self._amounts.get(key)
 
     def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps, key: str | None) -> Budget:
-        """What a claim from before counts for: what it said where an attempt of a pipeline made it, else see
+        """Return what a claim from before counts for: what it said where an attempt of a pipeline made it, else see
         `counted`."""
         said = self._said(key, steps)
         return counted(loss, steps, subject, *self._terms_of(block)) if said is None else said
@@ -385,7 +387,7 @@ class Purse:
 
 
 def spent(claim: Claim) -> Budget | None:
-    """What a claim has paid for, by all attempts together; None where that is not an epsilon."""
+    """Return what a claim has paid for, by all attempts together; None where that is not an epsilon."""
     loss, left = claim.loss, claim.left
     if isinstance(loss, Pure) and isinstance(left, Pure):
         return Budget(Amount(loss.epsilon - left.epsilon), Amount(0))
@@ -395,9 +397,9 @@ def spent(claim: Claim) -> Budget | None:
 
 
 def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delta: int) -> Budget:
-    """What a claim that no journal of attempts knows counts for under a rule: what it holds or has spent where that is
-    an epsilon; else what its document said, whole; and where nobody remembers that, what a block that counts with
-    `filter` beside `delta` reads off its own count."""
+    """Return what a claim that no journal of attempts knows counts for under a rule: what it holds or has spent where
+    that is an epsilon; else what its document said, whole; and where nobody remembers that, what a block that counts
+    with `filter` beside `delta` reads off its own count."""
     if isinstance(loss, Pure) and "epsilon" in steps:
         return Budget.of_steps(steps["epsilon"], 0)
     if subject is not None:
@@ -406,7 +408,7 @@ def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delt
 
 
 def _own(key: str | None) -> bool:
-    """Whether a claim buys sizes of a growing data set, or what a synopsis is made of: nobody asked for it."""
+    """Return whether a claim buys sizes of a growing data set, or what a synopsis is made of: nobody asked for it."""
     return key is not None and key.startswith((*OURS, BOUGHT))
 
 

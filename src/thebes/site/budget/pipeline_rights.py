@@ -1,4 +1,5 @@
-"""What a developer may spend at a growing data set by pipelines: what HOME/policy.toml says of the kind "pipeline".
+"""The rights that say what a developer may spend at a growing data set by pipelines: what HOME/policy.toml says of the
+kind "pipeline".
 
 What must stay true: without a rule that covers developer, data set and kind nothing is spent; all claims on a block
 that a rule covers never add up to more than it says. (Whoever asks holds `deciding` until the claim is made.)
@@ -64,7 +65,7 @@ class Rights:
                 raise BudgetExceeded(name, price, left, str(rule))
 
     def _counted(self, rule: Rule) -> dict[str, Budget]:
-        """What counts against a rule, by block, over all contexts."""
+        """Return what counts against a rule, by block, over all contexts."""
         ledger, terms = self._stream.ledger, self._stream.terms
         claims = {claim.id: claim for claim in ledger.claims()}
         subjects, said = subjects_in(self._home.folder / OUTBOX), self._attempts.amounts()
@@ -88,7 +89,7 @@ class Rights:
         }
 
     def _covers(self, rule: Rule, claim: Claim, subject: Subject | None) -> bool:
-        """Whether a claim counts against a rule; of one whose task is not known its requestor decides."""
+        """Return whether a claim counts against a rule; of one whose task is not known its requestor decides."""
         key = claim.key or ""
         if key.startswith((*OURS, BOUGHT)):
             return False
@@ -100,5 +101,5 @@ class Rights:
 
 
 def _over_all(block: str) -> str:
-    """What is said of all contexts of a block, and of everybody's own budget there."""
+    """Return what is said of all contexts of a block, and of everybody's own budget there."""
     return block.partition("@")[0]

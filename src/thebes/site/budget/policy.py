@@ -1,4 +1,4 @@
-"""Who may ask what, and how much: HOME/policy.toml, which only the steward writes.
+"""The policy of who may ask what, and how much: HOME/policy.toml, which only the steward writes.
 
 What must stay true: whatever no rule allows is refused; a file that is not there, or cannot be read exactly as
 written, allows nothing. A rule looks at who asks for what, never at data.
@@ -28,7 +28,7 @@ _LISTS = ("requestors", "datasets", "kinds", "noise", "contexts")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a rule is shown of a task."""
+    """The facts that a rule is shown of a task."""
 
     requestor: str
     dataset: str
@@ -57,7 +57,7 @@ class Rule:
         return f"rule {self.number} of policy.toml"
 
     def covers(self, asked: Asked) -> bool:
-        """Whether the rule speaks about this."""
+        """Return whether the rule speaks about this."""
         return (
             _in(asked.requestor, self.requestors)
             and _in(asked.dataset, self.datasets)
@@ -78,7 +78,7 @@ class Policy:
         return next((rule for rule in self.rules if rule.covers(asked)), None)
 
     def refusal(self, asked: Asked) -> str:
-        """Why nothing allows it, for whoever asked: nothing of what the file allows others."""
+        """Say why nothing allows it, for whoever asked: nothing of what the file allows others."""
         for noise in NOISES:
             if noise != asked.noise and self.rule(Asked(asked.requestor, asked.dataset, asked.kind, noise)) is not None:
                 return f"the site's policy allows this only with noise added by the {noise}"
@@ -215,7 +215,7 @@ def _at(text: str, key: str) -> str:
 
 
 def _line(text: str, number: int, key: str) -> str:
-    """Where in the file a rule says something; where it does not, where the rule begins."""
+    """Say where in the file a rule says something; where it does not, where the rule begins."""
     begun, begins = 0, 0
     for place, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*\[\[\s*allow\s*\]\]", line):

@@ -1,4 +1,4 @@
-"""What a task costs a data set's block, and each phase of it: in the terms in which the block counts.
+"""The prices of a task, and of each phase of it, that a data set's block pays: in the terms in which the block counts.
 
 What must stay true: what is charged for the phases that ran covers what they released, whichever ran; all phases
 together never cost more than was set aside.

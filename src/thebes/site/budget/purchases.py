@@ -1,5 +1,5 @@
-"""What a data set buys for itself: what its synopsis is made of. Whoever may ask can bring it about, so its steward
-says which share of every block's budget may go there.
+"""The purchases that a data set makes for itself: what its synopsis is made of. Whoever may ask can bring it about, so
+its steward says which share of every block's budget may go there.
 
 What must stay true: nobody who asks pays for it, and all of it together is never more than that share.
 """

@@ -1,4 +1,4 @@
-"""What an answer would cost a data set now, and what of it was released already.
+"""Quotes of what an answer would cost a data set now, and what of it was released already.
 
 What must stay true: everything here follows from released answers, the declaration and the blocks there are; no row is
 read and nothing is charged.

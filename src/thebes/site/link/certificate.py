@@ -22,7 +22,7 @@ _MOST_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a site shows: PEM bytes, the name in them, and until when they count."""
+    """The identity that a site shows: PEM bytes, the name in them, and until when they count."""
 
     name: str
     ends: datetime
@@ -54,7 +54,7 @@ def read(folder: int, *, now: datetime | None = None) -> Identity:
 
 
 def stamps(folder: int) -> tuple[tuple[int, int], ...]:
-    """What changes when one of the files does."""
+    """Return what changes when one of the files does."""
     found = []
     for name in (AUTHORITY, CERTIFICATE, KEY):
         try:

@@ -129,7 +129,7 @@ async def _live(
 
 
 def _named(pages: str | None) -> Any:
-    """What puts pages on, by the name `module:function` that the command gave."""
+    """Return what puts pages on, by the name `module:function` that the command gave."""
     if pages is None:
         return None
     module, _, function = pages.partition(":")

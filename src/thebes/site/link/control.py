@@ -1,4 +1,5 @@
-"""What a site's supervisor and the process that talks say to each other: lines of JSON, and open descriptors."""
+"""The messages that a site's supervisor and the process that talks say to each other: lines of JSON, and open
+descriptors."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Ear:
         self._descriptors: list[int] = []
 
     def listen(self) -> list[tuple[dict[str, Any], list[int]]] | None:
-        """What has come, each line with the descriptors that were sent with it; None at the end."""
+        """Return what has come, each line with the descriptors that were sent with it; None at the end."""
         block, descriptors, _, _ = socket.recv_fds(self._end, _MOST_BYTES, _MOST_DESCRIPTORS)
         if not block:
             return None

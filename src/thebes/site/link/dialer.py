@@ -188,7 +188,7 @@ class Link:
             self.told()
 
     def shown(self) -> dict[str, Any]:
-        """Where it stands, for the steward."""
+        """Tell where it stands, for the steward."""
         return {
             "name": self.name,
             "coordinator": self.coordinator,

@@ -1,4 +1,4 @@
-"""Why a coordinator and this site do not come together: one handshake more, whose end is looked at.
+"""The probe of why a coordinator and this site do not come together: one handshake more, whose end is looked at.
 
 The library that speaks with the coordinator keeps to itself how a handshake failed. This sends nothing and lowers no
 guard: whether the other one is the coordinator is verified here, and that a coordinator hangs up as soon as it has seen
@@ -21,8 +21,8 @@ _TIMES = (9, 10)  #: X.509's verdicts "not yet valid" and "expired"
 
 
 def trouble(coordinator: str, identity: Identity, folder: int) -> str | None:
-    """What is wrong with the coordinator's certificate, or in its eyes with that of the site in the opened `folder`;
-    None where nothing is, or where nobody can be asked."""
+    """Tell what is wrong with the coordinator's certificate, or in its eyes with that of the site in the opened
+    `folder`; None where nothing is, or where nobody can be asked."""
     host, _, port = coordinator.rpartition(":")
     try:
         context = _context(folder)
@@ -53,7 +53,7 @@ def _context(folder: int) -> ssl.SSLContext:
 
 
 def _goes_on(spoken: ssl.SSLSocket) -> bool:
-    """Whether the other side still talks, or at least listens, after it has seen the certificate."""
+    """Return whether the other side still talks, or at least listens, after it has seen the certificate."""
     try:
         return bool(spoken.recv(1))
     except TimeoutError:

@@ -60,7 +60,7 @@ class Algorithm:
             await pipe.send_bytes(body)
 
     async def ask(self, kind: str, **more: Any) -> Any:
-        """What the steward wants to see, or to have done."""
+        """Ask for what the steward wants to see, or to have done."""
         pipe, name = self._pipe, _OWN + secrets.token_hex(8)
         if pipe is None:
             raise Unreachable("the algorithm process", "does not run just now; it is started again")
@@ -113,7 +113,7 @@ class Algorithm:
 
 
 def _tell(own: asyncio.Future[Any], answer: Mapping[str, Any]) -> None:
-    """What was asked, or the mistake in the question."""
+    """Tell whoever asked what was asked, or the mistake in the question."""
     if answer["kind"] == "problem":
         own.set_exception(Mistake(str(answer.get("field") or "request"), _said(answer)))
     else:

@@ -1,1 +1,1 @@
-"""What is asked of a site, from its arrival to the stored response."""
+"""Requests to a site, from their arrival to the stored response."""

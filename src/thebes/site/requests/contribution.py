@@ -1,4 +1,4 @@
-"""How the answer to an ask that a rule allows comes to be: what it costs, then the rows, then the noise.
+"""The making of the answer to an ask that a rule allows: what it costs, then the rows, then the noise.
 
 What must stay true: nothing is read for an ask that no rule allows; what an answer costs is set aside before its rows
 are looked at and charged before noise is drawn; rows are looked at for one question in each part of a task, and an
@@ -47,7 +47,7 @@ log = logging.getLogger("thebes.site")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a planner gives as the answer to an ask."""
+    """The answer that a planner gives to an ask."""
 
     answered: Answered
     planning: Planning[TaskAccount]
@@ -75,7 +75,7 @@ class Contributing:
         self._attempting, self._caches = attempting, caches
 
     def released(self, allowed: Allowed) -> Released | None:
-        """What was released before to this, and costs nothing; no row is read. None where there is nothing."""
+        """Return what was released before to this, and costs nothing; no row is read. None where there is nothing."""
         as_declared(allowed.question, allowed.document, allowed.dataset)
         found = self._planner(allowed)
         if found is None:
@@ -178,8 +178,8 @@ class Contributing:
     # --- by a data set's planner ----------------------------------------------------------------------------
 
     def _planner(self, allowed: Allowed) -> tuple[Planner, tuple[Plan, Wanted | None, str]] | None:
-        """Who has the released answers of the data set, and what is asked as they understand it; None where answers
-        are not used again."""
+        """Return who has the released answers of the data set, and what is asked as they understand it; None where
+        answers are not used again."""
         owner = registry.site_owner(allowed.document)
         if not isinstance(owner, Planned) or without_noise(allowed.document):
             return None
@@ -223,7 +223,7 @@ class Contributing:
         )
 
     def _told(self, allowed: Allowed, released: Released) -> tuple[dict[str, Any], Charge]:
-        """What a planner answered, as the contribution that leaves."""
+        """Return what a planner answered, as the contribution that leaves."""
         answered, planning, ask = released.answered, released.planning, allowed.ask
         owner = registry.site_owner(allowed.document)
         assert isinstance(owner, Planned)  # noqa: S101  # else no planner was asked
@@ -239,7 +239,8 @@ class Contributing:
     # --- in attempts ----------------------------------------------------------------------------------------
 
     def _attempted(self, allowed: Allowed) -> tuple[dict[str, Any], Charge]:
-        """What came of attempts over a growing data set, each with a claim of its own; and what its blocks paid."""
+        """Make attempts over a growing data set, each with a claim of its own; return what came of them, and what its
+        blocks paid."""
         document, ask, dataset = allowed.document, allowed.ask, allowed.dataset
         if dataset.blocks is None:
             raise Declined(Code.SCHEMA, "dataset does not grow: a pipeline works on blocks of rows that keep coming in")

@@ -1,4 +1,5 @@
-"""What may be asked at a site at all: by its documents, its policy and its data sets, before anything is computed."""
+"""The gate that says what may be asked at a site at all: by its documents, its policy and its data sets, before
+anything is computed."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ class Gate:
         return dataset
 
     def within(self, question: Question, document: SiteDocument) -> None:
-        """Whether the task has such a part, and a price."""
+        """Refuse the question unless the task has such a part, and a price."""
         ask = question.ask
         if not document.priced:
             raise Declined(Code.DOCUMENT, "what this accuracy costs was not said yet: nobody can answer it")

@@ -1,4 +1,4 @@
-"""What a coordinator asks of a site, read from a message of a stranger, and why a site says no."""
+"""The messages in which a coordinator asks something of a site, read as a stranger's, and why a site says no."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read(message: Mapping[str, Any]) -> Question:
 
 
 def who_asks(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Who asks, and the document, or a Mistake."""
+    """Read who asks, and the document, or raise a Mistake."""
     requestor, document = message.get("requestor"), message.get("document")
     if not isinstance(requestor, str) or not 0 < len(requestor) <= LONGEST_REQUESTOR or not requestor.isprintable():
         raise Mistake("requestor", "must be a printable name")

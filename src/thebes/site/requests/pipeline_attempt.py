@@ -19,8 +19,8 @@ from thebes.site.requests.response_store import Request
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempts:
-    """What a pipeline's half is handed for one task. `name` is nobody else's: a model that is accepted is kept under
-    it, and the same task again finds what came of it."""
+    """The attempts that a pipeline's half is handed for one task. `name` is nobody else's: a model that is accepted is
+    kept under it, and the same task again finds what came of it."""
 
     home: Home
     stream: Stream

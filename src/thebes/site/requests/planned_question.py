@@ -115,7 +115,7 @@ class Planning(Generic[Whose]):
 
     @property
     def _own(self) -> str:
-        """Whose answers are used again: of one with a budget of their own only theirs."""
+        """The one whose answers are used again: of one with a budget of their own only theirs."""
         return self.context if isinstance(self.context, str) else ""
 
     def again(self, plan: Plan, wanted: Wanted, *, question: str | None) -> Answered | None:
@@ -167,8 +167,9 @@ class Planning(Generic[Whose]):
         )
 
     def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
-        """What a synopsis is made of is the data set's own purchase, whoever asked first; of a set that grows, of the
-        blocks that it is about. A Refusal where it is more than the data set may spend on itself."""
+        """Reserve the price of what a synopsis is made of: it is the data set's own purchase, whoever asked first; of a
+        set that grows, of the blocks that it is about. A Refusal where it is more than the data set may spend on
+        itself."""
         key, purpose, loss = f"{BOUGHT}{name}", "what a synopsis is made of", self._loss(purchases)
         lacking = self.planner.lacking(self.view) if self.stream is not None else (self.dataset.name,)
         taken = shares(self.ledger, map(self.ledger.block, lacking), more=loss, without=key)
@@ -219,7 +220,7 @@ class TaskAccount:
         self.purse.settle(self.request, claim, paid)
 
     def charged(self) -> Amounts:
-        """What a claim of this task has kept, where an answer does not say it: a crash lay between."""
+        """Return what a claim of this task has kept, where an answer does not say it: a crash lay between."""
         claim = self.purse.claim(self.request)
         if claim is None or claim.state is ClaimState.RELEASED:
             return NOTHING

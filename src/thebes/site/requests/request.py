@@ -35,7 +35,7 @@ class Turn:
         self.noted = False  #: whether the audit log has the ask
 
     def facts(self) -> dict[str, str]:
-        """Who asks for what, for the audit log."""
+        """Tell who asks for what, for the audit log."""
         about = {"requestor": self._requestor, "kind": self._document.get("type")}
         return {
             **self.place,
@@ -80,8 +80,8 @@ class Allowed:
 
 @dataclass(slots=True)
 class Charge:
-    """What an owner's half is given as its claim: consuming charges the ledger for this part, once, whatever the
-    amounts are that it names. Those are told with the answer as its cost."""
+    """The charge that an owner's half is given as its claim: consuming charges the ledger for this part, once, whatever
+    the amounts are that it names. Those are told with the answer as its cost."""
 
     claim: Claim | None
     cost: Cost | None
@@ -103,5 +103,5 @@ class Charge:
 
 
 def _short(value: object) -> str:
-    """What a stranger said, as the audit log keeps it."""
+    """Return what a stranger said, as the audit log keeps it."""
     return value[:200] if isinstance(value, str) and value[:200].isprintable() else "?"

@@ -93,13 +93,13 @@ class Desk:
     # --- what a coordinator says --------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """What is here to be asked about. Never how many rows."""
+        """Describe what is here to be asked about. Never how many rows."""
         shown = {d.name: {"schema": d.schema.shown(), "public": d.schema.public} for d in self._datasets.all()}
         named = {name: {**told, "rows": None} for name, told in shown.items()}
         return {"kind": Word.DESCRIBED, "datasets": named, "version": __version__}
 
     def dataset_of(self, message: Mapping[str, Any]) -> str:
-        """Which data set an ask is about, as far as it says; for whoever lets several be worked on at once."""
+        """Name the data set that an ask is about, as far as it says; for whoever lets several be worked on at once."""
         document = message.get("document")
         name = document.get("dataset") if isinstance(document, Mapping) else None
         return name if isinstance(name, str) else ""
@@ -141,7 +141,7 @@ class Desk:
             self._pause(math.ceil(passed / STEADY_SECONDS) * STEADY_SECONDS - passed)
 
     def quote(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """What an answer would cost now, or a refusal. No row is read, nothing is charged."""
+        """Return what an answer would cost now, or a refusal. No row is read, nothing is charged."""
         turn = Turn(self._moment(), message)
         try:
             answer = self._quoted(turn, message)
@@ -189,7 +189,7 @@ class Desk:
     # --- one ask --------------------------------------------------------------------------------------------
 
     def _released(self, question: Question) -> Released | None:
-        """What was released before to a question that may be asked, and that nothing was said about so far."""
+        """Return what was released before to a question that may be asked, and that nothing was said about so far."""
         matter = self._matter(question)
         document = matter.document
         if self._outbox.request(question.task) is not None or document.in_attempts:

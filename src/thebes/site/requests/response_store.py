@@ -1,4 +1,4 @@
-"""What a site has been asked and what it answers: HOME/outbox.db.
+"""The store of what a site has been asked and what it answers: HOME/outbox.db.
 
 What must stay true: an answer is on disk before a byte of it leaves; one part of a task is answered once, to the first
 question that rows were read for, and the same ask again gets the same answer; what was said is forgotten once nobody
@@ -76,7 +76,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What of a task the rules are about: at most so much does it cost, and did in the end where that is known."""
+    """The facts of a task that the rules are about: at most so much does it cost, and did in the end where that is
+    known."""
 
     kind: str
     noise: str
@@ -86,7 +87,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What answered one part: to which ask, and the bytes, which are None once they are forgotten."""
+    """The answer to one part: to which ask, and the bytes, which are None once they are forgotten."""
 
     part: str
     ask_id: str
@@ -107,7 +108,7 @@ def came_back(path: Path) -> int:
 
 
 def subjects_in(path: Path) -> dict[str, Subject]:
-    """What every task is about that is in an outbox; only read, because the site may be writing."""
+    """Return what every task is about that is in an outbox; only read, because the site may be writing."""
     if not path.exists():
         return {}
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as db:
@@ -141,7 +142,7 @@ class Outbox:
             return [_request(row) for row in self._db.execute(sql, (most,)).fetchall()]
 
     def subjects(self) -> dict[str, Subject]:
-        """What every task is about, by the key of its claim."""
+        """Return what every task is about, by the key of its claim."""
         with self._lock:
             return _subjects(self._db)
 
@@ -220,7 +221,7 @@ class Outbox:
         self._discard()
 
     def restored(self, task: str) -> bool:
-        """Whether a task was under way when this outbox was copied."""
+        """Return whether a task was under way when this outbox was copied."""
         with self._lock:
             return self._db.execute("SELECT 1 FROM restored WHERE task = ?", (task,)).fetchone() is not None
 

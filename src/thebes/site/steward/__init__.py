@@ -1,1 +1,1 @@
-"""What a site's steward sees and does: views, an audit log, questions of their own."""
+"""The steward's side of a site, what its steward sees and does: views, an audit log, questions of their own."""

@@ -66,7 +66,8 @@ class Audit:
             return head
 
     def head(self) -> Head:
-        """Where the log ends: write it down elsewhere, and no later rewriting of what came before goes unseen."""
+        """Return where the log ends: write it down elsewhere, and no later rewriting of what came before goes
+        unseen."""
         with self._lock:
             row = self._db.execute("SELECT length, hash FROM head WHERE one = 1").fetchone()
         if row is None:

@@ -1,4 +1,4 @@
-"""What a data set's cache has saved, as its steward is shown it: from released answers and public amounts alone."""
+"""The savings of a data set's cache, as its steward is shown them: from released answers and public amounts alone."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def saved(
     ledger: Ledger | None = None,
     blocks: Sequence[Block] = (),
 ) -> dict[str, Any]:
-    """How often an answer came from where, what all of them cost, what they would have cost from a mechanism each, day
-    by day, what the latest questions would cost now, and what a synopsis has bought in these blocks of the ledger."""
+    """Return how often an answer came from where, what all of them cost, what they would have cost from a mechanism
+    each, day by day, what the latest questions would cost now, and what a synopsis has bought in these blocks of the
+    ledger."""
     days = [] if planner is None else planner.store.days()
     sources: dict[str, int] = {}
     by_day: dict[str, dict[str, Any]] = {}
@@ -58,8 +59,8 @@ def saved(
 def _own(
     dataset: DataSet, ledger: Ledger, blocks: Sequence[Block], planner: Planner | None, view: View | None
 ) -> dict[str, Any]:
-    """Which share of a block's budget its synopsis has cost, in the block where that is most, and may cost; `short`
-    where what is lacking would be more than that: it is not bought then."""
+    """Return which share of a block's budget its synopsis has cost, in the block where that is most, and may cost;
+    `short` where what is lacking would be more than that: it is not bought then."""
     allowed, taken = dataset.cache.own_share, max(shares(ledger, blocks).values(), default=0.0)
     due = () if planner is None or view is None else planner.due(view)
     if not due:
@@ -72,7 +73,7 @@ def _own(
 
 
 def _next(planner: Planner, view: View) -> list[dict[str, Any]]:
-    """What the latest questions, each once, would cost now."""
+    """Return what the latest questions, each once, would cost now."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for question, wanted in reversed(planner.store.asked()):
         if len(found) >= MOST_NEXT:

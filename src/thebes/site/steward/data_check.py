@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def left_out(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> tuple[int, Sequence[LeftOut]]:
-    """How many records a source has that can be read in every declared column, and all others by reason; (0, nothing)
+    """Count the records of a source that can be read in every declared column, and all others by reason; (0, nothing)
     where every record is a row by itself. Not private: never to be sent anywhere."""
     if source.get("kind") == "spark":
         return 0, ()
@@ -28,8 +28,8 @@ def left_out(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> tupl
 
 
 def looked_at(table: EngineTable) -> dict[str, Any]:
-    """How many rows there are, and of each column how many values are missing (or not of its type), lie outside its
-    bounds, or are none of its values. Not private: never to be sent anywhere."""
+    """Count the rows, and of each column the values that are missing (or not of its type), lie outside its bounds, or
+    are none of its values. Not private: never to be sent anywhere."""
     import narwhals.stable.v2 as nw
 
     schema: Schema = table.schema

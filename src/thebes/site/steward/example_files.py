@@ -1,4 +1,4 @@
-"""What `thebes site init` writes for a steward to start from. Nothing in it allows anything."""
+"""The files that `thebes site init` writes for a steward to start from. Nothing in them allows anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the pipelines of a site did and made, as its steward is shown it: runs, who waits for budget, models."""
+"""The work of a site's pipelines, what they did and made, as its steward is shown it: runs, who waits for budget,
+models."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class Pipelines:
         return {**bundle, "gone": len(retired & set(bundle["lineage"]["blocks"]))}
 
     def amounts(self) -> dict[str, Budget]:
-        """What every attempt may spend, by the key of its claim."""
+        """Return what every attempt may spend, by the key of its claim."""
         if not (self._home.folder / JOURNAL).exists():
             return {}
         with closing(Workshop(self._home.folder)) as workshop:

@@ -34,7 +34,7 @@ STEWARD = "steward"  #: who pays, in the ledger
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What answers a steward, and what that cost."""
+    """The answer to a steward, and what that cost."""
 
     contributions: Contributions
     cost: Mapping[str, float]
@@ -54,7 +54,7 @@ class Question:
     randomness: Randomness
 
     def quote(self, document: SiteDocument, payload: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What an answer to an ask with this payload would cost now, from public things alone."""
+        """Return what an answer to an ask with this payload would cost now, from public things alone."""
         return quoted(document, self.dataset.schema, self.planner, self.stream, self._context, payload)
 
     @property
@@ -88,7 +88,7 @@ class Question:
         return Own(owner.told(document, ask, answered), cost, str(answered.source), covers)
 
     def _drawn(self, document: SiteDocument, ask: Ask, account: _Account) -> Own:
-        """Where nothing is used again."""
+        """Draw an answer where nothing is used again."""
         price, filter = exact.epsilon(document.epsilon), self.dataset.budget.filter
         event = registry.site_kind(document).event(document, self.dataset.schema)
         purchase = Purchase(event, price, exact.delta(document.delta))

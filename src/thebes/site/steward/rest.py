@@ -58,13 +58,13 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
 
     @api.get("/api/site")
     async def site() -> dict[str, Any]:
-        """Whether the coordinator is reached and knows this site; whether the process with the rows runs."""
+        """Tell whether the coordinator is reached and knows this site; whether the process with the rows runs."""
         return {**link.shown(), "confined": confined, "version": __version__}
 
     @api.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def figures() -> Response:
-        """How the site stands, for Prometheus: whether it is linked, and how long its certificate counts. Nothing about
-        what was asked or answered."""
+        """Tell how the site stands, for Prometheus: whether it is linked, and how long its certificate counts. Nothing
+        about what was asked or answered."""
         return Response(figures_of(link.shown(), confined, datetime.now(UTC)), headers={"content-type": TEXT})
 
     @api.get("/api/requests")
@@ -74,12 +74,12 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
 
     @api.get("/api/ledger")
     async def ledger() -> Any:
-        """What is left of every data set's budget, and of every rule's."""
+        """Return what is left of every data set's budget, and of every rule's."""
         return await link.algorithm.ask("ledger")
 
     @api.get("/api/datasets")
     async def datasets() -> Any:
-        """What can be asked about, as it is declared."""
+        """Return what can be asked about, as it is declared."""
         return await link.algorithm.ask("datasets")
 
     @api.get("/api/audit")
@@ -89,7 +89,7 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
 
     @api.get("/api/verified")
     async def verified() -> Any:
-        """Whether the audit log and the ledger's journal are whole."""
+        """Tell whether the audit log and the ledger's journal are whole."""
         return await link.algorithm.ask("verified")
 
     @api.post("/api/dataset/{name}/append", status_code=201, openapi_extra=_taken(key=True))
@@ -112,7 +112,7 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
 
     @api.post("/api/model/{name}/predict", openapi_extra=_taken(key=False))
     async def predict(name: ModelName, request: Request, version: Version = None) -> Any:
-        """What a model says of rows with the stream's own columns: `{"rows": [{column: value}]}`."""
+        """Return what a model says of rows with the stream's own columns: `{"rows": [{column: value}]}`."""
         rows, key = read_rows(await request.body())
         if key is not None:
             raise Mistake("key", "is for rows that are appended")
@@ -129,7 +129,7 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
 
 
 def _taken(*, key: bool) -> dict[str, Any]:
-    """What `read_rows` takes, for the description; of rows that are appended the key belongs to them."""
+    """Return what `read_rows` takes, for the description; of rows that are appended the key belongs to them."""
     value = {"type": ["string", "integer", "number", "boolean", "null"]}
     rows = {"type": "array", "items": {"type": "object", "additionalProperties": value}, "maxItems": MOST_ROWS}
     properties: dict[str, Any] = {"rows": {**rows, "minItems": 1}}

@@ -37,8 +37,8 @@ MOST_ROWS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What rows are wanted: by default of all columns with declared values or bounds. `complete`: no row that lacks one
-    of these values is learned from, and none is made."""
+    """The rows that are wanted: by default of all columns with declared values or bounds. `complete`: no row that lacks
+    one of these values is learned from, and none is made."""
 
     rows: int
     epsilon: exact.Number

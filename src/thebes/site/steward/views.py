@@ -1,5 +1,5 @@
-"""What a site shows its steward: requests and decisions, budgets, data sets, the audit log. Never rows, never counts
-of them."""
+"""The views that a site shows its steward: requests and decisions, budgets, data sets, the audit log. Never rows, never
+counts of them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def log(audit: Audit, most: int = MOST_ENTRIES) -> dict[str, Any]:
 
 
 def verified(audit: Audit, books: Ledger) -> dict[str, Any]:
-    """Whether the audit log and the ledger's journal are whole, and what does not fit."""
+    """Tell whether the audit log and the ledger's journal are whole, and what does not fit."""
     return {name: _checked(what.verify) for name, what in (("audit log", audit), ("ledger", books))}
 
 
