@@ -1,4 +1,4 @@
-"""Where collectors deliver: rows together with how far the collector has come, taken as one or not at all."""
+"""The place where collectors deliver: rows together with how far the collector has come, taken as one or not at all."""
 
 from __future__ import annotations
 

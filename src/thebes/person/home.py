@@ -148,8 +148,8 @@ class Person:
         return {**offer.as_json(), **standing, "participations": [p.as_json() for p in mine]}
 
     def _standing(self, document: Document, mine: list[Participation]) -> dict[str, Any]:
-        """Where this person stands with a task: the latest participation, whether it can be taken back, and how often
-        one may still agree."""
+        """Tell where this person stands with a task: the latest participation, whether it can be taken back, and how
+        often one may still agree."""
         latest = mine[-1] if mine else None
         return {
             "state": str(State.SEEN if latest is None else latest.state),
@@ -247,15 +247,16 @@ class Person:
     # --- budget, rules, settings ------------------------------------------------------------------------
 
     def ledger(self) -> dict[str, Any]:
-        """What was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
+        """Tell what was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
         return spending_report.ledger(self._purse, self._book)
 
     def balance(self) -> dict[str, Any]:
-        """What is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to tell."""
+        """Tell what is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to
+        tell."""
         return spending_report.balance(self._purse)
 
     def verify(self) -> dict[str, Any]:
-        """Whether the ledger's journal is whole and every balance is what it says."""
+        """Tell whether the ledger's journal is whole and every balance is what it says."""
         return spending_report.verified(self._ledger)
 
     def settings(self) -> Settings:
@@ -315,7 +316,7 @@ class Person:
             raise Conflict(str(error)) from None
 
     def progress(self, app: str) -> dict[str, Any]:
-        """How far a collector has come: its own state, and the number of its last delivery."""
+        """Tell how far a collector has come: its own state, and the number of its last delivery."""
         return self._store.progress(app)
 
     def newest(self, app: str, table: str, count: int = 20) -> list[dict[str, Any]]:
@@ -358,7 +359,7 @@ class Person:
 
     @property
     def coordinator(self) -> str | None:
-        """Whose tasks are looked at."""
+        """The address of the coordinator whose tasks are looked at."""
         return None if self._client is None else self._client.url
 
     def coordinator_key(self) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def _tasks(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/tasks/{task_id}/example")
     def example(task_id: TaskId) -> dict[str, Any]:
-        """What noise does to the rows: a fresh draw each time, never the one that is sent."""
+        """Show what noise does to the rows: a fresh draw each time, never the one that is sent."""
         return person.example(task_id)
 
     @api.post("/api/tasks/{task_id}/accept", status_code=202)
@@ -209,7 +209,7 @@ def _budget(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/ledger/verified")
     def verified() -> dict[str, Any]:
-        """Whether the journal is whole and every balance is what it says."""
+        """Tell whether the journal is whole and every balance is what it says."""
         return person.verify()
 
     @api.get("/api/settings")

@@ -1,4 +1,4 @@
-"""What the person decided about their machine: HOME/person.toml, read exactly as written.
+"""Settings that the person decided about their machine: HOME/person.toml, read exactly as written.
 
 What must stay true: an unknown or wrong entry is refused by name; nothing falls back to a more generous figure.
 """

@@ -1,1 +1,1 @@
-"""What a person may still spend, and what was spent."""
+"""The budget of a person: what they may still spend, and what was spent."""

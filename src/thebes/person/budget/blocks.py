@@ -87,7 +87,7 @@ def loss_as_budget(loss: Loss) -> Budget:
 
 
 def consumed(claim: Claim) -> Budget:
-    """What a claim has consumed for good."""
+    """Return what a claim has consumed for good."""
     if claim.state in (ClaimState.RESERVED, ClaimState.RELEASED):
         return Budget(Amount(0), Amount(0))
     asked, left = loss_as_budget(claim.loss), loss_as_budget(claim.left)
@@ -115,7 +115,8 @@ def _enough(epsilon: Decimal, delta: Decimal, blocks: Sequence[Block]) -> tuple[
 
 
 def _overlap(base: str, other: Block) -> bool:
-    """Whether an open block is another period's that shares a day with this one: periods had another length then."""
+    """Return whether an open block is another period's that shares a day with this one: periods had another length
+    then."""
     own, its = (_PERIOD.fullmatch(name) for name in (base, base_name(other.name)))
     if own is None or its is None or own[0] == its[0] or own[1] != its[1] or other.state is not BlockState.OPEN:
         return False

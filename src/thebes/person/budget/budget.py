@@ -72,7 +72,7 @@ class Purse:
             )
 
     def view(self) -> dict[str, Any]:
-        """What was spent, is set aside and is left, by trust."""
+        """Tell what was spent, is set aside and is left, by trust."""
         with self._lock:
             return {trust: self._standing(trust) for trust in ("local", "trusted")}
 
@@ -101,7 +101,7 @@ class Purse:
 
 
 class Waiting:
-    """What an owner's half is given as its claim: it takes a note of what will be consumed, within what is left. The
+    """The claim that an owner's half is given: it takes a note of what will be consumed, within what is left. The
     ledger is charged when the bytes are about to leave, so that bytes that never leave cost nothing."""
 
     def __init__(self, claim: Claim) -> None:

@@ -53,13 +53,13 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
 
 
 def balance(purse: Purse) -> dict[str, Any]:
-    """What is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
+    """Tell what is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
     told = {"frozen": purse.ledger.frozen, "notices_older_copies": purse.ledger.notices_older_copies}
     return {**told, **purse.view()}
 
 
 def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
-    """When what was spent, oldest first, as the journal says it."""
+    """List when what was spent, oldest first, as the journal says it."""
     claims = {claim.id: claim for claim in purse.ledger.claims() if claim.purpose != CARRIED}
     by_key = {p.claim_key: (p.task_id, p.number) for p in book.participations()}
     told = []
@@ -86,7 +86,7 @@ def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
 
 
 class LastCharged:
-    """When each claim was last charged. The journal only grows, so no entry of it is read twice."""
+    """The moments when each claim was last charged. The journal only grows, so no entry of it is read twice."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -103,7 +103,7 @@ class LastCharged:
 
 
 def verified(ledger: Ledger) -> dict[str, Any]:
-    """Whether the journal is whole and every balance is what it says; else what differs."""
+    """Tell whether the journal is whole and every balance is what it says; else what differs."""
     findings: list[str] = []
     try:
         ledger.verify()
@@ -113,7 +113,7 @@ def verified(ledger: Ledger) -> dict[str, Any]:
 
 
 def _charges(entry: Entry) -> list[dict[str, Any]]:
-    """What an entry of the journal charged: one claim, or at a thaw all that were open."""
+    """List what an entry of the journal charged: one claim, or at a thaw all that were open."""
     settled: list[dict[str, Any]] = entry.facts["settled"] if entry.event == "thaw" else []
     return [entry.facts] if entry.event == "consume" else settled
 

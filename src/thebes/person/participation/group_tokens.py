@@ -78,7 +78,7 @@ class Memberships:
         self._keep(Membership(record.name, record.epoch, begun.parameters.digest, True, leaf, sealed))
 
     def _shown(self, name: str, epoch: str | None) -> GroupRecord:
-        """What the coordinator shows of a group, if its signed list says the same."""
+        """Return what the coordinator shows of a group, if its signed list says the same."""
         record = GroupRecord.from_json(self._client.group(name, epoch=epoch))
         if record.name != name or (epoch is not None and record.epoch != epoch):
             raise NotFound("the coordinator answered with another group")
@@ -121,7 +121,7 @@ class Memberships:
         self._credential(document)
 
     def pseudonym(self, task_id: str, document: PeopleDocument, part: str) -> str:
-        """What this home is called in one part, and in no other."""
+        """Return what this home is called in one part, and in no other."""
         return self._credential(document)[0].pseudonym(Context(task_id, document.digest, part))
 
     def token(self, task_id: str, document: PeopleDocument, part: str, ask_id: str, payload: dict[str, Any]) -> str:

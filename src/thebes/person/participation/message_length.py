@@ -1,4 +1,4 @@
-"""How long a message is: the same for everybody who answers the same ask, whatever they answer."""
+"""The length of a message: the same for everybody who answers the same ask, whatever they answer."""
 
 from __future__ import annotations
 

@@ -51,28 +51,28 @@ class Packets:
         return self._own(document).pseudonym(participation.task_id, document, part)
 
     def whose(self, participation: Participation, ask: Ask, payload: dict[str, Any]) -> dict[str, str]:
-        """Whose a message is: a pseudonym's, or with a token some member's."""
+        """Return whose a message is: a pseudonym's, or with a token some member's."""
         document = participation.document
         if not takes_tokens(document):
             return {"contributor": self.slot(participation)}
         return {"token": self._own(document).token(participation.task_id, document, ask.part, ask.ask_id, payload)}
 
     def has(self, document: PeopleDocument, ask: Ask, participation: Participation) -> bool:
-        """Whether the task has the part that is asked for, as this packet."""
+        """Return whether the task has the part that is asked for, as this packet."""
         number = self.number(participation)
         if not 0 <= ask.phase < document.phases or number >= _packets(document, ask.phase):
             return False
         return ask.part == part_of(ask.phase, number, _packets(document, ask.phase))
 
     def passed(self, participation: Participation, asked: Ask | Wait | Closed) -> bool:
-        """Whether the phase that has earlier packets of this participation ended before this one left."""
+        """Return whether the phase that has earlier packets of this participation ended before this one left."""
         sent = [sending.part for sending in self._book.sendings(participation) if sending.receipt is not None]
         if not sent or isinstance(asked, Wait):
             return False
         return isinstance(asked, Closed) or phase_of(asked.part) != phase_of(sent[0])
 
     def further(self, participation: Participation) -> bool:
-        """Whether all of them so far have receipts, and the phase takes another."""
+        """Return whether all packets of a participation so far have receipts, and the phase takes another."""
         sendings, document = self._book.sendings(participation), participation.document
         if not isinstance(document, PeopleDocument) or any(sending.receipt is None for sending in sendings):
             return False
@@ -92,5 +92,5 @@ def _slot(participation: Participation, number: int) -> str:
 
 
 def _packets(document: PeopleDocument, phase: int) -> int:
-    """How many packets a phase takes of one person, over every turn."""
+    """Count the packets that a phase takes of one person, over every turn."""
     return document.packets(phase) * document.turns(phase)

@@ -21,7 +21,7 @@ from thebes.wire.refusals import NotFound
 
 
 class State(StrEnum):
-    """Where a participation stands. `AFTER` lists what may follow; docs/person.md draws it."""
+    """The state of a participation. `AFTER` lists what may follow; docs/person.md draws it."""
 
     SEEN = "seen"  #: shown to the person; nothing decided, nothing set aside. -> RESERVED, DECLINED
     RESERVED = "reserved"  #: agreed to, the price set aside. -> ASKED, SENT (no further packet wanted), CLOSED, ...
@@ -38,7 +38,7 @@ class State(StrEnum):
 
     @property
     def unfinished(self) -> bool:
-        """Whether something is still on its way to the server."""
+        """True where something is still on its way to the server."""
         return self in (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
 
     @property
@@ -84,17 +84,17 @@ class Participation:
 
     @property
     def trusted(self) -> bool:
-        """Whether the server is handed values as they are and promises to use them once."""
+        """True where the server is handed values as they are and promises to use them once."""
         return is_trusted(self.document)
 
     @property
     def returnable(self) -> bool:
-        """Whether what was sent can be taken back for as long as the server has not used it."""
+        """True where what was sent can be taken back for as long as the server has not used it."""
         return not getattr(self.document, "endless", False)
 
     @property
     def times(self) -> int:
-        """How often one person may take part in its task."""
+        """The number of times that one person may take part in its task."""
         return int(getattr(self.document, "participations", 1))
 
     def as_json(self) -> dict[str, Any]:
@@ -133,14 +133,14 @@ class Sending:
 
 
 def come_to(mine: Sequence[Mapping[str, Any]], state: str) -> bool:
-    """Whether the latest of somebody's participations in a task, as JSON, has reached `state` or an end."""
+    """Return whether the latest of somebody's participations in a task, as JSON, has reached `state` or an end."""
     if not mine:
         raise NotFound("you take no part in this task")
     return State(mine[-1]["state"]) == state or State(mine[-1]["state"]).final
 
 
 def still(mine: Sequence[Mapping[str, Any]], seconds: float) -> Refusal:
-    """What is said where it has not in time."""
+    """Make the refusal that says that a participation has not come to its state in time."""
     why = f": {mine[-1]['note']}" if mine[-1]["note"] else ""
     return Refusal(f"after {figure(seconds)} seconds your part in this task is still {mine[-1]['state']}{why}")
 
@@ -154,8 +154,8 @@ def is_trusted(document: Document) -> bool:
 
 
 def share(document: Document) -> tuple[Decimal, Decimal]:
-    """What one participation costs: the document's price over the participations it may take, rounded down, so that
-    all of them together stay within the price."""
+    """Return the price of one participation: the document's price over the participations it may take, rounded down, so
+    that all of them together stay within the price."""
     times = int(getattr(document, "participations", 1))
     epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
     if times == 1:

@@ -1,4 +1,4 @@
-"""When each packet goes, so that those of one person are not known by the company they keep.
+"""The moments at which packets go, each its own, so that those of one person are not known by the company they keep.
 
 What must stay true: every packet's moment is drawn on its own, before any data is touched for it; packets that had to
 wait (the proxy was down, the machine was off) never leave together.
@@ -37,7 +37,7 @@ class Pacing:
         return max(seconds, moment - self._clock())
 
     def looks(self, participation: int) -> bool:
-        """Whether to look for the result of this one now: each has moments of its own."""
+        """Return whether to look for the result of this participation now: each has moments of its own."""
         now = self._clock()
         if self._looks.setdefault(participation, self._drawn(now)) > now:
             return False

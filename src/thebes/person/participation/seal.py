@@ -1,4 +1,4 @@
-"""What the key of a home is used for beside the store: marking consent, and sealing bytes that wait to be sent."""
+"""The uses of a home's key beside the store: marking consent, and sealing bytes that wait to be sent."""
 
 from __future__ import annotations
 

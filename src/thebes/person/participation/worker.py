@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class RowsOf(Protocol):
-    """What is needed of a store: one person's rows, with every failure filled in."""
+    """The part of a store that is needed: one person's rows, with every failure filled in."""
 
     def featurize(self, sql: str, *, most_rows: int = 1000) -> Rows: ...
 
@@ -227,7 +227,7 @@ class Work:
         return kept
 
     def _ask(self, participation: Participation, *, framed: bool = False) -> Ask | Wait | Closed:
-        """What the server wants now; one that knows nothing of the task (any more) wants nothing."""
+        """Ask what the server wants now; one that knows nothing of the task (any more) wants nothing."""
         try:
             slot, number = self._packets.slot(participation), self._packets.number(participation)
             document = participation.document
@@ -403,7 +403,7 @@ class Work:
         return self._apart if takes_tokens(participation.document) else self._client
 
     def _held_back(self, participation: Participation) -> bool:
-        """Whether its next packet has a later moment of its own."""
+        """Return whether a participation's next packet has a later moment of its own."""
         if not self._paced(participation) or participation.state not in _BEFORE_IT_LEFT:
             return False
         packet, planned = self._numbered(participation), participation.due_at
@@ -417,7 +417,7 @@ class Work:
 
 
 def _soon_stale(document: Document) -> bool:
-    """Whether what is asked changes all the time, so that it is answered when that is due and not before."""
+    """Return whether what is asked changes all the time, so that it is answered when that is due and not before."""
     return isinstance(document, PeopleDocument) and document.endless
 
 

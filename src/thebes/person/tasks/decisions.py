@@ -1,4 +1,4 @@
-"""What a person decides about a task: yes, no, or take it back; said now, or in advance by standing rules.
+"""Decisions of a person about a task: yes, no, or take it back; said now, or in advance by standing rules.
 
 What must stay true: every way in passes the same `accept`; nothing is agreed to that was not verified and paid for.
 """
@@ -171,7 +171,7 @@ class Decisions:
         return self._undecided(offer.task_id)
 
     def turns_left(self, document: Any, mine: list[Participation]) -> int:
-        """How often one may still agree to a task."""
+        """Return how often one may still agree to a task."""
         return max(0, _times(document) - sum(self._charged(p) for p in mine))
 
     def _undecided(self, task_id: str) -> Participation | None:
@@ -189,7 +189,7 @@ class Decisions:
         return bool(registry.owner(document).able(document, rows)[0])
 
     def _due(self, offer: Offer) -> float:
-        """When to send: decided at consent, before any data is touched, so that it tells nothing about them."""
+        """Choose when to send: decided at consent, before any data is touched, so that it tells nothing about them."""
         now = self._clock()
         if not self._delay:
             return now

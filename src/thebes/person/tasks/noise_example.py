@@ -1,4 +1,4 @@
-"""What noise does to a person's own rows: one draw that is shown to its owner and then forgotten.
+"""The effect of noise on a person's own rows: one draw that is shown to its owner and then forgotten.
 
 What must stay true: the draw is fresh each time, made on a claim that exists nowhere, never stored and never sent; what
 is sent is drawn elsewhere, once, after consent.
@@ -28,8 +28,8 @@ class _MadeUp:
 
 
 def example(document: Document, rows: Rows) -> dict[str, Any]:
-    """What would leave: `leaves` says in which form (values, noised, report), `columns` holds one draw where it can be
-    read, and `numbers` says how many numbers would leave, by field, where the document alone says so."""
+    """Show what would leave: `leaves` says in which form (values, noised, report), `columns` holds one draw where it
+    can be read, and `numbers` says how many numbers would leave, by field, where the document alone says so."""
     owner = registry.owner(document)
     told: dict[str, Any] = {
         "leaves": "values" if is_trusted(document) else "noised",
@@ -47,7 +47,8 @@ def example(document: Document, rows: Rows) -> dict[str, Any]:
 
 
 def _numbers(document: Document) -> dict[str, int]:
-    """How many numbers one participation sends, by field. Nothing where that depends on the phase or on the ask."""
+    """Count the numbers that one participation sends, by field. Nothing where that depends on the phase or on the
+    ask."""
     last = int(getattr(document, "phases", 1)) - 1
     told = [_numbers_in(document, phase) for phase in sorted({0, last})]
     return told[0] if all(numbers == told[0] for numbers in told) else {}

@@ -96,7 +96,7 @@ class Rule:
         return cls(**found)
 
     def covers(self, offer: Offer) -> bool:
-        """Whether the rule speaks about this document at all."""
+        """Return whether the rule speaks about this document at all."""
         document = offer.document
         epsilon, delta = share(document)
         return (
@@ -116,7 +116,8 @@ class Rule:
         return bool(system().toss(Coin.nearest(Fraction(self.probability)), 1)[0])
 
     def affords(self, offer: Offer, earlier: Iterable[Participation], now: float) -> bool:
-        """Whether this week's share of the rule covers the price; what was agreed to counts, whatever came of it."""
+        """Return whether this week's share of the rule covers the price; what was agreed to counts, whatever came of
+        it."""
         if self.epsilon_per_week is None:
             return True
         recent = [p for p in earlier if p.accepted_at is not None and p.accepted_at > now - WEEK_SECONDS]

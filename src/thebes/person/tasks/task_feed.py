@@ -105,7 +105,7 @@ class Board:
         return self._verified(told, self._listed({task_id}))
 
     def listed(self, name: str) -> str | None:
-        """What the signed list has under a name: a task's id, or a group's place."""
+        """Return what the signed list has under a name: a task's id, or a group's place."""
         return self._listed({name}).get(name)
 
     def _verified(self, told: Mapping[str, Any], listed: Mapping[str, str]) -> Offer:
@@ -177,7 +177,7 @@ def pin(home: Path, key: str) -> None:
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether this could be a key's fingerprint."""
+    """Return whether this could be a key's fingerprint."""
     return _FINGERPRINT.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a person's machine remembers about tasks: one small SQLite file, every write durable when it returns.
+"""The memory of a person's machine about tasks: one small SQLite file, every write durable when it returns.
 
 What must stay true: a state changes only along `AFTER`, and only from the state it was read in. Bytes that hold a
 person's values wait here sealed, and are gone once the server has given its receipt.
@@ -223,7 +223,7 @@ class Book:
         return self._write(work)
 
     def turn(self, participation: Participation) -> int:
-        """How many earlier participations in its task have answered something, or begun to."""
+        """Count the earlier participations in its task that have answered something, or begun to."""
         sql = (
             "SELECT count(DISTINCT p.id) FROM sending s JOIN participation p ON p.id = s.participation "
             "WHERE p.task_id = ? AND p.number < ?"
@@ -245,7 +245,7 @@ class Book:
             return dict(self._db.execute("SELECT task_id, digest FROM listed").fetchall())
 
     def seen(self) -> Seen:
-        """How far the list was read."""
+        """Return how far the list was read."""
         value = self.fact("seen")
         return Seen(**json.loads(value)) if value else Seen()
 
