@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -49,18 +49,13 @@ class Fitted:
 
 def cases(*, epsilon: float = 1.0) -> list[Audited]:
     """All of this room, fitted with `epsilon`, which is also the claim."""
-    randomness = bulk()
-    return [
-        Audited(
-            each.name,
-            epsilon,
-            each.delta,
-            each.adjacency,
-            *(repeatedly(partial(fit, randomness)) for fit in (each.here, each.there)),
-            draws=each.draws,
-        )
-        for each in fitted(epsilon=epsilon)
-    ]
+    return [attacked(each, epsilon) for each in fitted(epsilon=epsilon)]
+
+
+def attacked(each: Fitted, epsilon: float) -> Audited:
+    """Return the case of an estimator that claims `epsilon`."""
+    draws = [repeatedly(partial(fit, bulk())) for fit in (each.here, each.there)]
+    return Audited(each.name, epsilon, each.delta, each.adjacency, *draws, draws=each.draws)
 
 
 def fitted(*, epsilon: float = 1.0) -> list[Fitted]:
@@ -187,7 +182,12 @@ def _over_batches(epsilon: float) -> list[Fitted]:
     ]
 
 
-def _bought_classes(epsilon: float, adjacency: Adjacency) -> Fitted:
+def taken_classes() -> Fitted:
+    """Return what nobody may do: declare the classes that the rows have."""
+    return replace(_bought_classes(1.0, ADD, taken=True), name="classes taken from the data")
+
+
+def _bought_classes(epsilon: float, adjacency: Adjacency, *, taken: bool = False) -> Fitted:
     """One row has a label that nobody else has; or it has another's, or is gone."""
     crowd = np.tile(MIDDLE, (_CROWD // 4, 1)), np.tile(LABELS, _CROWD // 4)
 
@@ -196,8 +196,8 @@ def _bought_classes(epsilon: float, adjacency: Adjacency) -> Fitted:
 
         def fit(randomness: Randomness) -> np.ndarray:
             model = learning.GaussianNB(
-                epsilon=epsilon, delta=_DELTA, adjacency=str(adjacency), bounds=BOX, classes="estimate",
-                random_state=randomness,
+                epsilon=epsilon, delta=_DELTA, adjacency=str(adjacency), bounds=BOX,
+                classes=np.unique(labels).tolist() if taken else "estimate", random_state=randomness,
             )  # fmt: skip
             try:
                 model.fit(rows, labels)
