@@ -1,4 +1,4 @@
-"""Who may talk to an owner's own server: whoever can read HOME/token, and the browser window it opened.
+"""Access to an owner's own server: whoever can read HOME/token may talk to it, and the browser window that it opened.
 
 What must stay true: the secrets have 256 bits, are compared in constant time, and stand in no address that works twice.
 """
@@ -64,7 +64,7 @@ class Access:
         self._sessions: list[str] = []
 
     def knows(self, token: str) -> bool:
-        """Whether this is the token. Never true while the file is not safe."""
+        """Return whether this is the token. Never true while the file is not safe."""
         try:
             held = self._held()
         except (Refusal, OSError):
@@ -90,6 +90,6 @@ class Access:
             return session
 
     def admits(self, session: str) -> bool:
-        """Whether this is a session of this run."""
+        """Return whether this is a session of this run."""
         offered = session.encode()
         return sum(hmac.compare_digest(kept.encode(), offered) for kept in list(self._sessions)) > 0

@@ -1,4 +1,4 @@
-"""Where a server is, as a caller writes it, and ids as pieces of a path."""
+"""Addresses of servers, as a caller writes them, and ids as pieces of a path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def base_url(url: object, *, proxied: bool = False) -> tuple[str, bool]:
 
 
 def is_onion(host: str) -> bool:
-    """Whether a host is a Tor onion service (version 3): its key, a checksum and a version, in base 32."""
+    """Return whether a host is a Tor onion service (version 3): its key, a checksum and a version, in base 32."""
     found = _ONION.fullmatch(host.lower())
     if found is None:
         return False
@@ -47,7 +47,7 @@ def is_onion(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name is this machine itself."""
+    """Return whether a host name is this machine itself."""
     if host.lower() == "localhost":
         return True
     try:

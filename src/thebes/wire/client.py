@@ -38,7 +38,7 @@ class CoordinatorClient(Connection):
         return self._object(self._json("POST", "/api/task", body=document))
 
     def quote(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What one contributor would pay: `{"price", "expires_at"}`. Spends nothing."""
+        """Return what one contributor would pay: `{"price", "expires_at"}`. Spends nothing."""
         return self._object(self._json("POST", "/api/quote", body=document))
 
     def cancel(self, task_id: str) -> None:
@@ -50,14 +50,15 @@ class CoordinatorClient(Connection):
         self._request("POST", f"/api/task/{segment('task_id', task_id)}/close")
 
     def training(self, task_id: str) -> dict[str, Any]:
-        """How a task goes that is trained without end: contributions, and of each lane updates, refused and history;
-        for its requestor and operators what its models are like, too."""
+        """Tell how a task goes that is trained without end: contributions, and of each lane updates, refused and
+        history; for its requestor and operators what its models are like, too."""
         return self._object(self._json("GET", f"/api/task/{segment('task_id', task_id)}/training", kind=LIST))
 
     # --- contributions ------------------------------------------------------------------------------
 
     def ask(self, task_id: str, slot: str, *, packet: int = 0, framed: bool = False) -> Ask | Wait | Closed:
-        """What the task wants from `slot` as packet number `packet` now. `framed` fetches large payloads as a frame."""
+        """Return what the task wants from `slot` as packet number `packet` now. `framed` fetches large payloads as a
+        frame."""
         path = f"/api/task/{segment('task_id', task_id)}/ask"
         accept = f"{frames.MEDIA_TYPE}, application/json" if framed else "application/json"
         try:
@@ -87,7 +88,7 @@ class CoordinatorClient(Connection):
         return self._list(self._json("GET", "/api/group", reader=_LISTS, kind=LIST))
 
     def group(self, name: str, *, epoch: str | None = None) -> dict[str, Any]:
-        """What is public of a group's epoch, by default its newest: for `GroupRecord.from_json`."""
+        """Return what is public of a group's epoch, by default its newest: for `GroupRecord.from_json`."""
         params = None if epoch is None else {"epoch": epoch}
         return self._object(self._json("GET", f"/api/group/{segment('group', name)}", params=params, kind=LIST))
 
@@ -123,7 +124,7 @@ class CoordinatorClient(Connection):
         return self._object(self._json("POST", "/api/login", body={"username": username, "password": password}))
 
     def health(self) -> dict[str, Any]:
-        """Whether the coordinator is alive."""
+        """Ask whether the coordinator is alive."""
         return self._object(self._json("GET", "/api/health"))
 
     def clock(self) -> float | None:

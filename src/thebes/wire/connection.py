@@ -47,7 +47,8 @@ _LATE = "the server did not answer in time; try again, or give a longer timeout"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one kind of answer may take: bytes, values of JSON, and how many times the time of a short one."""
+    """The limits on what one kind of answer may take: bytes, values of JSON, and how many times the time of a short
+    one."""
 
     most_bytes: int
     most_values: int
@@ -258,7 +259,7 @@ class Connection:
             raise self._strange() from None
 
     def _text(self, answer: httpx.Response, kind: Kind) -> Any:
-        """What JSON says; looked at as text first, for it takes many times its length once it is read."""
+        """Read what JSON says; it is looked at as text first, for it takes many times its length once it is read."""
         if len(answer.content) > min(kind.most_bytes, MOST_TEXT):
             raise TooLarge(f"{self.url}: the answer is larger than {min(kind.most_bytes, MOST_TEXT)} bytes")
         return read_json(answer.content, most_values=kind.most_values)

@@ -252,7 +252,7 @@ def _field(told: Any, version: int, digests: bool) -> tuple[str, Form, np.dtype[
 
 
 def _shrinks(block: Block) -> bool:
-    """Whether compressing is worth it, by a look at a piece from the middle."""
+    """Return whether compressing is worth it, by a look at a piece from the middle."""
     if len(block) < _WORTH_DEFLATING:
         return False
     middle = len(block) // 2

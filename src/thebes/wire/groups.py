@@ -40,7 +40,7 @@ class GroupRecord:
 
     @property
     def size(self) -> int:
-        """How many credentials there are, as the authority says."""
+        """The number of credentials there are, as the authority says."""
         return self.parameters.size
 
     @property
@@ -91,17 +91,17 @@ def _texts(field: str, value: object) -> tuple[str, ...]:
 
 
 def member_of(parameters: Parameters, request: str) -> str:
-    """What stands in a group's list for the credential that this request of an enrolment led to."""
+    """Return what stands in a group's list for the credential that this request of an enrolment led to."""
     return codec.digest("thebes/group/member/v1", parameters.digest, request).hex()
 
 
 def listed_key(name: str, epoch: str) -> str:
-    """Where the signed list has the digest of a group's parameters, from the moment it was created."""
+    """Name the place where the signed list has the digest of a group's parameters, from the moment it was created."""
     return f"group~{name}~{epoch}"
 
 
 def listed_record(name: str, epoch: str) -> str:
-    """Where it has the digest of the frozen record."""
+    """Name the place where it has the digest of the frozen record."""
     return f"group~{name}~{epoch}~frozen"
 
 

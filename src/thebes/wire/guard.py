@@ -113,7 +113,7 @@ class Guard:
         return None
 
     def known(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether the token or a session of this run comes with these headers."""
+        """Return whether the token or a session of this run comes with these headers."""
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer":
             return self._access.knows(token.strip().decode("latin-1"))
@@ -122,8 +122,8 @@ class Guard:
 
 
 def _is_json(headers: dict[bytes, bytes]) -> bool:
-    """Whether a write is JSON. One that says nothing at all needs no type, but then the token: no page can send that
-    header here without being asked first, and it is refused then."""
+    """Return whether a write is JSON. One that says nothing at all needs no type, but then the token: no page can send
+    that header here without being asked first, and it is refused then."""
     if b"content-type" not in headers:
         empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
         return empty and b"authorization" in headers
@@ -131,14 +131,14 @@ def _is_json(headers: dict[bytes, bytes]) -> bool:
 
 
 def is_for_eyes(scope: Scope) -> bool:
-    """Whether a browser asks for a page, and not a program for data."""
+    """Return whether a browser asks for a page, and not a program for data."""
     accepted = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
     return scope["method"] == "GET" and b"text/html" in accepted and not scope["path"].startswith(("/api/", "/app/"))
 
 
 class Door:
-    """What the pages' front does with a browser that comes: a code is exchanged, a session is known. `stop` ends the
-    server, after everything was destroyed."""
+    """The door at which the pages' front meets a browser that comes: a code is exchanged, a session is known. `stop`
+    ends the server, after everything was destroyed."""
 
     def __init__(self, guard: Guard, access: Access, stop: Callable[[], None]) -> None:
         self._guard, self._access = guard, access
@@ -149,7 +149,7 @@ class Door:
         return self._access.exchange(code)
 
     def knows(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request comes with a session of this run, or with the token."""
+        """Return whether a request comes with a session of this run, or with the token."""
         read = {name: headers[name].encode("latin-1") for name in ("authorization", "cookie") if name in headers}
         return self._guard.known({name.encode(): value for name, value in read.items()})
 

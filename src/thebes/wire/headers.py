@@ -1,5 +1,5 @@
-"""What every answer of a server of Thebes tells a browser: load nothing from elsewhere, be framed by nobody, keep
-nothing, guess nothing, send no form by itself.
+"""The headers in which every answer of a server of Thebes tells a browser: load nothing from elsewhere, be framed by
+nobody, keep nothing, guess nothing, send no form by itself.
 
 What must stay true: what is typed travels in a body that a script of ours makes. A browser that runs no script would
 put it, passwords too, into the address, which histories and proxies keep.

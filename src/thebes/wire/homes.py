@@ -1,4 +1,4 @@
-"""Whose home a folder is, told from the files that only that role makes.
+"""The role whose home a folder is, told from the files that only that role makes.
 
 Roles do not know each other: what each has to know of another's home, to keep out of it, stands here once.
 """
@@ -28,7 +28,7 @@ _TELLING = {
 
 
 def has_of(role: Role, folder: Path) -> bool:
-    """Whether something lies in a folder that tells of this role's home."""
+    """Return whether something lies in a folder that tells of this role's home."""
     return any((folder / name).exists() for name in _TELLING[role])
 
 

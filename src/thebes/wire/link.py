@@ -55,7 +55,8 @@ FOR_GOOD = ("unknown", "revoked", "expired")
 
 
 class Word(StrEnum):
-    """What an envelope's `kind` says. The first six come from the coordinator, the others answer under the same id."""
+    """The word that an envelope's `kind` says. The first six come from the coordinator, the others answer under the
+    same id."""
 
     DESCRIBE = "describe"
     QUOTE = "quote"  # what an answer to a document would cost, and what of it is known already
@@ -72,7 +73,7 @@ class Word(StrEnum):
 
 
 class Code(StrEnum):
-    """Why a site says no to an ask."""
+    """The reason why a site says no to an ask."""
 
     POLICY = "policy"
     BUDGET = "budget"

@@ -56,7 +56,7 @@ def listening_at(port: int) -> socket.socket:
 
 
 def read_secret(path: Path) -> str:
-    """What stands in a secret's file, after checking that it is this user's own and nobody else's to read."""
+    """Return what stands in a secret's file, after checking that it is this user's own and nobody else's to read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -98,7 +98,7 @@ class Hold:
 
 
 def announced(home: Path) -> dict[str, Any]:
-    """What was announced last; the process may be gone."""
+    """Return what was announced last; the process may be gone."""
     try:
         told = json.loads((home / DAEMON).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -182,7 +182,7 @@ class Local:
 
 
 def _here(url: str) -> bool:
-    """Whether an announced address is this machine's own."""
+    """Return whether an announced address is this machine's own."""
     try:
         return is_loopback(urlsplit(base_url(url)[0]).hostname or "")
     except Mistake:

@@ -1,4 +1,4 @@
-"""How a role writes its log: one line for everything that is said, in words or as JSON.
+"""The way in which a role writes its log: one line for everything that is said, in words or as JSON.
 
 What must stay true: a line of JSON never holds an error's own words, which may repeat a value, and is one line.
 """
@@ -19,7 +19,7 @@ FORMS = ("text", "json")
 
 
 def choose(form: str) -> None:
-    """Which form this process and those that it starts write."""
+    """Choose the form that this process and those that it starts write."""
     if form not in FORMS:
         raise Mistake("--log", "must be text or json")
     os.environ[CHOICE] = form
@@ -37,7 +37,7 @@ def to_stderr(text: str, *, level: int = logging.INFO) -> None:
 
 
 def of_uvicorn() -> dict[str, Any]:
-    """What a server is told, so that it writes as everything else does."""
+    """Return what a server is told, so that it writes as everything else does."""
     return {"log_config": None} if in_json() else {}
 
 

@@ -1,4 +1,5 @@
-"""What another machine says when it says no, or does not answer. Roles may subclass these to be more exact."""
+"""The refusals of another machine, what it says when it says no, or does not answer. Roles may subclass these to be
+more exact."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ class Conflict(Refusal):
 
 
 class NotSignedIn(Refusal):
-    """Who asks is not known: the token is missing, unknown or no longer valid."""
+    """The refusal of somebody who is not known: the token is missing, unknown or no longer valid."""
 
 
 class NotAllowed(Refusal):
-    """Who asks is known, and may not do this."""
+    """The refusal of somebody who is known, and may not do this."""
 
 
 class TooLarge(Refusal):

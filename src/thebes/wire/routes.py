@@ -42,7 +42,7 @@ class _Read(Request):
 
 
 def no_json(first: Mapping[str, Any]) -> str | None:
-    """Why a body is not JSON, by the first of the framework's errors; None where that is not what is wrong."""
+    """Say why a body is not JSON, by the first of the framework's errors; None where that is not what is wrong."""
     return str(first["ctx"]["error"]) if first["type"] == "json_invalid" else None
 
 

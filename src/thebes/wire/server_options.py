@@ -1,4 +1,4 @@
-"""How every server of ours treats connections and what it says of itself, whichever role it plays.
+"""The options of every server of ours: how it treats connections and what it says of itself, whichever role it plays.
 
 What must stay true: nothing of a request reaches anybody whom the server does not serve; whatever else is installed or
 set up in the process or its environment is offered none of it.
@@ -45,8 +45,8 @@ def application(title: str, **more: Any) -> FastAPI:
 
 
 def manners() -> dict[str, Any]:
-    """What a server is told: nothing is written of who asked for what, no name or version is shown, and a request
-    arrives in time."""
+    """Return what a server is told: nothing is written of who asked for what, no name or version is shown, and a
+    request arrives in time."""
     return {
         "http": WholeAnswers,
         "access_log": False,  # who sent what when is nobody's business, and addresses carry ids

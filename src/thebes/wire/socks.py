@@ -39,8 +39,8 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Where a SOCKS5 proxy listens. One that is not asked to isolate is told no names: it cannot keep identities
-    apart, and only hides this machine's address."""
+    """The address where a SOCKS5 proxy listens. One that is not asked to isolate is told no names: it cannot keep
+    identities apart, and only hides this machine's address."""
 
     host: str
     port: int
@@ -72,7 +72,7 @@ class Proxy:
 
 
 def is_socks(proxy: object) -> bool:
-    """Whether a proxy is given by the name `tor` or as an address of SOCKS."""
+    """Return whether a proxy is given by the name `tor` or as an address of SOCKS."""
     return proxy == "tor" or (isinstance(proxy, str) and re.match(r"socks[0-9a-z]*:", proxy) is not None)
 
 
@@ -103,7 +103,8 @@ class ThroughProxy(httpx.BaseTransport):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a proxy keeps apart: Tor never sends two identities over one circuit. Random, told to the proxy only."""
+    """The identity that a proxy keeps apart: Tor never sends two identities over one circuit. Random, told to the proxy
+    only."""
 
     name: bytes
     password: bytes

@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How far a reader has read a list: `length` entries, the last of them with the hash `head`."""
+    """The place up to which a reader has read a list: `length` entries, the last of them with the hash `head`."""
 
     length: int = 0
     head: str = START
@@ -83,7 +83,7 @@ class Verified:
     earlier: tuple[str, ...] = ()
 
     def holds(self, task_id: str, digest: str) -> bool:
-        """Whether the list names this task with exactly this document."""
+        """Return whether the list names this task with exactly this document."""
         return any(entry.task_id == task_id and entry.digest == digest for entry in self.entries)
 
 
@@ -114,12 +114,12 @@ def listed_successor(key: str) -> str:
 
 
 def is_successor(listed: str) -> bool:
-    """Whether an entry of the list is about a key, and not about a task or a group."""
+    """Return whether an entry of the list is about a key, and not about a task or a group."""
     return listed.startswith(_KEY)
 
 
 def succession(private: bytes, successor: bytes, entry: Entry) -> Succession:
-    """What the key that gives way says last, once `entry` names its successor."""
+    """Sign what the key that gives way says last, once `entry` names its successor."""
     key, following, seen = public_key(private), public_key(successor), Seen(entry.index + 1, entry.hash)
     signature = Ed25519PrivateKey.from_private_bytes(private).sign(_handing_over(following, seen))
     return Succession(key, following, seen.length, seen.head, _base64(signature))
