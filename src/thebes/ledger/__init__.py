@@ -1,4 +1,5 @@
-"""Who may still spend what: blocks with a capacity, claims on them, and a journal that cannot be rewritten unseen.
+"""The ledger of who may still spend what: blocks with a capacity, claims on them, and a journal that cannot be
+rewritten unseen.
 
 What must stay true: spent is never less than released, at every crash point, on every store.
 """

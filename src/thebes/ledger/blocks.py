@@ -19,7 +19,7 @@ from thebes.privacy.promise import Adjacency, Unit, adjacency_of, unit_of
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a block promises and how it stands. `meters` count in whole steps, by the place its filter counts at."""
+    """The promise of a block and how it stands. `meters` count in whole steps, by the place its filter counts at."""
 
     name: str
     unit: Unit
@@ -39,7 +39,8 @@ class Block:
 
     @property
     def account(self) -> str:
-        """What is spent of the budget, and what one answer may cost at once: the same sentence wherever it is told.
+        """The account of what is spent of the budget, and of what one answer may cost at once: the same sentence
+        wherever it is told.
 
         Where costs do not add up as epsilons, the most that one answer may cost is less than the budget though nothing
         is spent: so it is never called what is left of it.
@@ -62,7 +63,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What one spender may have of `block`, or of each block without a cap of its own where that is None."""
+    """The most that one spender may have of `block`, or of each block without a cap of its own where that is None."""
 
     spender: str
     block: str | None

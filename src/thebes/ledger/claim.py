@@ -54,7 +54,7 @@ class Claim:
 
     @property
     def loss(self) -> Loss:
-        """What was asked for."""
+        """The loss that was asked for."""
         return losses.loss_of_text(self._row.loss)
 
     @property

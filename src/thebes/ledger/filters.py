@@ -30,10 +30,10 @@ class Filter(ABC):
 
     @abstractmethod
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
-        """What a block of (epsilon, delta) can pay at each place; a Mistake where that is nothing at all."""
+        """Return what a block of (epsilon, delta) can pay at each place; a Mistake where that is nothing at all."""
 
     def allowance(self, epsilon: Decimal, delta: Decimal, places: Iterable[str]) -> Steps:
-        """What a cap of (epsilon, delta) allows at the places of a block; may be nothing."""
+        """Return what a cap of (epsilon, delta) allows at the places of a block; may be nothing."""
         try:
             return self.capacity(epsilon, delta) if epsilon > 0 else dict.fromkeys(places, 0)
         except Mistake:
@@ -41,10 +41,10 @@ class Filter(ABC):
 
     @abstractmethod
     def price(self, loss: Loss, places: Iterable[str]) -> Steps:
-        """What `loss` costs at each of a block's places; places where it costs nothing are left out."""
+        """Return what `loss` costs at each of a block's places; places where it costs nothing are left out."""
 
     def fits(self, price: Steps, left: Mapping[str, int]) -> bool:
-        """Whether a price may be granted where `left` is left."""
+        """Return whether a price may be granted where `left` is left."""
         return all(amount <= left.get(place, 0) for place, amount in price.items())
 
     @abstractmethod

@@ -22,7 +22,7 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How long the journal is and the hash of its last entry: whoever remembers it notices any later rewriting."""
+    """The length of the journal and the hash of its last entry: whoever remembers it notices any later rewriting."""
 
     length: int
     hash: str

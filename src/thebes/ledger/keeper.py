@@ -1,4 +1,4 @@
-"""Where the head of a file ledger is remembered outside the file, so that an older copy put in its place is seen.
+"""Keepers, which remember the head of a file ledger outside the file, so that an older copy put in its place is seen.
 
 What must stay true: a machine without a keyring works just the same, only without this memory.
 """

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Ledger:
-    """Who may still spend what.
+    """The ledger of who may still spend what.
 
     `where` is "memory://", "sqlite:///FILE" or "postgresql://..."; a new ledger is made where there is none
     (unless `create=False`). `keeper` remembers the head outside a file ledger; by default the system keyring
@@ -122,7 +122,7 @@ class Ledger:
         return self._store.read(lambda t: blocks.every(t, within))
 
     def remaining(self, block: str, spender: str | None = None) -> Budget:
-        """What a new claim could still get of a block, and under the cap of `spender` if one is named.
+        """Return what a new claim could still get of a block, and under the cap of `spender` if one is named.
 
         For zcdp and renyi blocks: the largest pure epsilon that still fits, beside the block's own delta.
         Nothing for a retired block or a frozen ledger.
@@ -240,7 +240,8 @@ class Ledger:
         return self._store.read(work)
 
     def held(self, block: str) -> dict[int, Steps]:
-        """What every claim has spent or still holds of a block, in whole steps by place, by the claim's number."""
+        """Return what every claim has spent or still holds of a block, in whole steps by place, by the claim's
+        number."""
         return self.holdings().get(block, {})
 
     def holdings(self) -> dict[str, dict[int, Steps]]:
@@ -279,12 +280,12 @@ class Ledger:
 
     @property
     def place(self) -> str:
-        """Where it is kept, without any password."""
+        """The place where it is kept, without any password."""
         return self._store.name
 
     @property
     def frozen(self) -> bool:
-        """Whether every open block counts as spent, because this ledger was restored from a copy."""
+        """Return whether every open block counts as spent, because this ledger was restored from a copy."""
         return self._store.read(rules.is_frozen)
 
     def freeze(self, why: str = "restored from a copy") -> None:
@@ -305,7 +306,7 @@ class Ledger:
 
     @property
     def notices_older_copies(self) -> bool:
-        """Whether an older copy in this ledger's place would be noticed when it is opened: for a file only where
+        """Return whether an older copy in this ledger's place would be noticed when it is opened: for a file only where
         something outside it gives the head back, which is tried once. Who puts back that, too, is not noticed."""
         if self._noticing is None:
             self._keep(now=True)

@@ -1,4 +1,5 @@
-"""What was asked of a ledger and what is left of a claim: exact losses, kept as text, from which parts are taken.
+"""The losses that were asked of a ledger and that are left of a claim: exact losses, kept as text, from which parts are
+taken.
 
 What must stay true: the parts of a claim, summed exactly, never pass what was asked.
 """
@@ -83,7 +84,8 @@ def loss_of_text(text: str) -> Loss:
 
 
 def after(left: Loss, part: Loss) -> Loss | None:
-    """What is left once `part` is taken; None where it does not fit. A Mistake where the two cannot be compared."""
+    """Return what is left once `part` is taken; None where it does not fit. A Mistake where the two cannot be
+    compared."""
     if isinstance(left, (Pure, Approximate)) and isinstance(part, (Pure, Approximate)):
         epsilon, delta = _DOWN.subtract(left.epsilon, part.epsilon), _DOWN.subtract(_delta(left), _delta(part))
         if epsilon < 0 or delta < 0:
@@ -102,14 +104,14 @@ def after(left: Loss, part: Loss) -> Loss | None:
 
 
 def nothing_of(left: Loss) -> Loss:
-    """What is left once all of it is taken."""
+    """Return what is left once all of it is taken."""
     rest = after(left, left)
     assert rest is not None  # noqa: S101
     return rest
 
 
 def exhausted(left: Loss) -> bool:
-    """Whether nothing can be taken any more (an order without a promise has nothing to take)."""
+    """Return whether nothing can be taken any more (an order without a promise has nothing to take)."""
     return not any(number for number in _numbers(left) if number.is_finite())
 
 

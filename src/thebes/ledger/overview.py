@@ -1,4 +1,4 @@
-"""What a person wants to know of a ledger: who spent how much of a block, and for what."""
+"""The overview of what a person wants to know of a ledger: who spent how much of a block, and for what."""
 
 from __future__ import annotations
 

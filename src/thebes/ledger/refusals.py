@@ -1,4 +1,5 @@
-"""What a ledger says when it says no. Every refusal leaves every balance, claim and journal entry as it was."""
+"""The refusals of a ledger, what it says when it says no. Every refusal leaves every balance, claim and journal entry
+as it was."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from thebes.privacy.losses import Loss
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody asks for: the same loss from each of `blocks` (sorted, no two alike)."""
+    """The request that somebody makes: the same loss from each of `blocks` (sorted, no two alike)."""
 
     blocks: tuple[str, ...]
     loss: Loss
@@ -226,7 +226,7 @@ def thaw(t: Transaction, now: str) -> list[int]:
 
 
 def remaining(t: Transaction, block: BlockRow, frozen: bool, spender: str | None) -> Budget:
-    """What a new claim on the block could still get, of the block and under the spender's cap."""
+    """Return what a new claim on the block could still get, of the block and under the spender's cap."""
     if frozen or block.state is not BlockState.OPEN:
         return NOTHING
     counting = FILTERS[block.filter]
@@ -262,7 +262,7 @@ def grouped(charges: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
 
 
 def standing_of(t: Transaction) -> Standing:
-    """Where the ledger stands."""
+    """Return where the ledger stands."""
     standing = t.standing()
     if standing is None:
         raise Fault("the ledger has no beginning")
@@ -270,7 +270,7 @@ def standing_of(t: Transaction) -> Standing:
 
 
 def is_frozen(t: Transaction) -> bool:
-    """Whether every open block counts as spent."""
+    """Return whether every open block counts as spent."""
     standing = t.peek()
     return standing is not None and standing.frozen
 
@@ -335,7 +335,7 @@ def _requested(counting: Filter, price: Steps, block: BlockRow) -> Budget:
 
 
 def _usage(t: Transaction, block: BlockRow, spender: str) -> dict[str, Meter]:
-    """How much of the block the spender holds; counted from the claims the first time a cap asks for it."""
+    """Return how much of the block the spender holds; counted from the claims the first time a cap asks for it."""
     if not block.usage:
         counted = t.usage(block.name, spender)
         block.usage = {place: Meter(None, *counted.get(place, (0, 0)), firm=False) for place in block.meters}

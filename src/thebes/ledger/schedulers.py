@@ -1,4 +1,5 @@
-"""Which of many waiting claims a ledger's blocks should grant now: pure functions over whole steps, in numpy arrays.
+"""Schedulers, which say which of many waiting claims a ledger's blocks should grant now: pure functions over whole
+steps, in numpy arrays.
 
 A scheduler decides an order and nothing else: whatever it grants fits what every block has left by the block's own
 filter, so that no choice of a scheduler can spend more than a block promises. A claim asks the same price of each of
@@ -27,8 +28,8 @@ Order = Callable[["_Field"], Integers]
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """What blocks can pay and what they spent or hold, in whole steps: a row for each, a column for each place of the
-    filter.
+    """The amounts that blocks can pay and that they spent or hold, in whole steps: a row for each, a column for each
+    place of the filter.
 
     `firm` as in `ledger.filters`: every place must have room, or any one (then one with room left counts). `unlocked`
     is how much of the capacity may be granted yet; None: all of it.
@@ -46,7 +47,7 @@ class Blocks:
 
     @property
     def left(self) -> Integers:
-        """What may be granted now; negative at a place that has been overdrawn."""
+        """The amounts that may be granted now; negative at a place that has been overdrawn."""
         return (self.capacity if self.unlocked is None else np.minimum(self.unlocked, self.capacity)) - self.held
 
 
@@ -170,7 +171,7 @@ class EvenSplit:
 
     @property
     def free(self) -> Integers:
-        """What of each block nobody has a share of."""
+        """The amount of each block that nobody has a share of."""
         return self._free.copy()
 
     def add(self, capacities: ArrayLike) -> None:
@@ -199,7 +200,7 @@ class EvenSplit:
         self._divide()
 
     def parts(self, price: ArrayLike) -> Integers:
-        """What a price is of each block."""
+        """Return what part a price is of each block."""
         amounts = np.asarray(price, dtype=np.float64).reshape(1, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = np.where(amounts > 0, amounts / self._capacity, 0.0)
@@ -207,7 +208,7 @@ class EvenSplit:
         return np.asarray(np.rint(np.minimum(of_block, 2.0) * self.WHOLE), dtype=np.int64)
 
     def shares(self, who: Hashable) -> Integers:
-        """What somebody may still spend of each block."""
+        """Return what somebody may still spend of each block."""
         return self._shares[self._rows[who], : len(self._free)].copy()
 
     def offered(self, who: Hashable, price: ArrayLike) -> Integers:

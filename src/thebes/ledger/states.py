@@ -6,14 +6,14 @@ from enum import StrEnum
 
 
 class BlockState(StrEnum):
-    """Whether new claims may be made on a block."""
+    """The state of a block: whether new claims may be made on it."""
 
     OPEN = "open"  #: accepts claims. -> RETIRED
     RETIRED = "retired"  #: accepts no new claim, those made before may finish. Final
 
 
 class ClaimState(StrEnum):
-    """How far a claim has come. What was consumed never comes back."""
+    """The state of a claim: how far it has come. What was consumed never comes back."""
 
     RESERVED = "reserved"  #: set aside in every block, nothing begun. -> ACQUIRED, CLOSED (consumed whole), RELEASED
     ACQUIRED = "acquired"  #: work has begun, parts may be consumed. -> CLOSED (something consumed), RELEASED (nothing)
@@ -22,5 +22,5 @@ class ClaimState(StrEnum):
 
     @property
     def open(self) -> bool:
-        """Whether something may still be consumed."""
+        """Return whether something may still be consumed."""
         return self in (ClaimState.RESERVED, ClaimState.ACQUIRED)

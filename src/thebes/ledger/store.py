@@ -1,4 +1,4 @@
-"""What a ledger needs from whatever keeps it: transactions over a few plain rows.
+"""The store that a ledger needs from whatever keeps it: transactions over a few plain rows.
 
 What must stay true: `write` is all or nothing and durable when it returns; rows read inside it stay as
 read until it ends. The rules of spending live above, in one place, whatever the store.
@@ -70,7 +70,7 @@ class ClaimRow:
 
 @dataclass(slots=True)
 class Charge:
-    """What one claim holds (`reserved`) and has consumed (`spent`) at one place of one block, in steps."""
+    """The amounts that one claim holds (`reserved`) and has consumed (`spent`) at one place of one block, in steps."""
 
     block: str
     place: str
@@ -142,11 +142,11 @@ class LedgerStore(Protocol):
 
     @property
     def name(self) -> str:
-        """Where the ledger is, fit to be shown (no password)."""
+        """The place where the ledger is, fit to be shown (no password)."""
 
     @property
     def in_file(self) -> bool:
-        """Whether somebody could put an older copy in its place without the ledger's knowledge."""
+        """Return whether somebody could put an older copy in its place without the ledger's knowledge."""
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` in one transaction: all of it, durably, or none of it. Done again after a `Conflict`."""

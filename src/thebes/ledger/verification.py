@@ -56,7 +56,7 @@ def replay(rows: Iterable[tuple[int, str, str]]) -> tuple[Replayed, list[str]]:
 
 
 def differences(replayed: Replayed, live: Books) -> Iterator[str]:
-    """What the ledger holds and its journal does not say, or the other way round."""
+    """Yield what the ledger holds and its journal does not say, or the other way round."""
     if replayed.ledger != live.ledger:
         yield "the ledger's identity is not the one in its journal"
     if replayed.frozen != live.frozen:

@@ -1,4 +1,4 @@
-"""What alembic runs."""
+"""The script that alembic runs."""
 
 from thebes.database.versions import run_migrations
 
