@@ -1,4 +1,4 @@
-"""What somebody chose by hand is judged, whatever it is for; scikit-learn is not needed for that."""
+"""Arguments that somebody chose by hand, judged whatever they are for; scikit-learn is not needed for that."""
 
 from __future__ import annotations
 

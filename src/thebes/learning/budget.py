@@ -1,4 +1,5 @@
-"""What one fit may spend, and the only door through which its sums leave: exact integer sums plus integer noise.
+"""The budget that one fit may spend, and the only door through which its sums leave: exact integer sums plus integer
+noise.
 
 Must stay true: shares are fixed before the data are looked at and never exceed 1; a row is rounded by itself before
 it is summed; the sensitivity counts that rounding; every release is written down as an event before it is drawn.
@@ -36,7 +37,8 @@ _HALF = 31  #: bits of a whole number that are summed apart from the others
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far one row can move a sum: the greatest length of a row, and the greatest distance between two rows.
+    """The distance that one row can move a sum: the greatest length of a row, and the greatest distance between two
+    rows.
 
     Both in the norm of the noise they are used with: L1 for Laplace, L2 for Gaussian.
     """
@@ -142,8 +144,8 @@ class Budget:
         return self._ratio / math.sqrt(share) * (1 + 1e-12)
 
     def event(self) -> GaussianEvent:
-        """What a fit that spends everything in Gaussian releases costs in all: for accountants of zCDP and Renyi curves
-        the noise on a grid costs no more, to others its slack is said."""
+        """Return what a fit that spends everything in Gaussian releases costs in all: for accountants of zCDP and Renyi
+        curves the noise on a grid costs no more, to others its slack is said."""
         return GaussianEvent(self.ratio(Fraction(1)), float(self.delta) * _GRID_PART)
 
     def laplace_scale(self, reach: Reach, share: Fraction) -> float:
@@ -181,7 +183,7 @@ class Budget:
         return self._gaussian(np.clip(counts, -most, most) * int(1 / step), moved / step, step, share)
 
     def row_count(self, rows: int, share: Fraction) -> float:
-        """How many rows there are: exact where that is public (`size`, if it was said), else bought with `share`; at
+        """Return the number of rows: exact where that is public (`size`, if it was said), else bought with `share`; at
         least 1."""
         if self.counts_are_public:
             return float(max(1, rows if self.size is None else self.size))
@@ -222,7 +224,7 @@ class Budget:
         self._spent += share
 
     def _grid_slack(self, width: int, scale: float) -> float:
-        """What drawing `width` coordinates of Gaussian noise on the integers adds to delta at `epsilon`.
+        """Return what drawing `width` coordinates of Gaussian noise on the integers adds to delta at `epsilon`.
 
         Let t^2 = 2500 + 2 epsilon. For |k| <= t scale, the discrete Gaussian's probability of k and the continuous
         one's of rounding to k differ by a factor within e^(+-h), h = t^2 / (8 scale^2): the cell's integral is

@@ -21,7 +21,7 @@ Residual = Callable[[Floats, Any], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """How to go down: all of it public, none of it tuned to the rows."""
+    """The way to go down: all of it public, none of it tuned to the rows."""
 
     steps: int
     rate: float  #: step length, for rows scaled to length 1

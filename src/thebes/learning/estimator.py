@@ -1,4 +1,5 @@
-"""What all private estimators share: reading arguments and rows, spending, the certificate, prediction's front door.
+"""The parts that all private estimators share: reading arguments and rows, spending, the certificate, prediction's
+front door.
 
 Must stay true: arguments are judged before the data; nothing is taken from the data silently; no row is refused for a
 value, as that would tell of it: a missing number is the middle of its bounds, a row without a target counts for
@@ -172,7 +173,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise Mistake("model", "low_ must be below high_")
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """What shape each of `_numbers` must have, given the others."""
+        """Return the shape that each of `_numbers` must have, given the others."""
         return {"low_": (self.n_features_in_,), "high_": (self.n_features_in_,)}
 
     def __sklearn_tags__(self) -> Any:

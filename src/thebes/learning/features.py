@@ -23,7 +23,7 @@ RANGE_CELLS = 20  #: into which a range is cut where rows are told apart by it
 
 
 class Piece(Protocol):
-    """What one column becomes: `width` numbers between 0 and 1, whose squares add up to at most 1."""
+    """The numbers that one column becomes: `width` numbers between 0 and 1, whose squares add up to at most 1."""
 
     kind: ClassVar[str]
     marks: ClassVar[bool]  #: whether at most one of them is 1 and all others are 0
@@ -36,7 +36,7 @@ class Piece(Protocol):
 
     @property
     def usual(self) -> float:
-        """How long, squared, the piece of a row usually is; a guess that only accuracy depends on."""
+        """The squared length that the piece of a row usually has; a guess that only accuracy depends on."""
         ...
 
     @property
@@ -209,7 +209,7 @@ class Features:
 
     @property
     def usual(self) -> float:
-        """What they usually add up to at most; a guess from the pieces alone."""
+        """The number that a row's squares usually add up to at most; a guess from the pieces alone."""
         return sum(piece.usual for piece in self.pieces)
 
     @property
@@ -254,7 +254,7 @@ class Features:
 
     @classmethod
     def of_json(cls, told: Any) -> Self:
-        """What `as_json` gave; a Mistake where it is something else."""
+        """Read what `as_json` gave; a Mistake where it is something else."""
         try:
             return cls([_piece(dict(piece)) for piece in told])
         except (KeyError, TypeError, ValueError):

@@ -15,7 +15,7 @@ from thebes.privacy.faults import Mistake
 
 
 class NamedInputs:
-    """What predicts from the columns that `inputs` names, as scikit-learn's estimators say it."""
+    """A predictor from the columns that `inputs` names, as scikit-learn's estimators say it."""
 
     inputs: tuple[str, ...]
 
@@ -30,7 +30,7 @@ class NamedInputs:
 
 
 def is_named(rows: Any) -> bool:
-    """Whether columns of a table have names: a mapping of columns, or a data frame."""
+    """Return whether columns of a table have names: a mapping of columns, or a data frame."""
     return _is_mapping(rows) or hasattr(rows, "columns")
 
 

@@ -1,4 +1,4 @@
-"""Which labels there are: somebody declared them, or a part of the budget bought them; and which of them a row has.
+"""Labels that there are: somebody declared them, or a part of the budget bought them; and which of them a row has.
 
 Must stay true: what a row's label becomes depends on that row and the classes alone. A label that is none of the
 classes is no error, as an error would tell of that row: such a row counts for nothing.
@@ -76,7 +76,7 @@ def _place(place: Mapping[str | None, float], label: Any) -> float:
 
 
 def _named(label: Any) -> str | None:
-    """What a label is called; None for what is no label."""
+    """Return what a label is called; None for what is no label."""
     plain = label.item() if isinstance(label, np.generic) else label
     if isinstance(plain, str):
         return plain

@@ -39,7 +39,8 @@ _SHORTENED = 0.8
 
 @dataclass(frozen=True, slots=True)
 class LinearModel:
-    """What least squares found: a weight for each feature, and the target's bounds, which no prediction leaves."""
+    """The model that least squares found: a weight for each feature, and the target's bounds, which no prediction
+    leaves."""
 
     features: Features
     weights: Floats
@@ -67,7 +68,7 @@ class LinearModel:
 
     @classmethod
     def of_json(cls, told: Any) -> Self:
-        """What `as_json` gave; a Mistake where it is something else."""
+        """Read what `as_json` gave; a Mistake where it is something else."""
         features = Features.of_json(told.get("features"))
         try:
             weights = np.array(told["weights"], dtype=np.float64)

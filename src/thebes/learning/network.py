@@ -91,7 +91,8 @@ class Sampling:
         return Repeated(self._once, self.steps)
 
     def finer(self, scale: float, width: int) -> int:
-        """How many times finer the grid of a step's noise has to be than one on which its deviation is `scale`."""
+        """Return how many times finer the grid of a step's noise has to be than one on which its deviation is
+        `scale`."""
         slack, finer = self._once.slack, 1
         while slack and (1 + math.exp(SLACK_REACH)) * width / (8 * (scale * finer) ** 2) * (1 + 1e-9) > slack:
             finer *= 2
@@ -151,7 +152,7 @@ class NetworkModel:
 
     @classmethod
     def of_json(cls, told: Any) -> Self:
-        """What `as_json` gave; a Mistake where it is something else."""
+        """Read what `as_json` gave; a Mistake where it is something else."""
         from thebes.learning.graph.document import read_model
 
         features = Features.of_json(told.get("features"))
@@ -256,7 +257,7 @@ def _together(batches: Batches, width: int) -> tuple[NDArray[np.float32], NDArra
 
 
 def _rows_of(starts: NDArray[np.int64], units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many rows these units have, and which they are, unit by unit."""
+    """Count the rows that each of these units has, and list them, unit by unit."""
     sizes = starts[units + 1] - starts[units]
     before = np.cumsum(sizes) - sizes
     return sizes, np.arange(int(sizes.sum())) + np.repeat(starts[units] - before, sizes)

@@ -53,8 +53,8 @@ class OddsModel:
     length: float
 
     def predict(self, rows: Any) -> Floats:
-        """How likely the second class is for the rows of a table, or as a batch has them (the features' `columns` in
-        order)."""
+        """Predict how likely the second class is for the rows of a table, or as a batch has them (the features'
+        `columns` in order)."""
         said = _numbers(self.features.cells(self.features.batch(rows)), self.tables, self.length)
         logit = np.clip(said[:, :-1] @ self.weights + self.intercept, -700, 700)
         return np.asarray(1 / (1 + np.exp(-logit)))
@@ -71,7 +71,7 @@ class OddsModel:
 
     @classmethod
     def of_json(cls, told: Any) -> Self:
-        """What `as_json` gave; a Mistake where it is something else."""
+        """Read what `as_json` gave; a Mistake where it is something else."""
         features = Features.of_json(told.get("features"))
         try:
             tables = tuple(np.array(table, dtype=np.float64) for table in told["tables"])
@@ -158,7 +158,7 @@ def _base(features: Features, released: Noisy) -> float:
 
 
 def _tables(features: Features, released: Noisy) -> tuple[Floats, ...]:
-    """What every cell does to the odds."""
+    """Return what every cell does to the odds."""
     base = _base(features, released)
     share = 1 / (1 + math.exp(-base))
     pull = _DOUBT * released.scale

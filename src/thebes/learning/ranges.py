@@ -1,4 +1,4 @@
-"""Where bounds of columns come from: somebody declared them, or a part of the budget bought them."""
+"""Bounds of columns and where they come from: somebody declared them, or a part of the budget bought them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Slopes(Protocol):
 
     @property
     def count(self) -> int:
-        """How many weights the model has."""
+        """The number of weights that the model has."""
         ...
 
     def of(self, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
@@ -36,7 +36,7 @@ def steepest(width: int, *, logistic: bool) -> float:
 
 
 def triangle(width: int) -> int:
-    """How many different second derivatives a model of one score has."""
+    """Count the different second derivatives that a model of one score has."""
     return (width + 1) * (width + 2) // 2
 
 

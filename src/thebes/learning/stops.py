@@ -1,4 +1,4 @@
-"""When to stop going down: by what is public, or was released with noise."""
+"""The rule when to stop going down: by what is public, or was released with noise."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class Stop:
     tolerance: float | None = None
 
     def over(self, done: int, moved: float) -> bool:
-        """Whether the last of so many rounds, which moved the weights so far, was the last."""
+        """Return whether the last of so many rounds, which moved the weights so far, was the last."""
         return done >= self.rounds or (self.tolerance is not None and moved <= self.tolerance)

@@ -1,4 +1,4 @@
-"""What is done with a released direction: how the weights of a model move. All of it is post-processing.
+"""Uses of a released direction: how the weights of a model move. All of it is post-processing.
 
 A rule holds what it remembers between steps as named arrays, so that whoever runs it can put them away and go on later.
 """
@@ -23,7 +23,7 @@ class Update(Protocol):
         ...
 
     def memory(self) -> dict[str, Floats]:
-        """What it needs to know at the next step."""
+        """Return what the update needs to know at the next step."""
         ...
 
     def remember(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:

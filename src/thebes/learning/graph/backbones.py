@@ -43,7 +43,7 @@ class Catalogue:
         self._limits = limits
 
     def digests(self) -> tuple[str, ...]:
-        """What is installed, in alphabetical order."""
+        """List what is installed, in alphabetical order."""
         own = {path.stem for path in self._folder.glob(f"*{SUFFIX}") if _DIGEST.fullmatch(path.stem)}
         return tuple(sorted(own | set(_shipped())))
 

@@ -32,8 +32,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.]{1,100}")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a graph may ask for. `graph_bytes` bounds the JSON line, `parameters` all weights together, `tensor` the
-    elements of one tensor, `activations` those of all tensors of one example, `work` its multiplications."""
+    """The limits of what a graph may ask for. `graph_bytes` bounds the JSON line, `parameters` all weights together,
+    `tensor` the elements of one tensor, `activations` those of all tensors of one example, `work` its
+    multiplications."""
 
     graph_bytes: int = 2**18
     nodes: int = 500
@@ -49,7 +50,7 @@ BACKBONE = Limits(parameters=20_000_000, activations=2**26, work=2**34)
 
 @dataclass(frozen=True)
 class Input:
-    """What is fed in: `shape` of one example with a leading batch axis of one.
+    """The input that is fed to a graph: `shape` of one example with a leading batch axis of one.
 
     `kind` is `"number"`, or `"class"`: then the owner's one column holds 0, 1, ..., and is spread over the last axis
     as zeros and a one before the graph sees it.
@@ -61,7 +62,7 @@ class Input:
 
     @property
     def columns(self) -> int:
-        """How many numbers of an owner's row fill this input."""
+        """The number of numbers of an owner's row that fill this input."""
         return 1 if self.kind == "class" else math.prod(self.shape)
 
 

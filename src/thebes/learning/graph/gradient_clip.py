@@ -1,4 +1,5 @@
-"""What the owner's own process does to gradients that came from a model it does not trust: make finite, then clip."""
+"""The treatment, in the owner's own process, of gradients that came from a model it does not trust: make finite, then
+clip."""
 
 from __future__ import annotations
 

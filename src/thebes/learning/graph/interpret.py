@@ -38,7 +38,7 @@ def evaluate(graph: Graph, tensors: Mapping[str, Any]) -> Any:
 
 
 def outputs_of(model: Model, weights: Floats, inputs: NDArray[Any]) -> Floats:
-    """What the model says about each row: an array (rows, *output shape without its batch axis)."""
+    """Return what the model says about each row: an array (rows, *output shape without its batch axis)."""
     import torch
     from torch.func import vmap
 

@@ -26,7 +26,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def lanes(model: Model, loss: Loss) -> int:
-    """How many rows a batch has: few where one row alone keeps the machine busy."""
+    """Choose how many rows a batch has: few where one row alone keeps the machine busy."""
     return min(
         _MOST_LANES, max(1, _FLOATS_OF_A_BATCH // (model.activations + loss.activations + model.graph.parameter_count))
     )

@@ -33,7 +33,7 @@ class Unfit(Exception):
 
 
 class Parameter(Protocol):
-    """What one argument of an operation may be. `known` holds the names of the tensors computed so far."""
+    """The rule of what one argument of an operation may be. `known` holds the names of the tensors computed so far."""
 
     def read(self, value: Any, known: Collection[str]) -> Argument: ...
 

@@ -1,4 +1,4 @@
-"""What parent and child say to each other over two pipes: lengths known to both sides, raw little-endian numbers.
+"""Messages between parent and child over two pipes: lengths known to both sides, raw little-endian numbers.
 
 First START, answered by one byte of confinement; then DOCUMENTS and their texts, answered by DONE; then any number of
 REQUESTs, each answered by DONE and float32, or by FAILED alone: rows x P where EACH row's gradient is wanted, P where

@@ -150,7 +150,7 @@ class GradientWorker:
         return flat, rows, truths
 
     def _computed(self, flat: Floats, rows: Floats, truths: Floats, deadline: float, wanted: int) -> Floats | None:
-        """What the child (or, trusted, this process) computes; None if it failed, with the reason noted."""
+        """Return what the child (or, trusted, this process) computes; None if it failed, with the reason noted."""
         if self._trusted:
             if self.backbone is not None:
                 rows = outputs_of(self.backbone, self.backbone.initial, rows)
@@ -203,7 +203,7 @@ class GradientWorker:
 
 
 def _with_status(size: int) -> Callable[[bytearray], int]:
-    """How long an answer is that begins with DONE, or is FAILED alone."""
+    """Make the rule of how long an answer is that begins with DONE, or is FAILED alone."""
 
     def wanted(heard: bytearray) -> int:
         if heard[:1] == pipe.FAILED:

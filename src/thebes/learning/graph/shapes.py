@@ -1,4 +1,5 @@
-"""What a graph would cost, found without data: every node runs once on torch's `meta` device, which has shapes only.
+"""The cost that a graph would have, found without data: every node runs once on torch's `meta` device, which has shapes
+only.
 
 After each node its size is checked, so that the first tensor too large stops the walk. Nothing here allocates by the
 graph's word.

@@ -21,7 +21,7 @@ _Step = tuple[Callable[..., Any], list[Any], Mapping[str, Any], list[int | None]
 
 
 class _Place:
-    """Where an earlier result lies."""
+    """The place where an earlier result lies."""
 
     __slots__ = ("number",)
 
