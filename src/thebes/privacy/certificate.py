@@ -81,8 +81,8 @@ class Certificate:
 
     @property
     def _guess(self) -> str:
-        """What somebody could learn at most; nothing where the figures are none that a guarantee can have: anybody may
-        have written them."""
+        """The sentence of what somebody could learn at most; nothing where the figures are none that a guarantee can
+        have: anybody may have written them."""
         try:
             told = meaning(self.epsilon, self.delta)
         except Mistake:

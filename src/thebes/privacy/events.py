@@ -1,4 +1,5 @@
-"""What happened, as frozen values that check themselves. What an event costs is decided by an accountant, never here.
+"""The events that happened, as frozen values that check themselves. What an event costs is decided by an accountant,
+never here.
 
 An event describes a pair of output distributions, the worst that two neighbouring worlds can give; the
 adjacency under which it was calibrated travels beside it (`Measurement.adjacency`). Events are never re-meant.

@@ -68,12 +68,12 @@ def capacity_of(value: float, step: Decimal = EPSILON_STEP) -> Decimal:
 
 
 def steps_up(value: Decimal, step: Decimal) -> int:
-    """How many whole steps cover `value`: an integer for a ledger, never too few."""
+    """Count the whole steps that cover `value`: an integer for a ledger, never too few."""
     return int(_WIDE.divide(value, step).to_integral_value(ROUND_CEILING, _WIDE))
 
 
 def steps_down(value: Decimal, step: Decimal) -> int:
-    """How many whole steps fit into `value`: an integer for a ledger's capacity, never too many."""
+    """Count the whole steps that fit into `value`: an integer for a ledger's capacity, never too many."""
     return int(_WIDE.divide(value, step).to_integral_value(ROUND_FLOOR, _WIDE))
 
 

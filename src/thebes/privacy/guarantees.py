@@ -15,7 +15,7 @@ _UP = Context(prec=60, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a contributor is asked to pay: epsilon and delta for one unit. Exact decimals."""
+    """The price that a contributor is asked to pay: epsilon and delta for one unit. Exact decimals."""
 
     epsilon: Decimal
     delta: Decimal

@@ -1,4 +1,4 @@
-"""What a release costs, as types: no arithmetic between kinds, and every conversion says how it rounds.
+"""The losses that a release costs, as types: no arithmetic between kinds, and every conversion says how it rounds.
 
 Values are exact decimals, so a loss repeated n times is exactly n times the loss, in any order.
 Sources: zCDP, Bun & Steinke 2016; its tight conversion, Canonne, Kamath & Steinke 2020; Renyi DP, Mironov 2017.
@@ -134,7 +134,7 @@ Loss = Pure | Approximate | Concentrated | Renyi
 
 
 class Additive(Protocol):
-    """What `repeat` and `compose` can work with: the losses here, and privacy loss distributions."""
+    """The values that `repeat` and `compose` can work with: the losses here, and privacy loss distributions."""
 
     def __add__(self, other: Any) -> Any: ...
 

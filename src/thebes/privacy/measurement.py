@@ -1,4 +1,5 @@
-"""What a mechanism hands back: a noisy value, how far it may be from the truth, and the event that must be paid for."""
+"""The measurement that a mechanism hands back: a noisy value, how far it may be from the truth, and the event that must
+be paid for."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Measurement:
     bought: Interval | None = None
 
     def interval(self, level: float = 0.95) -> Interval | None:
-        """Where the exact answer lies with probability at least `level`, as far as this noise goes."""
+        """Return where the exact answer lies with probability at least `level`, as far as this noise goes."""
         if not 0 < level < 1:
             raise Mistake("level", "must lie between 0 and 1")
         if self.bought is not None:

@@ -1,4 +1,4 @@
-"""Whom a promise protects and against which change: without both, an epsilon means nothing."""
+"""The terms of a promise, whom it protects and against which change: without both, an epsilon means nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from thebes.privacy.faults import Mistake
 
 
 class Unit(StrEnum):
-    """Whose whole influence is hidden."""
+    """The unit whose whole influence is hidden."""
 
     PERSON = "person"  #: one human; claimed only where admission proves one human per contribution
     DEVICE = "device"  #: one installation; a human with two devices counts twice
@@ -26,7 +26,7 @@ class Unit(StrEnum):
 
 
 class Adjacency(StrEnum):
-    """Which two worlds must look alike."""
+    """The adjacency that says which two worlds must look alike."""
 
     REPLACE_ONE = "replace-one"  #: a unit's contribution is exchanged for any other; the number of units is public
     ADD_REMOVE_ONE = "add-remove-one"  #: a unit is there or not; the number of units is private

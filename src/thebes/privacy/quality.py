@@ -1,4 +1,4 @@
-"""How far the mean over rows can lie from the mean over everybody they were drawn from: bounds that fail seldom.
+"""Bounds on how far the mean over rows can lie from the mean over everybody they were drawn from: they fail seldom.
 
 Every row is drawn by itself and has a loss between 0 and 1. `lost` is the sum of losses over the rows that were seen
 and `kept` the sum of one minus the loss, so that both together are the number of rows. Must stay true: a bound is
@@ -93,7 +93,8 @@ def empirical(squares: float, mixed: float, kept_squares: float, failing: float)
 
 
 def hoeffding(rows: float, failing: float) -> float:
-    """How far the mean of values in a range of length 1 lies from everybody's, on either side (Hoeffding 1963)."""
+    """Return how far the mean of values in a range of length 1 lies from everybody's, on either side (Hoeffding
+    1963)."""
     return math.sqrt(math.log(2 / failing) / (2 * rows)) if rows > 0 else math.inf
 
 

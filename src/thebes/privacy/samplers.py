@@ -141,7 +141,7 @@ class _Exponentials:
         return result
 
     def exceed(self, limit: Floats, limit_band: Floats, exact_limit: Callable[[int], Fraction]) -> Flags:
-        """Whether E > limit: true with probability exp(-limit) for the exact limit."""
+        """Return whether E > limit: true with probability exp(-limit) for the exact limit."""
         band = self.band + limit_band
         result = np.asarray(self.value > limit)
         for i in np.flatnonzero(~(np.abs(self.value - limit) > band)).tolist():

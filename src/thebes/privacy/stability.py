@@ -30,7 +30,7 @@ LARGEST_TOTAL = 2**61
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How far apart neighbouring data sets are: the rows of one unit, at most `rows` of them.
+    """The distance between neighbouring data sets: the rows of one unit, at most `rows` of them.
 
     `public_size` says that every unit has exactly one row in both worlds, so their number is public; it is
     possible under replace-one only. `event` is the least claim: a row is a unit.
@@ -62,7 +62,8 @@ def change_of(adjacency: str | Adjacency | Change, *, public_size: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far a vector of whole numbers can move. The L2 norm is kept squared, because its square is whole."""
+    """The distance by which a vector of whole numbers can move. The L2 norm is kept squared, because its square is
+    whole."""
 
     l1: int
     l2_squared: int

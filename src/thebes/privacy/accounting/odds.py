@@ -1,4 +1,4 @@
-"""What an epsilon and a delta mean to a person who has never met them: how well anybody can guess.
+"""The meaning of an epsilon and a delta to a person who has never met them: how well anybody can guess.
 
 Someone who knows everything except whether it was you (a fair coin decides) and who sees the release guesses
 right with probability at most `best_guess`. Source: Kairouz, Oh & Viswanath 2017, theorem 2.1.
@@ -29,13 +29,13 @@ class Meaning:
         return f"at most {math.ceil(round(1000 * self.best_guess, 9)) / 10:g} % of the time"
 
     def sentence(self, *, which: str, seen: str) -> str:
-        """What somebody learns at most who knows all the rest, in the words that everybody is told. `best_guess` holds
-        for every outcome: delta is in it."""
+        """Say what somebody learns at most who knows all the rest, in the words that everybody is told. `best_guess`
+        holds for every outcome: delta is in it."""
         return f"Somebody who has to guess, fifty-fifty, {which} is right {self.how_often} after seeing {seen}."
 
 
 def meaning(epsilon: exact.Number, delta: exact.Number = 0) -> Meaning:
-    """What (epsilon, delta) promises, each number rounded toward the attacker."""
+    """Return what (epsilon, delta) promises, each number rounded toward the attacker."""
     e, d = float(exact.epsilon(epsilon)), float(exact.delta(delta))
     guess = min(1.0, (1 + d * math.exp(-e)) / (1 + math.exp(-e)) * (1 + 1e-15))
     return Meaning(

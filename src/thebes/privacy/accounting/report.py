@@ -1,4 +1,5 @@
-"""What a list of events cost together, said as (epsilon, delta): the best of every accountant that can price them.
+"""The report of what a list of events cost together, said as (epsilon, delta): the best of every accountant that can
+price them.
 
 For events whose parameters were all fixed in advance. Along an adaptive path only the sums are sound (`pure`,
 `approximate`, `concentrated`, `renyi` at one order): leave `gaussian` and `distribution` out and name one of those.

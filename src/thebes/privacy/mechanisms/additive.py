@@ -36,7 +36,8 @@ ROWS = 2**28
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Where a vector of noise lies at a stated probability: within `radius` of 0 in L1 (`norm` 1) or L2 (2)."""
+    """The ball in which a vector of noise lies at a stated probability: within `radius` of 0 in L1 (`norm` 1) or L2
+    (2)."""
 
     radius: float
     norm: int
@@ -49,8 +50,8 @@ class Ball:
 
 
 class Hiding(Protocol):
-    """What hides totals: one noise, or several that were added independently of each other (`Several`). Symmetric and
-    log-concave; every statement holds with at least the probability `level`."""
+    """The noise that hides totals: one noise, or several that were added independently of each other (`Several`).
+    Symmetric and log-concave; every statement holds with at least the probability `level`."""
 
     @property
     def kind(self) -> str: ...
@@ -64,7 +65,7 @@ class Hiding(Protocol):
         ...
 
     def ball(self, size: int, level: float) -> Ball:
-        """Where the noises of `size` coordinates lie together."""
+        """Return the ball in which the noises of `size` coordinates lie together."""
         ...
 
 
@@ -137,8 +138,8 @@ class Additive:
         return draw(np.zeros(shape, dtype=np.int64), scale=self.drawn_scale)
 
     def joined(self, totals: Integers, drawn: Integers) -> Floats:
-        """What `add` gives, with noise that was drawn before and serves once. (Samplers stop at 2^61; of scales they
-        take, noise gets there less than once in e^2000.)"""
+        """Return what `add` gives, with noise that was drawn before and serves once. (Samplers stop at 2^61; of scales
+        they take, noise gets there less than once in e^2000.)"""
         room = LARGEST_TOTAL // self.finer
         return (np.clip(totals, -room, room) * self.finer + drawn).astype(np.float64) / self.finer
 
@@ -267,7 +268,7 @@ def released(totals: Integers, *, noise: Additive, adjacency: Adjacency, randomn
 
 
 def stated(noise: Additive, randomness: Randomness, *, unit: float = 1.0) -> dict[str, object]:
-    """What a certificate says about the noise; `unit` is what one step is worth."""
+    """Return what a certificate says about the noise; `unit` is what one step is worth."""
     return {"noise": noise.kind, "scale": noise.scale * unit, "drawn_by": randomness.drawn_by}
 
 

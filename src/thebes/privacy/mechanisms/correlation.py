@@ -140,7 +140,8 @@ class ProductMoments:
 
 
 def _within(means: Ends, share: float, off: float) -> Ends:
-    """What of an interval lies within `off` of `share`; all of it where nothing does (noise beyond its width)."""
+    """Return what of an interval lies within `off` of `share`; all of it where nothing does (noise beyond its
+    width)."""
     low, high = max(means[0], share - off), min(means[1], share + off)
     return (low, high) if low <= high else means
 
@@ -168,5 +169,5 @@ def _about(one: float, other: float, i: int, j: int) -> Floats:
 
 
 def _weights_of_cells(weights: Floats) -> Floats:
-    """What each of the nine cells counts for in a sum of products of powers."""
+    """Return what each of the nine cells counts for in a sum of products of powers."""
     return np.asarray(_POWERS.T @ weights @ _POWERS)

@@ -27,7 +27,7 @@ def count(
     adjacency: str | Adjacency | Change,
     randomness: Randomness,
 ) -> Measurement:
-    """How many of `values` (True or False, one per row) are True, unbiased; it may come out below 0.
+    """Count how many of `values` (True or False, one per row) are True, unbiased; it may come out below 0.
 
     One row moves the count by at most 1 under either adjacency. With delta, Gaussian noise is used where its standard
     deviation is smaller. The interval is exact for the noise. Source: `additive`.

@@ -127,7 +127,8 @@ def draw(shortfalls: Integers, sizes: Integers, *, rate: Decimal, randomness: Ra
 
 
 def shortfall(candidates: int, rate: Decimal, level: float) -> float:
-    """How far below the best the chosen utility lies at most, with probability `level`: ln(candidates/(1-level))/rate.
+    """Return how far below the best the chosen utility lies at most, with probability `level`:
+    ln(candidates/(1-level))/rate.
 
     (McSherry & Talwar 2007, theorem 7: the best candidate alone has weight 1, all worse ones together at most
     candidates * exp(-rate * t).)
@@ -136,7 +137,7 @@ def shortfall(candidates: int, rate: Decimal, level: float) -> float:
 
 
 def utility_spread(sensitivity: int, monotone: bool, adjacency: Adjacency) -> int:
-    """How far two utilities can be driven apart: twice the sensitivity, once where all move the same way."""
+    """Return how far two utilities can be driven apart: twice the sensitivity, once where all move the same way."""
     if monotone and adjacency is not Adjacency.ADD_REMOVE_ONE:
         raise Mistake("monotone", "holds under add-remove-one only: replacing a unit may raise one and lower another")
     return sensitivity if monotone else 2 * sensitivity

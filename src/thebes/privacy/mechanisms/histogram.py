@@ -35,7 +35,8 @@ def histogram(
     adjacency: str | Adjacency | Change,
     randomness: Randomness,
 ) -> Measurement:
-    """How many of `values` equal each of the public `keys`, in their order; rows with any other value count nowhere.
+    """Count how many of `values` equal each of the public `keys`, in their order; rows with any other value count
+    nowhere.
 
     Each count is unbiased, whole under Laplace noise, and may come out below 0 (`not_negative` and `on_simplex` mend
     that afterwards, at the price of a bias). One row moves one count by 1 under add-remove-one, two under
@@ -130,7 +131,7 @@ def histogram_of_unknown_keys(
 
 
 def names_of_bins(edges: Sequence[float]) -> list[str]:
-    """What the bins between these rising edges are called, with as few digits as tell the edges apart."""
+    """Name the bins between these rising edges, with as few digits as tell the edges apart."""
     written: list[str] = []
     for digits in (6, 9, 12, 17):
         # names of a released mapping: without an exponent, and without commas, which would be read as ends of names

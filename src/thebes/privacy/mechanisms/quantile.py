@@ -45,7 +45,7 @@ class RankTarget:
     offset: int = 0  #: in units of 1/alpha.denominator of a rank
 
     def spread(self, adjacency: Adjacency) -> Fraction:
-        """How far one unit can drive two points' utilities apart, in ranks; the bound is reached.
+        """Return how far one unit can drive two points' utilities apart, in ranks; the bound is reached.
 
         Add-remove-one: one more row below v changes (below - alpha n, above - (1-alpha) n) by (1-alpha, alpha-1), one
         above v by (-alpha, alpha). So every utility moves by at most max(alpha, 1-alpha), up or down: the spread is
@@ -176,7 +176,8 @@ def _error(part: Fraction, epsilon: Decimal, adjacency: Adjacency, bits: int) ->
 
 
 def _offset(part: Fraction, epsilon: Decimal, adjacency: Adjacency, grid: Grid, level: float) -> int:
-    """How far to move the target so that the answer lies beyond every sample quantile with probability (1+level)/2.
+    """Return how far to move the target so that the answer lies beyond every sample quantile with probability
+    (1+level)/2.
 
     A point v above the lowest sample quantile has below(v) >= alpha n, so it is at least `offset` away from a target
     moved down by `offset`. The probability of any point that far is at most candidates * exp(-rate * offset), because

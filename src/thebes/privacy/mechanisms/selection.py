@@ -1,4 +1,4 @@
-"""Which counts are the largest, without releasing any count."""
+"""The selection of which counts are the largest, without releasing any count."""
 
 from __future__ import annotations
 

@@ -71,12 +71,12 @@ class AboveThreshold:
 
     @property
     def event(self) -> PureEvent | Repeated:
-        """What must be paid for everything answered so far: epsilon per opening."""
+        """The event that must be paid for everything answered so far: epsilon per opening."""
         once = PureEvent(self.epsilon)
         return once if self.openings == 1 else Repeated(once, self.openings)
 
     def above(self, count: int) -> bool:
-        """Whether the count is above the threshold, up to noise. True closes it."""
+        """Answer whether the count is above the threshold, up to noise. True closes it."""
         if not self.open:
             raise AlreadyAnswered("the sparse vector has answered 'above' and is closed: pay for a new opening first")
         yes = self._noised(whole("count", count, least=-_FAR, most=_FAR)) >= self._noisy_threshold
@@ -87,7 +87,7 @@ class AboveThreshold:
         return int(self._randomness.laplace(np.array([value], dtype=np.int64), scale=self.scale)[0])
 
     def secret_state(self) -> dict[str, Any]:
-        """What continues this opening after a restart. SECRET: the promise does not hold against its readers."""
+        """Return what continues this opening after a restart. SECRET: the promise does not hold against its readers."""
         return {"noisy_threshold": self._noisy_threshold, "openings": self.openings, "open": self.open}
 
     def restore(self, secret_state: dict[str, Any]) -> None:
@@ -128,7 +128,8 @@ def first_above(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How to ask "is a guess further than alpha from the true share?" about n rows with sensitivity 1, n public.
+    """The calibration of how to ask "is a guess further than alpha from the true share?" about n rows with sensitivity
+    1, n public.
 
     Ask whether the distance in rows is above `threshold`. A guess more than alpha off is waved through with
     probability at most beta. One opening costs `opening`; a direct answer, within alpha but for beta, costs `direct`.

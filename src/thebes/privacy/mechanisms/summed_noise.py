@@ -27,7 +27,7 @@ _CAUTION = 1e-9  #: above every numerical error
 
 
 def together(noises: Sequence[Additive]) -> Hiding:
-    """What hides the sum of totals that were noised apart from each other; of one it is that noise itself."""
+    """Return what hides the sum of totals that were noised apart from each other; of one it is that noise itself."""
     if not noises:
         raise Fault("nothing was noised")
     return noises[0] if len(noises) == 1 else Several(tuple(noises))

@@ -1,4 +1,4 @@
-"""How many rows: marked ones, those in each cell, those in each cell of several histograms at once."""
+"""Counts of rows: marked ones, those in each cell, those in each cell of several histograms at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thebes.privacy.transformations.rows import BLOCK, array_of
 
 @dataclass(frozen=True, slots=True)
 class Count(Transformation):
-    """How many rows are marked: each row is True or False."""
+    """The count of the rows that are marked: each row is True or False."""
 
     reach = Sensitivity(1, 1)
     diameter = Sensitivity(1, 1)
@@ -31,7 +31,8 @@ class Count(Transformation):
 
 @dataclass(frozen=True, slots=True)
 class HistogramCounts(Transformation):
-    """How many rows fall into each of `cells` cells; a row is the number of its cell, or -1 for none of them."""
+    """The counts of the rows that fall into each of `cells` cells; a row is the number of its cell, or -1 for none of
+    them."""
 
     cells: int
 
@@ -64,9 +65,9 @@ class HistogramCounts(Transformation):
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts(Transformation):
-    """How many rows fall into each cell of several histograms of the same rows, one after another. `levels` are their
-    numbers of cells, each a multiple of the one before: a row is the number of its cell in the last one (or -1), and
-    lies in that cell's ancestors in the others.
+    """The counts of the rows that fall into each cell of several histograms of the same rows, one after another.
+    `levels` are their numbers of cells, each a multiple of the one before: a row is the number of its cell in the last
+    one (or -1), and lies in that cell's ancestors in the others.
 
     A row adds 1 to exactly one cell of each level: L1 distance `len(levels)`, and so many coordinates of 1 each, hence
     the same squared L2. Two rows differ in at most two cells of each level.
@@ -98,8 +99,8 @@ class LevelCounts(Transformation):
 
 @dataclass(frozen=True, slots=True)
 class MarginalCounts(Transformation):
-    """How many rows fall into each cell of several histograms of the same rows, one after another; `cells` are their
-    numbers of cells. A row is the list of its cells, one in each, -1 where it is in none of them.
+    """The counts of the rows that fall into each cell of several histograms of the same rows, one after another;
+    `cells` are their numbers of cells. A row is the list of its cells, one in each, -1 where it is in none of them.
 
     A row adds 1 to at most one cell of each: L1 distance `len(cells)`, and so many coordinates of 1 each, hence the
     same squared L2. Two rows differ in at most two cells of each.

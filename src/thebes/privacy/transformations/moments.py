@@ -74,7 +74,7 @@ class BernsteinProducts(Transformation):
 
     @property
     def tokens(self) -> int:
-        """What each row hands out."""
+        """The number of tokens that each row hands out."""
         return self.first.steps * self.second.steps
 
     @property

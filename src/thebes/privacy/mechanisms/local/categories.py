@@ -1,4 +1,4 @@
-"""What all frequency mechanisms share: a report supports some categories, and supports the true one more often.
+"""The common part of all frequency mechanisms: a report supports some categories, and supports the true one more often.
 
 If a report supports its owner's category with probability `hold` and any other one with probability `stray`, then
 (count / n - stray) / (hold - stray) is unbiased, and its error does not depend on the true frequencies.
@@ -52,7 +52,7 @@ class CategoryMechanism(LocalMechanism):
 
     @abstractmethod
     def _support(self, reports: NDArray[np.int64] | NDArray[np.uint8]) -> Integers:
-        """How many reports support each category."""
+        """Count the reports that support each category."""
 
     def perturb(self, values: ArrayLike, randomness: Randomness) -> NDArray[np.int64] | NDArray[np.uint8]:
         """One report for each category index."""

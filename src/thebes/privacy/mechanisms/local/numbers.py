@@ -1,4 +1,5 @@
-"""What all mechanisms for one bounded number share: a public grid, unbiased decoding, and the mean of many reports.
+"""The common part of all mechanisms for one bounded number: a public grid, unbiased decoding, and the mean of many
+reports.
 
 A value is clamped to its declared bounds and rounded to the grid before any chance enters, so reports are whole
 numbers from a set that is the same for every value.

@@ -1,4 +1,4 @@
-"""What every local mechanism is: an owner perturbs, a server that trusts nobody checks and estimates.
+"""The shape of every local mechanism: an owner perturbs, a server that trusts nobody checks and estimates.
 
 Local promises hold for each report alone and hide any exchange of its owner's value (replace-one); that somebody
 took part is not hidden. Nothing here ever sees two owners' values on the owner's side.
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What many reports say together, with the error that their noise leaves.
+    """The estimate that many reports give together, with the error that their noise leaves.
 
     `value` is unbiased. `standard_error` and `interval` speak of noise: how far `value` may lie from the same figure
     over the contributors' true values, each coordinate by itself, by the normal approximation (some hundreds of
@@ -41,7 +41,7 @@ class Estimate:
     _within: Callable[[float], tuple[Floats, Floats]] = field(repr=False, compare=False)
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Where each true figure lies with probability about `level`."""
+        """Return where each true figure lies with probability about `level`."""
         if not 0 < level < 1:
             raise Mistake("level", "must lie between 0 and 1")
         from scipy.special import ndtri
@@ -86,7 +86,7 @@ class LocalMechanism(Protocol):
         return Adjacency.REPLACE_ONE
 
     def event(self) -> Event:
-        """What one report is, for an accountant."""
+        """Return what one report is, for an accountant."""
         loss = self.loss()
         return PureEvent(loss.epsilon) if isinstance(loss, Pure) else ApproximateEvent(loss.epsilon, loss.delta)
 
