@@ -84,7 +84,7 @@ def values(*allowed: bool | int | float | str, default: bool | int | float | str
 
 
 def count(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
-    """How many people have a value, among all who take part (so `missing` is "count").
+    """Count the people who have a value, among all who take part (so `missing` is "count").
 
     Example: count("SELECT steps FROM phone.day", epsilon=0.1)
     """
@@ -134,8 +134,8 @@ def quantile(featurizer: str, q: float, *, epsilon: float, bounds: Bounds | None
 def histogram(
     featurizer: str, *, epsilon: float, bounds: Bounds | None = None, bins: int | None = None, **options: Any
 ) -> Task:
-    """How many people have which value: of declared values, in `bins` equal pieces of a range, or, with a delta,
-    of the values that turn out to be common.
+    """Count the people who have each value: of declared values, in `bins` equal pieces of a range, or, with a delta, of
+    the values that turn out to be common.
 
     Example: histogram("SELECT species FROM profile.pets", epsilon=1, bounds={"species": values("cat", "dog")})
     """
