@@ -49,7 +49,7 @@ def list_(
 
 @app.command()
 def show(name: _Name, json: str | None = output.json_option()) -> None:
-    """What a collector reads, which tables and columns it fills, and its options.
+    """Show what a collector reads, which tables and columns it fills, and its options.
 
     Example: thebes collector show browser
     """

@@ -131,7 +131,7 @@ def show(
     store: _Store = None,
     json: str | None = output.json_option(),
 ) -> None:
-    """What a group publishes; at its coordinator's home also who has enrolled.
+    """Show what a group publishes; at its coordinator's home also who has enrolled.
 
     Example: thebes group show city --coordinator https://thebes.example.org
     """

@@ -70,7 +70,7 @@ def predict(
     version: _Version = None,
     as_json: _Json = None,
 ) -> None:
-    """What a model says of every row of a file, a line for each; an empty line where it has no number.
+    """Write what a model says of every row of a file, a line for each; an empty line where it has no number.
 
     Example: thebes model predict speed rides.csv --home ./site
     """
