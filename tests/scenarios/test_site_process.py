@@ -173,6 +173,7 @@ def test_a_steward_sees_what_was_asked_decided_and_spent(world: World) -> None:
     assert {e["event"] for e in site.get("/api/audit")["entries"]} == {"ask", "allowed", "answer", "closed"}
     told = site.get("/api/site")
     assert (told["name"], told["algorithm"], told["confined"]) == ("north", "up", site.process.facts["confined"])
+    assert site.process.facts["notices_older_copies"] is site.get("/api/ledger")["notices_older_copies"] is False
     assert (
         httpx.get(f"{site.process.facts['address']}/api/ledger", trust_env=False, timeout=PATIENCE).status_code == 401
     )

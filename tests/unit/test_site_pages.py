@@ -221,6 +221,14 @@ def test_what_no_rule_covers_comes_with_the_command_that_would_allow_it(place: P
         assert "thebes dataset grant" not in shown(**changed)
 
 
+@pytest.mark.parametrize("notices", [True, False])
+def test_a_steward_is_told_where_an_older_copy_of_the_home_would_not_be_noticed(place: Place, notices: bool) -> None:
+    place.enter()
+    place.link.algorithm.told = {**TOLD, "ledger": {**TOLD["ledger"], "notices_older_copies": notices}}
+    for path in ("/", "/standing"):
+        assert ("cannot notice an older copy of this home" in place.page(path)) is not notices
+
+
 def test_each_page_shows_its_part(place: Place) -> None:
     place.enter()
     assert place.page("/requests").index("refused") < place.page("/requests").index("answered")

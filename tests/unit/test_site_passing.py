@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.site_home import ask, site_home
 from thebes.confinement import landlock
+from thebes.ledger.keeper import UNNOTICED
 from thebes.site.algorithm_process import Lanes, Office, serve
 from thebes.site.link import certificate
 from thebes.site.link.control import Ear, tell
@@ -131,7 +132,10 @@ def test_the_process_with_the_rows_answers_over_its_pipe_and_ends_with_it(tmp_pa
     home = site_home(tmp_path / "site")
     mine, theirs = socket.socketpair()
     command, given = algorithm_command(home.folder, "north"), algorithm_environment(theirs.fileno())
-    process = subprocess.Popen(command, env=given, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, cwd="/")
+    given["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+    process = subprocess.Popen(
+        command, env=given, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True, cwd="/"
+    )
     theirs.close()
     pipe = BlockingPipe(mine)
     pipe.send({"kind": "describe", "id": "1"})
@@ -141,7 +145,9 @@ def test_the_process_with_the_rows_answers_over_its_pipe_and_ends_with_it(tmp_pa
     pipe.send(ask(COUNT))
     assert pipe.receive()["kind"] == "contribution"  # type: ignore[index]
     pipe.close()
-    assert process.wait(60) == 0
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert UNNOTICED in said  # nothing outside the home remembers its head
 
 
 def test_the_process_with_the_rows_needs_a_pipe(tmp_path: Path) -> None:

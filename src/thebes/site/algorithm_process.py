@@ -27,6 +27,7 @@ from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.workspace import deciding
 from thebes.data.table import Table
 from thebes.ledger import Ledger
+from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.randomness import system
 from thebes.site.budget.budget import Purse
@@ -336,7 +337,10 @@ def main() -> None:
     hold = _held(home)
     threading.Thread(target=warm, name="warm", daemon=True).start()
     try:
-        serve(Office(home, told.name), BlockingPipe(end))
+        office = Office(home, told.name)
+        if not office.ledger.notices_older_copies:
+            log.warning("%s; %s", UNNOTICED, WHAT_HELPS)
+        serve(office, BlockingPipe(end))
     except (Mistake, ThebesError) as error:
         log.error("%s", error)
         os._exit(1)

@@ -20,7 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from thebes.privacy.faults import Mistake
+from thebes.ledger import Ledger
+from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.home import Home, written
 from thebes.site.link import certificate, connector
 from thebes.site.link.control import Ear, tell
@@ -67,11 +68,13 @@ class Supervisor:
         self._control: socket.socket | None = None
         self._ear: Ear | None = None
         self._announced = False
+        self._noticing: bool | None = None
         self._stopping = False
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT."""
         log_output.to_stderr("thebes site: %(message)s")
+        self._noticing = self._notices_older_copies()  # before anybody else can spend
         wake, woken = socket.socketpair()
         for end in (wake, woken):
             end.setblocking(False)
@@ -163,7 +166,17 @@ class Supervisor:
                     _say("this system cannot keep the connector process away from the rows; docs/sites.md says more")
                 written(self._home.folder / DAEMON, json.dumps({"url": self.address, "pid": os.getpid()}))
                 line = {"ready": True, "url": message["url"], "address": self.address}
-                _announce({**line, "site": self.name, "confined": confined})
+                line |= {"site": self.name, "confined": confined, "notices_older_copies": self._noticing}
+                _announce(line)
+
+    def _notices_older_copies(self) -> bool | None:
+        """Whether an older copy of the home would be noticed; None where its ledger cannot be opened. The process with
+        the rows says so in words, and why it cannot."""
+        try:
+            with Ledger(self._home.ledger) as ledger:
+                return ledger.notices_older_copies
+        except ThebesError:
+            return None
 
     def _beyond_reach(self) -> bool:
         """Return whether the home lies outside everything that the connector may read."""
