@@ -131,7 +131,7 @@ def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) 
 
 
 def _measured(row: dict[str, Any]) -> str:
-    """What a model is measured by, and what guessing gives."""
+    """Say what a model is measured by, and what guessing gives."""
     metric = row.get("metric", "-")
     return f"{metric}, guess {figure(row['guessing'], 2)}" if "guessing" in row else metric
 

@@ -436,12 +436,13 @@ def told_right(true: float, value: float, told: Any) -> Verdict:
 
 
 def better(true: float, value: float, guessed: float) -> bool:
-    """Whether a score is above a guess's, and as far as may be asked where a model without noise scores `true`."""
+    """Return whether a score is above a guess's, and as far as may be asked where a model without noise scores
+    `true`."""
     return value > guessed and value - guessed >= GAINED * (true - guessed)
 
 
 def poor(words: str, any_better: bool) -> str:
-    """What is said of a model that is not `better`."""
+    """Say of a model that is not `better` how it does beside guessing."""
     return f"{'hardly' if any_better else 'no'} better than guessing: it {words}"
 
 
