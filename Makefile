@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-slow test-heavy laws check bench audit chaos fuzz peers docs clean
-.PHONY: wheel licences sbom vulnerabilities hashed hashes
+.PHONY: changelog wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -38,10 +38,11 @@ test-heavy: $(READY)  ## the tests of big optional parts, and those that take ma
 laws: $(READY)  ## what must hold for every input, with examples that were never tried before
 	@THEBES_EXPLORE=1 $(BIN)/pytest -n auto tests/laws
 
-check: $(READY)  ## style, types, and the arrows between the rooms
+check: $(READY)  ## style, types, the arrows between the rooms, fragments of the changelog
 	@$(BIN)/ruff check src tests evidence papers tools
 	@$(BIN)/ruff format --check src tests evidence papers tools
 	@$(BIN)/mypy
+	@$(BIN)/python tools/changelog.py check
 	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
 
 bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
@@ -61,6 +62,9 @@ fuzz: $(READY)  ## a minute of strange input for everything that reads what stra
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+changelog: $(READY)  ## a section for VERSION out of changelog.d, which is emptied
+	@$(BIN)/python tools/changelog.py gather "$(VERSION)"
 
 wheel: $(READY)  ## the package, the same bytes from the same files, into dist/
 	@$(BIN)/python -m hatchling build -t wheel -d dist
