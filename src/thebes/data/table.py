@@ -84,6 +84,18 @@ class Batch:
     people: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """Of `rows` rows, how many hold in one column nothing of its type, nothing that is declared, or what lies beyond a
+    bound and counts as it. Exact counts of private rows: for whoever owns them, and for simulations."""
+
+    rows: int
+    missing: int
+    undeclared: int = 0
+    above: int = 0
+    below: int = 0
+
+
 class Table(Protocol):
     """One data set, read-only."""
 

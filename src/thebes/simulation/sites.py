@@ -6,8 +6,9 @@ purse that holds the document's price.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,9 +24,11 @@ from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
+from thebes.simulation.guess import beside, condition_of, of_sites
 from thebes.simulation.purses import Purses, PursesOf
 from thebes.simulation.streams import rows_of, simulate_stream
 from thebes.tasks import registry
+from thebes.tasks.fit import Fit, fits_of_table, nobody_at
 from thebes.tasks.protocols import Ask, Convened, Setting, State
 from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
@@ -42,10 +45,42 @@ def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int 
         own = _schema_of(schema, document.sites[0])
         if own is None:
             raise Mistake("schema", "must say what the columns of the stream are")
-        return simulate_stream(document, rows_of(document, rows), own, source)
+        given = rows_of(document, rows)
+        with ExitStack() as opened:
+            tables: Mapping[str, Table] = {document.sites[0]: _table(given, own, opened)}
+            fits = _fits(document, tables)
+            release = simulate_stream(document, given, own, source)
+            return _told(document, release, tables, fits)
     with ExitStack() as opened:
-        tables = _tables(rows, schema, opened)
-        return run(document, _asked(document, tables), source)
+        tables = _asked(document, _tables(rows, schema, opened))
+        fits = _fits(document, tables)
+        release = run(document, tables, source)
+        return _told(document, release, tables, fits)
+
+
+def _fits(document: SiteDocument, tables: Mapping[str, Table]) -> dict[str, list[Fit]]:
+    """How the rows of each site fit what its schema declares; a site whose data set cannot answer says nothing."""
+    found = {}
+    for site, table in tables.items():
+        misfits = getattr(table, "misfits", None)
+        with suppress(Mistake):
+            if misfits is not None:
+                registry.site_kind(document).fits(document, table.schema)
+                told = misfits(document.counted, condition_of(document, table))
+                found[site] = fits_of_table(document, table.schema, told)
+    nobody_at(found)
+    for site, fits in found.items():
+        for line in filter(None, (fit.told for fit in fits)):
+            warnings.warn(f"{site}: {line}", stacklevel=4)
+    return found
+
+
+def _told(
+    document: SiteDocument, release: Release, tables: Mapping[str, Table], fits: Mapping[str, list[Fit]]
+) -> Release:
+    """The release with what a simulation knows of the rows."""
+    shares = {f"{site}: {fit.column}": fit.as_json() for site, each in fits.items() for fit in each}
+    return beside(release.beside(rows_fit=shares), of_sites(document, release, tables))
 
 
 def run(

@@ -18,6 +18,7 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
 from thebes.simulation.featurizer import featurize
+from thebes.simulation.guess import beside, of_people
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
@@ -112,7 +113,8 @@ def simulate(
     release = aggregator.release()
     if release is None:
         raise Fault("every phase ended and nothing was released")
-    return release.beside(rows_fit={fit.column: fit.as_json() for fit in found})
+    guess = of_people(checked, release, everybody)
+    return beside(release.beside(rows_fit={fit.column: fit.as_json() for fit in found}), guess)
 
 
 def _at_once(layout: Layout) -> int:

@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES, Rows
+from thebes.data.schema import Schema
+from thebes.data.table import Misfits
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks.document import PeopleDocument, Range, Values
+from thebes.tasks.site_document import SiteDocument
 
 TOLD_FROM = 0.05  #: shares from here on are worth a line
 _MOST_CAUSES = 3
@@ -63,6 +66,31 @@ def fits(document: PeopleDocument, rows: Rows) -> list[Fit]:
     return [fit for fit, _ in _each(document, rows)]
 
 
+def fits_of_table(document: SiteDocument, schema: Schema, found: Mapping[str, Misfits]) -> list[Fit]:
+    """Every column that a site's rows are counted with, as the data set declares it."""
+    fits = []
+    for name in document.counted:
+        column, own = schema.column(name), found[name]
+        faults = {"not among the declared values": own.undeclared, "without a value of its type": own.missing}
+        if column.low is not None and column.high is not None:
+            faults[f"above {figure(column.high)}, cut to it"] = own.above
+            faults[f"below {figure(column.low)}, cut to it"] = own.below
+        fits.append(Fit(name, own.rows, own.rows - own.missing - own.undeclared, faults, "such rows are left out"))
+    return fits
+
+
+def nobody_at(sites: Mapping[str, list[Fit]]) -> None:
+    """Refuse where a column has rows and no usable value at any site."""
+    for same in zip(*sites.values(), strict=True):
+        if any(fit.rows for fit in same) and not any(fit.usable for fit in same):
+            worst = max(same, key=lambda fit: fit.rows)
+            raise Mistake(
+                "rows",
+                f"hold no usable value in column {worst.column!r} at any site ({worst.causes}): {worst.instead}, so "
+                "the answer would be about nobody's data. Change what is asked, or what the schema declares",
+            )
+
+
 def nobody(document: PeopleDocument, found: list[Fit]) -> None:
     """Refuse where a column has no usable value at all: whatever came out would be about nobody. A document may say
     that its defaults are meant to stand in."""
@@ -82,22 +110,42 @@ def nobody(document: PeopleDocument, found: list[Fit]) -> None:
 def outcomes(document: PeopleDocument, rows: Rows) -> NDArray[np.int64]:
     """For diagnostics: 0 for whoever has a value of their own that counts in every column, else what went wrong."""
     told = rows.failures.astype(np.int64)
-    several = document.most_rows > 1
-    kept = rows.at_most(document.most_rows)
-    counted = np.ones(len(kept.person) if several else rows.people, dtype=np.bool_)
-    for _, usable in _each(document, rows):
-        counted &= usable[: len(counted)]
-    if several:
+    kept, counted = _whole(document, rows)
+    if document.most_rows > 1:
         whose = np.zeros(rows.people, dtype=np.bool_)
         whose[kept.person[counted]] = True
         counted = whose
     return np.where((told == 0) & ~counted, UNUSABLE, told)
 
 
+def whole(document: PeopleDocument, rows: Rows) -> Rows:
+    """The rows that count and have a usable value of their own in every column, each as somebody's only one."""
+    kept, counted = _whole(document, rows)
+    return Rows.one_each({name: np.asarray(values)[counted] for name, values in kept.columns.items()})
+
+
+def is_number(document: Any, column: str) -> bool:
+    """Whether a column is read as numbers."""
+    return not isinstance((document.bounds or {}).get(column), Values) and not _as_text(document, column)
+
+
+def _whole(document: PeopleDocument, rows: Rows) -> tuple[Rows, Flags]:
+    """(the rows that count, which of them have a usable value of their own in every column)."""
+    kept = _kept(document, rows)
+    counted = np.ones(len(kept.person), dtype=np.bool_)
+    for _, usable in _each(document, rows):
+        counted &= usable
+    return kept, counted
+
+
+def _kept(document: PeopleDocument, rows: Rows) -> Rows:
+    return rows.at_most(document.most_rows) if document.most_rows > 1 else rows.first()
+
+
 def _each(document: PeopleDocument, rows: Rows) -> Iterator[tuple[Fit, Flags]]:
     """(how a column fits, which rows have a usable value of their own)."""
     several = document.most_rows > 1
-    kept = rows.at_most(document.most_rows) if several else rows.first()
+    kept = _kept(document, rows)
     empty = rows.people - len(np.unique(kept.person)) if several else 0
     for column in columns_of(document):
         bound = (document.bounds or {}).get(column)

@@ -122,6 +122,14 @@ class Release:
             if shares:
                 faults = ", ".join(f"{share:.2%} {fault}" for fault, share in shares)
                 lines.append(f"rows simulated, {column}: {faults}")
+        if "beside_guess" in self.extra:
+            found = self.extra["beside_guess"]
+            reached, guessed = figure(found["reached"], 3), figure(found["guessing"], 3)
+            if found["measure"] == "right":
+                said = f"tells {reached} of them right; the most frequent value alone tells {guessed}"
+            else:
+                said = f"has a mean squared error of {reached}; that of the mean alone is {guessed}"
+            lines.append(f"rows simulated, {found['column']}: the model {said}")
         return lines
 
     def _repr_html_(self) -> str:

@@ -90,6 +90,11 @@ class SiteDocument(Document):
         """The columns of the data set that are read: every site's must be declared alike."""
         raise NotImplementedError
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Of those, the ones whose values are counted with: kept to their bounds, or left out where they do not fit."""
+        return self.reads
+
     def needed(self, asked: int) -> int:
         """Return how many of the sites that are asked must answer every phase."""
         return min(self.min_sites or 1, asked) if self.min_sites is None else self.min_sites

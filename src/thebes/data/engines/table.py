@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds, share, shuffled, steps
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Engine, Kept
+from thebes.data.engines.misfits import misfits_of
 from thebes.data.filter import Filter
 from thebes.data.schema import Column, Schema, as_held
-from thebes.data.table import Axis, Batch, Factor, Sums, Term
+from thebes.data.table import Axis, Batch, Factor, Misfits, Sums, Term
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.stability import LARGEST_TOTAL
@@ -75,6 +76,10 @@ class EngineTable:
                 raise Mistake("columns", f"{name!r} has neither bounds nor values and cannot be counted with")
         kept = self._kept(names, where)
         return self._batches(kept, names, rows)
+
+    def misfits(self, columns: Sequence[str], where: Filter | None = None) -> dict[str, Misfits]:
+        """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
+        return misfits_of(self.schema, self.engine, columns, where)
 
     def forget(self) -> None:
         """Read the rows anew when they are next asked for: those of the last question are held until then."""

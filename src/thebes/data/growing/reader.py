@@ -22,7 +22,7 @@ from thebes.data.filter import Filter
 from thebes.data.growing.row_condition import Chosen, Part
 from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.schema import Column, Schema
-from thebes.data.table import Batch, Sums
+from thebes.data.table import Batch, Misfits, Sums
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class GrownTable:
     def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, in an order that says nothing."""
         return self._engine().batches(columns, where, rows=rows)
+
+    def misfits(self, columns: Sequence[str], where: Filter | None = None) -> dict[str, Misfits]:
+        """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
+        return self._engine().misfits(columns, where)
 
     def arrays(self, columns: Sequence[str], *, rows: int = 65_536) -> Iterator[NDArray[np.float64]]:
         """The rows that have all of these columns, one column for each, within its bounds (a value's number in its

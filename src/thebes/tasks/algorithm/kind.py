@@ -157,10 +157,14 @@ class AlgorithmDocument(SiteDocument):
 
     @property
     def reads(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.counted, *self._asked)))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
         named = [
             c for name in self.used for c in (columns_in(self.features[name]) if name in self.features else (name,))
         ]
-        return tuple(dict.fromkeys((*named, *self._asked)))
+        return tuple(dict.fromkeys(named))
 
     def needed(self, asked: int) -> int:
         """Of what goes on for rounds every site must answer each, as in `train`; of a statistic one is enough."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from thebes.data.rows import Rows
-from thebes.learning.graph import Model, read_loss, read_model
+from thebes.learning.graph import Loss, Model, read_loss, read_model
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.learning.graph.weights import unpack_flat
@@ -74,6 +74,11 @@ class TrainedNetwork(NamedInputs):
         if not is_named(rows):
             return np.asarray(rows, dtype=np.float64)
         return taken(self.inputs, self._bounds, Rows.one_each(columns_of(rows, self.inputs)))
+
+    @property
+    def loss(self) -> Loss:
+        """What it was trained to make small."""
+        return self._loss
 
     @property
     def classifies(self) -> bool:

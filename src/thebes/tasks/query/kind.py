@@ -164,7 +164,11 @@ class QueryDocument(SiteDocument):
     @property
     def reads(self) -> tuple[str, ...]:
         asked = named_columns(self.where) if self.where is not None else ()
-        return tuple(dict.fromkeys((*self.question.columns, *self.question.by, *asked)))
+        return tuple(dict.fromkeys((*self.counted, *asked)))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.question.columns, *self.question.by)))
 
     def plan(self, schema: Schema) -> Plan:
         """How a data set of this schema answers."""

@@ -45,4 +45,5 @@ class QueryRelease(Release):
             lines.append(f"from: {'; '.join(told)}")
         elif self.source != "mechanism":
             lines.append(f"from: {self.source}, epsilon {figure(self.cost['epsilon'])}")
-        return [*lines, *(f"without {site}: {why}" for site, why in covered.get("missing", {}).items())]
+        lines += [f"without {site}: {why}" for site, why in covered.get("missing", {}).items()]
+        return [*lines, *super()._beside()]

@@ -101,7 +101,11 @@ class TrainDocument(SiteDocument):
     @property
     def reads(self) -> tuple[str, ...]:
         asked = named_columns(self.where) if self.where is not None else ()
-        return tuple(dict.fromkeys((*self.inputs, self.output, *asked)))
+        return tuple(dict.fromkeys((*self.counted, *asked)))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return (*self.inputs, self.output)
 
     @cached_property
     def descent(self) -> Descent:

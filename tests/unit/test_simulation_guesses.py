@@ -1,0 +1,155 @@
+"""A model no better than guessing does not look like any other: simulations say what guessing gives."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thebes
+from thebes.cli.demo.scenes import LOSS, MODEL
+from thebes.cli.demo.site_scenes import site_scenes
+from thebes.simulation import visits
+from thebes.simulation.guess import MOST_ROWS
+from thebes.simulation.patients import SCHEMA, hospital
+from thebes.tasks.release import Release
+
+N = 1500
+DRAW = np.random.Generator(np.random.PCG64(1))
+X, Z = DRAW.uniform(-2, 2, N), DRAW.uniform(-2, 2, N)
+#: a label and a number that the inputs tell, the same shuffled so that they tell nothing; 70 % of the labels are 1
+LABEL = (Z > -0.8).astype(int)
+NUMBER = Z + DRAW.normal(0, 0.3, N)
+SHUFFLED = DRAW.permutation(N)
+RANGE = {"type": "range", "low": -2.0, "high": 2.0}
+WIDE = {"type": "range", "low": -3.0, "high": 3.0}
+SET = {"type": "set", "values": [0, 1]}
+
+LABELS: dict[str, dict[str, Any]] = {
+    "naive Bayes": {"type": "integrated", "epsilon": 20.0, "model": "GaussianNB", "inputs": ["x", "z"], "output": "y"},
+    "logistic": {
+        "type": "integrated", "epsilon": 20.0, "delta": 1e-6, "model": "LogisticRegression", "inputs": ["x", "z"],
+        "output": "y",
+    },
+    "ensemble": {"type": "ensemble", "epsilon": 30.0, "label": "y", "bins": {"x": [0.0], "z": [-0.8]}, "partitions": 1},
+    "draw-discard": {
+        "type": "draw-discard", "epsilon": 60.0, "family": "logistic", "inputs": ["x", "z"], "output": "y",
+        "instances": 2, "learning_rate": 2.0, "decay": 20,
+    },
+    "network": {
+        "type": "gradient", "epsilon": 40.0, "inputs": ["x", "z"], "outputs": ["y"], "model": MODEL, "loss": LOSS,
+        "learning_rate": 4.0,
+    },
+}  # fmt: skip
+NUMBERS: dict[str, dict[str, Any]] = {
+    "linear": {
+        "type": "integrated", "epsilon": 20.0, "delta": 1e-6, "model": "LinearRegression", "inputs": ["x", "z"],
+        "output": "y",
+    },
+    "draw-discard": {
+        "type": "draw-discard", "epsilon": 60.0, "family": "linear", "inputs": ["x", "z"], "output": "y",
+        "instances": 2, "learning_rate": 1.0, "decay": 20,
+    },
+}  # fmt: skip
+
+
+def simulated(document: dict[str, Any], rows: Any, schema: Any = None) -> tuple[Release, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release = thebes.simulate(document, rows, seed=1, schema=schema)
+    return release, [str(w.message) for w in caught if "guessing" in str(w.message)]
+
+
+def asked(kind: dict[str, Any], output: dict[str, Any]) -> dict[str, Any]:
+    bounds = {"x": RANGE, "z": RANGE, "y": output}
+    return {**kind, "featurizer": "SELECT x, z, y FROM p.t", "bounds": bounds}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_a_classifier_of_people_says_what_the_most_frequent_label_gives(kind: str) -> None:
+    document = asked(LABELS[kind], SET)
+    release, warned = simulated(document, {"x": X, "z": Z, "y": LABEL})
+    told = release.extra["beside_guess"]
+    assert (told["column"], told["measure"], told["rows"]) == ("y", "right", N)
+    assert told["guessing"] == pytest.approx(max(LABEL.mean(), 1 - LABEL.mean()))
+    said = np.asarray(release.model.predict({"x": X, "z": Z}))  # type: ignore[attr-defined]
+    assert told["reached"] == pytest.approx(np.mean(said == LABEL))
+    assert (warned == []) == (told["reached"] > told["guessing"])
+    assert "the most frequent value alone tells 0.682" in str(release)
+
+
+@pytest.mark.parametrize("kind", ["naive Bayes", "logistic"])
+def test_a_classifier_that_learns_something_is_not_warned_of_and_one_of_nothing_is(kind: str) -> None:
+    document = asked(LABELS[kind], SET)
+    assert simulated(document, {"x": X, "z": Z, "y": LABEL})[1] == []
+    (line,) = simulated({**document, "epsilon": 0.05}, {"x": X, "z": Z, "y": LABEL[SHUFFLED]})[1]
+    assert line.startswith("the model is no better than guessing: it tells ")
+    assert "of y right, and the most frequent value alone 68.2 %" in line
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_a_regression_of_people_says_what_the_mean_gives(kind: str) -> None:
+    document = asked(NUMBERS[kind], WIDE)
+    release, warned = simulated(document, {"x": X, "z": Z, "y": NUMBER})
+    told, cut = release.extra["beside_guess"], np.clip(NUMBER, -3, 3)
+    assert (told["measure"], told["guessing"]) == ("squared error", pytest.approx(cut.var()))
+    said = release.model.predict({"x": X, "z": Z})  # type: ignore[attr-defined]
+    assert told["reached"] == pytest.approx(np.mean((said - cut) ** 2))
+    assert told["reached"] < told["guessing"]
+    assert warned == []
+    (line,) = simulated({**document, "epsilon": 0.05}, {"x": X, "z": Z, "y": NUMBER[SHUFFLED]})[1]
+    assert line.startswith("the model is no better than guessing: its mean squared error of y is ")
+
+
+def test_only_whole_rows_are_judged_and_at_most_so_many() -> None:
+    many = {name: np.tile(values, 8) for name, values in {"x": X, "z": Z, "y": LABEL}.items()}
+    document = asked(LABELS["naive Bayes"], SET)
+    assert simulated(document, many)[0].extra["beside_guess"]["rows"] == MOST_ROWS
+    holes = {"x": [None if i % 3 == 0 else x for i, x in enumerate(X)], "z": Z, "y": LABEL}
+    document["bounds"]["x"] = {**RANGE, "default": 0.0}
+    assert simulated(document, holes)[0].extra["beside_guess"]["rows"] == N - N // 3
+
+
+def test_a_statistic_is_no_model() -> None:
+    document = {
+        "type": "basic", "epsilon": 1.0, "aggregator": "mean", "featurizer": "SELECT x FROM p.t", "bounds": {"x": RANGE}
+    }  # fmt: skip
+    assert "beside_guess" not in simulated(document, {"x": X})[0].extra
+
+
+PATIENTS = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(("north", "south"))}
+ALL = pd.concat(PATIENTS.values())
+SCENES = {scene.document["type"]: scene.document for scene in site_scenes(("north", "south"), None, visits.visits(7))}
+
+
+@pytest.mark.parametrize("kind", ["train", "algorithm"])
+def test_a_model_of_sites_says_what_guessing_gives(kind: str) -> None:
+    release, warned = simulated(SCENES[kind], PATIENTS, SCHEMA)
+    told = release.extra["beside_guess"]
+    frequent = max(ALL["diabetes"].mean(), 1 - ALL["diabetes"].mean())
+    assert (told["measure"], told["rows"], warned) == ("right", len(ALL), [])
+    assert told["guessing"] == pytest.approx(frequent)
+    inputs = {name: ALL[name].to_numpy() for name in ("age", "bmi", "glucose")}
+    inputs["load"] = inputs["bmi"] * inputs["glucose"] / 100
+    said = release.model.predict({n: inputs[n] for n in release.model.inputs})  # type: ignore[attr-defined]
+    assert told["reached"] == pytest.approx(np.mean(said == ALL["diabetes"]), abs=0.005)  # columns are kept to bounds
+    strangers = {name: rows.assign(diabetes=DRAW.permutation(rows["diabetes"])) for name, rows in PATIENTS.items()}
+    (line,) = simulated({**SCENES[kind], "epsilon": 0.2}, strangers, SCHEMA)[1]
+    assert line.startswith("the model is no better than guessing: it tells ")
+
+
+def test_a_condition_says_of_whom_a_model_of_sites_is_judged() -> None:
+    release, _ = simulated({**SCENES["train"], "where": "age > 60"}, PATIENTS, SCHEMA)
+    assert release.extra["beside_guess"]["rows"] == int((ALL["age"] > 60).sum())
+
+
+def test_a_pipeline_says_what_the_mean_gives() -> None:
+    seen = visits.visits(7)
+    release, warned = simulated(SCENES["pipeline"], {"north": visits.frame(seen)}, visits.SCHEMA)
+    told = release.extra["beside_guess"]
+    assert (told["measure"], warned) == ("squared error", [])
+    assert told["guessing"] == pytest.approx(seen["minutes"].var(), rel=0.1)  # of 10,000 rows of them
+    assert told["reached"] < told["guessing"]
