@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-slow test-heavy laws check bench audit chaos fuzz peers docs clean
-.PHONY: changelog wheel licences sbom vulnerabilities hashed hashes
+.PHONY: changelog release wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -68,6 +68,10 @@ changelog: $(READY)  ## a section for VERSION out of changelog.d, which is empti
 
 wheel: $(READY)  ## the package, the same bytes from the same files, into dist/
 	@$(BIN)/python -m hatchling build -t wheel -d dist
+
+# Says how to tag; TAG=yes does it, where everything is committed.
+release: $(READY)  ## wheel, sources, bill of materials and notes of the last commit, into dist/
+	@$(BIN)/python -m tools.release $(if $(TAG),--tag)
 
 licences: $(READY)  ## what everything that Thebes needs is licensed under
 	@$(BIN)/python tools/supply.py licences --extra postgres --extra torch

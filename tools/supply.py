@@ -92,13 +92,13 @@ def _needs(installed: Distribution, extras: frozenset[str]) -> list[tuple[str, f
 def licence_of(installed: Distribution) -> str:
     """What a distribution says of itself; nothing where it says nothing short."""
     told = installed.metadata
-    if told.get("License-Expression"):
-        return str(told["License-Expression"])
+    if "License-Expression" in told:
+        return told["License-Expression"]
     classified = [line.rpartition(" :: ")[2] for line in told.get_all("Classifier") or () if line.startswith("License")]
     classified = [name for name in classified if name != "OSI Approved"]
     if classified:
         return " OR ".join(sorted(classified))
-    text = str(told.get("License") or "").strip()
+    text = told["License"].strip() if "License" in told else ""
     return text if text and "\n" not in text and len(text) <= _LONGEST else ""
 
 
@@ -136,8 +136,8 @@ def unhashed() -> list[str]:
     return wrong
 
 
-def bill(extras: Iterable[str] = ()) -> dict[str, Any]:
-    """The bill of materials, as CycloneDX has it."""
+def bill(extras: Iterable[str] = (), *, moment: int | None = None) -> dict[str, Any]:
+    """Return the bill of materials as CycloneDX has it; `moment` (seconds since 1970) is when it was made."""
     found, own = parts(extras), distribution("thebes")
     ours = f"pkg:pypi/thebes@{own.version}"
     components = [
@@ -168,9 +168,8 @@ def bill(extras: Iterable[str] = ()) -> dict[str, Any]:
     depends += [{"ref": part.purl, "dependsOn": sorted(refs[name] for name in part.needs)} for part in found]
     about = {"type": "application", "bom-ref": ours, "name": "thebes", "version": own.version, "purl": ours}
     metadata: dict[str, Any] = {"component": {**about, "licenses": [{"license": {"name": licence_of(own)}}]}}
-    if os.environ.get("SOURCE_DATE_EPOCH"):
-        moment = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
-        metadata["timestamp"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if moment is not None:
+        metadata["timestamp"] = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     told = {"metadata": metadata, "components": components, "dependencies": depends}
     number = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(told, sort_keys=True))
     return {"bomFormat": "CycloneDX", "specVersion": "1.6", "serialNumber": f"urn:uuid:{number}", "version": 1, **told}
@@ -183,7 +182,7 @@ def _vendored_refs() -> set[str]:
 def _licences(extras: list[str]) -> int:
     rows = [(p.name, p.version, p.licence or "(it does not say)", p.binding or not p.licence) for p in parts(extras)]
     rows += [(each["name"], each["version"], each["licence"], False) for each in vendored()]
-    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    widths = [max(len(name) for name, *_ in rows), max(len(version) for _, version, *_ in rows)]
     for name, version, licence, doubtful in rows:
         print(f"{'?' if doubtful else ' '} {name:<{widths[0]}}  {version:<{widths[1]}}  {licence}")
     doubts = [row[0] for row in rows if row[3]]
@@ -200,7 +199,8 @@ def main() -> None:
     if asked.what == "licences":
         raise SystemExit(_licences(asked.extra))
     if asked.what == "sbom":
-        print(json.dumps(bill(asked.extra), indent=2))
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        print(json.dumps(bill(asked.extra, moment=int(epoch) if epoch else None), indent=2))
         return
     wrong = unhashed()
     for line in wrong:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -12,24 +11,12 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tools import supply
+
 ROOT = Path(__file__).parents[2]
-
-
-def _tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("supply", ROOT / "tools" / "supply.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules["supply"] = made  # a dataclass looks itself up there
-    spec.loader.exec_module(made)
-    return made
-
-
-supply = _tool()
 
 
 def test_every_pin_has_hashes_but_the_one_that_has_a_build_for_each_machine() -> None:
