@@ -13,7 +13,7 @@ Every function takes `epsilon` (one contributor's total). Those that people answ
     name, purpose     what people read about the task
     diagnostics a share of epsilon for counting which featurizers failed
     group, anonymity  whose members may answer, and whether with tokens
-    missing     trusted kinds: "refuse" (default) or "count"
+    missing     trusted kinds: "refuse" (default) or "count" (default of a sum or histogram without a default value)
 
 Those that institutions answer (`query`, `train`, `algorithm`) take these, a `pipeline` the last two lines of them:
 
@@ -92,7 +92,7 @@ def count(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **op
 
 
 def sum(featurizer: str, *, epsilon: float, bounds: Bounds | None = None, **options: Any) -> Task:
-    """The sum of everybody's value.
+    """The sum of everybody's value; who has none is counted too (so `missing` is "count"), or has a `default`.
 
     Example: sum("SELECT steps FROM phone.day", epsilon=0.5, bounds={"steps": (0, 30_000)})
     """

@@ -25,6 +25,7 @@ from thebes.tasks import registry
 from thebes.tasks.bounded.encoder import plan
 from thebes.tasks.document import FAILURE
 from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.trusted_columns import COUNT_SHARE
 from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, assert_size, gaussian_cdf, laplace_cdf
 
@@ -64,6 +65,7 @@ ADDITIVE = {
     "mean": (AGES.mean(), (HIGH - LOW) / len(AGES)),
 }
 EPSILON = 0.1  # small, so that whole numbers look continuous
+COUNTED = 1 - COUNT_SHARE  #: of epsilon is the answer's, where missing values are counted: of a sum or histogram
 
 
 @pytest.mark.parametrize("aggregator", ADDITIVE)
@@ -75,6 +77,7 @@ def test_laplace_noise_of_a_statistic_has_its_scale(aggregator) -> None:
         sensitivity /= 100
     else:
         noise = [r.value - truth for r in releases(basic(aggregator, epsilon=EPSILON), 1700)]
+        sensitivity /= COUNTED
     assert_size(noise, "laplace", sensitivity / EPSILON)
 
 
@@ -86,21 +89,24 @@ def test_gaussian_noise_of_a_statistic_has_its_scale(aggregator) -> None:
     found = releases(document, 1200, {"age": ages})
     assert all("gaussian" in r.certificate.mechanism and r.certificate.delta == 0.1 for r in found)
     truth, sensitivity = (ages.sum(), 100.0) if aggregator == "sum" else (ages.mean(), 100.0 / len(ages))
-    assert_size([r.value - truth for r in found], "gaussian", gaussian.ratio_for(0.5, 0.1) * sensitivity)
+    epsilon = 0.5 * (COUNTED if aggregator == "sum" else 1)
+    assert_size([r.value - truth for r in found], "gaussian", gaussian.ratio_for(epsilon, 0.1) * sensitivity)
 
 
 def test_a_histogram_replaces_one_person_in_two_bins() -> None:
     document = basic("histogram", epsilon=EPSILON, bins=1000)
     counts = np.bincount((AGES / HIGH * 1000).astype(int), minlength=1000)
     noise = np.concatenate([np.array(list(r.value.values())) - counts for r in releases(document, 8)])
-    assert_scale(noise, lambda s: laplace_cdf(s), 2 / EPSILON)
+    assert_scale(noise, lambda s: laplace_cdf(s), 2 / (COUNTED * EPSILON))
 
 
 def test_system_entropy_gives_the_same_scale_as_a_seed() -> None:
     document, people = basic("histogram", epsilon=EPSILON, bins=1000), people_of({"age": AGES})
     counts = np.bincount((AGES / HIGH * 1000).astype(int), minlength=1000)
     found = [thebes.simulate(document, people) for _ in range(8)]
-    assert_scale(np.concatenate([np.array(list(r.value.values())) - counts for r in found]), laplace_cdf, 2 / EPSILON)
+    assert_scale(
+        np.concatenate([np.array(list(r.value.values())) - counts for r in found]), laplace_cdf, 2 / (COUNTED * EPSILON)
+    )
     assert found[0].value != found[1].value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from tests.support.coordinator import AGES, PETS, Front
 from tests.support.forms import composing, filled, put_up, write
 from tests.support.peers import group_of
+from thebes.tasks import registry
+from thebes.web.coordinator.forms.draft import Draft
 
 COLUMNS = {
     "age": {"type": "float", "description": "years"},
@@ -231,3 +234,32 @@ def test_a_group_that_hardly_suffices_is_said(front: Front) -> None:
     assert 'href="#group"' in near
     assert "members must answer" not in write(front, "/ask/check", {**form, "min_count": "11"})
     assert "makes this need 20 different members" in write(front, "/ask/check", {**form, "min_count": "20"})
+
+
+@pytest.mark.parametrize(
+    ("aggregator", "default", "missing"),
+    [
+        ("sum", "", "count"),
+        ("histogram", "", "count"),
+        ("count", "", "count"),
+        ("sum", "30", "refuse"),
+        ("mean", "", "refuse"),
+    ],
+)
+def test_what_adds_people_up_counts_who_has_no_value_and_the_form_shows_it(aggregator, default, missing) -> None:
+    document = {
+        "type": "basic",
+        "epsilon": 1.0,
+        "featurizer": "SELECT age FROM profile.demographics",
+        "aggregator": aggregator,
+        "bounds": {"age": {"type": "range", "low": 0.0, "high": 120.0}},
+        **({"bins": 4} if aggregator == "histogram" else {}),
+    }
+    draft = Draft.of(document, {})
+    draft = replace(draft, bounds=tuple(replace(bound, default=default) for bound in draft.bounds))
+    for shown in (draft, replace(draft, fields={**draft.fields, "missing": "refuse"})):
+        assert shown.counts_missing is (missing == "count")
+        assert registry.check(shown.document()).missing == missing
+        assert shown.get("missing") in ("", missing)
+    meaning = replace(draft, fields={**draft.fields, "aggregator": "mean"})
+    assert meaning.get("missing") == draft.fields.get("missing", "")

@@ -173,6 +173,41 @@ def test_a_persons_home_goes_on_where_it_was(me: Person, front: Front) -> None:
     assert me.wait(again, timeout=60)["state"] == "sent"
 
 
+def test_what_may_no_longer_be_asked_goes_on_where_it_was_accepted(tmp_path: Path) -> None:
+    """A sum for which only people with a value took part: homes of then hold such, and are not locked by the rule."""
+
+    def summed(text: str) -> str:
+        return json.dumps({**json.loads(text), "aggregator": "sum"})
+
+    with closing(sqlite3.connect(written("coordinator", tmp_path / "coordinator") / "coordinator.db")) as kept:
+        kept.create_function("summed", 1, summed)
+        kept.execute("UPDATE coordinator_task SET document = summed(document) WHERE document LIKE '%\"median\"%'")
+        kept.commit()
+    with Front(tmp_path / "coordinator", store=f"sqlite:///{tmp_path / 'coordinator' / 'coordinator.db'}") as front:
+        tasks = named(front)
+        assert tasks["trusted"]["document"]["missing"] == "refuse"
+        assert front.task(tasks["trusted"]["task_id"])["explanation"]
+        for page in ("", "/release.csv"):
+            assert front.client.get(f"/task/{tasks['done']['task_id']}{page}").status_code == 200
+        front.fill(tasks["trusted"]["task_id"], 8, {"age": 41})
+        front.closing.step()
+        ended = front.task(tasks["trusted"]["task_id"])
+        assert (ended["status"], ended["result"]["certificate"]["contributors"]) == ("done", 12)
+        told = front.client.post("/api/check", json=tasks["trusted"]["document"]).json()
+        assert [problem["field"] for problem in told["problems"]] == ["missing"]  # nobody may ask this now
+
+
+def test_a_persons_home_opens_with_what_may_no_longer_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+    home = written("person", tmp_path / "person")
+    with closing(sqlite3.connect(home / "person.db")) as kept:
+        kept.execute("UPDATE document SET body = replace(body, '\"median\"', '\"sum\"')")
+        kept.commit()
+    client = CoordinatorClient("http://127.0.0.1:1", retries=0)
+    with Person(home, client=client, delay=False) as opened:
+        assert [each["state"] for each in opened.participations()] == ["sent", "sent"]
+
+
 def test_a_ledger_goes_on_where_it_was(tmp_path: Path, on: str) -> None:
     with closing(Ledger(of_site(tmp_path / "site", on), keeper=NoKeeper())) as ledger:
         ledger.verify()

@@ -7,7 +7,9 @@ refusal repeats a value.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -48,6 +50,25 @@ class InvalidDocument(Mistake):
 def rule(field: str, message: str) -> PydanticCustomError:
     """Make the error that a validator raises when fields do not fit together: it names the one to change."""
     return PydanticCustomError("rule", "{message}", {"field": field, "message": message})
+
+
+_ACCEPTED_EARLIER: ContextVar[bool] = ContextVar("accepted_earlier", default=False)
+
+
+@contextmanager
+def rules_for_new_documents_rest() -> Iterator[None]:
+    """Within, rules that only say what may be asked from now on refuse nothing: what was accepted under an older
+    version stays what it was."""
+    token = _ACCEPTED_EARLIER.set(True)
+    try:
+        yield
+    finally:
+        _ACCEPTED_EARLIER.reset(token)
+
+
+def is_new() -> bool:
+    """Return whether the document that is being read would be accepted now, rather than read again."""
+    return not _ACCEPTED_EARLIER.get()
 
 
 def named(text: str) -> str:

@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, cast
 
-from thebes.tasks.document import Document, InvalidDocument, raw
+from thebes.tasks.document import Document, InvalidDocument, raw, rules_for_new_documents_rest
 from thebes.tasks.protocols import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner
 from thebes.tasks.site_document import SiteDocument, SiteKind
 
@@ -102,6 +102,13 @@ def check(document: Mapping[str, Any] | Document) -> Document:
     if "type" not in plain:
         raise InvalidDocument([("type", "is missing")])
     return kind(plain["type"]).check(plain)
+
+
+def accepted_earlier(document: Mapping[str, Any]) -> Document:
+    """Read a document that was accepted once and stored, perhaps by an older version. Rules that have come since for
+    what may be asked refuse none of these: the digest that people agreed to stays, and no home is locked by them."""
+    with rules_for_new_documents_rest():
+        return check(document)
 
 
 def aggregator(document: Document, setting: Setting) -> Aggregator:

@@ -12,7 +12,7 @@ from thebes.data import featurizer as sql
 from thebes.data.rows import FAILURES, Rows
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout, Slot
-from thebes.tasks.document import FAILURE, PeopleDocument, Range, Values, rule
+from thebes.tasks.document import FAILURE, PeopleDocument, Range, Values, is_new, rule
 from thebes.tasks.fit import outcomes
 from thebes.tasks.protocols import Ask, Claim
 
@@ -29,13 +29,14 @@ class TrustedDocument(PeopleDocument):
 
     @model_validator(mode="after")
     def _asks_more_than_who_is_there(self) -> Self:
-        """Where only who has a row takes part, the published number of contributors is how many have one: what is the
-        same in every row asks nothing else, and would get it exactly."""
-        if self.taking_part_tells and set(self.columns) <= sql.read(self.featurizer).constant:
+        """Where only who has a row takes part, the published number of contributors is how many have one. SQL that
+        plainly gives the same to everybody asks nothing else: a slip, which is told. No promise rests on this, since
+        the same can be said in other words."""
+        if is_new() and self.taking_part_tells and set(self.columns) <= sql.read(self.featurizer).constant:
             raise rule(
                 "missing",
-                'must be "count" here: the SQL gives the same value to everybody who has a row, so the number of those '
-                "who take part would be the exact answer; or let the SQL give 0 or 1 to everybody",
+                'must be "count" here: the SQL gives the same value to everybody who has a row, so all that it asks is '
+                "how many take part, and that is published exactly",
             )
         return self
 

@@ -113,7 +113,7 @@ class Run:
     # --- phases -----------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        document = registry.check(self._task.document)
+        document = registry.accepted_earlier(self._task.document)
         if not isinstance(document, SiteDocument):
             raise Fault("a task of sites is not one that sites answer")
         # What a unit is every site's own schema says; the setting's is not used where institutions answer.

@@ -62,7 +62,7 @@ class Notices:
         return known
 
     def _read(self, task_id: str) -> Notice:
-        document = registry.check(self._store.document(task_id))
+        document = registry.accepted_earlier(self._store.document(task_id))
         asked: tuple[str, ...] = ()
         if isinstance(document, SiteDocument):
             price, asked = self._inquiries.price(task_id, document), self._inquiries.asked(task_id)

@@ -366,7 +366,7 @@ class Book:
     def _read(self, row: tuple[Any, ...]) -> Participation:
         id_, task_id, number, digest, requestor, state, consent, rule, accepted, due, result, note, body, slot = row
         if digest not in self._documents:
-            self._documents[digest] = registry.check(json.loads(body))
+            self._documents[digest] = registry.accepted_earlier(json.loads(body))
         return Participation(
             id_, task_id, number, digest, self._documents[digest], requestor, slot, State(state), consent, rule,
             accepted, due, None if result is None else json.loads(result), note,

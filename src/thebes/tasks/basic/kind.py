@@ -12,11 +12,13 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
-from thebes.tasks.document import Range, Values, read_as, rule
+from thebes.tasks.document import Range, Values, is_new, read_as, rule
 from thebes.tasks.trusted_columns import TrustedDocument
 
 STATISTICS = ("count", "sum", "mean", "median", "variance", "quantile", "histogram")
 MOST_BINS = 1000
+#: Their answer adds people up, so that it can be how many take part, whatever the SQL looks like
+ADDED_UP = ("count", "sum", "histogram")
 
 
 class BasicDocument(TrustedDocument):
@@ -27,6 +29,19 @@ class BasicDocument(TrustedDocument):
     quantile: float | None = Field(default=None, gt=0, lt=1)
     bins: int | None = Field(default=None, ge=2, le=MOST_BINS)  #: of a histogram over a range
     subsets: int | None = Field(default=None, ge=3, le=100_000)  #: of sample-and-aggregate
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_missing_unless_told(cls, given: Any) -> Any:
+        """A sum or histogram that does not say what becomes of missing values counts them, unless a default leaves
+        none."""
+        if not isinstance(given, Mapping) or given.get("aggregator") not in ("sum", "histogram") or "missing" in given:
+            return given
+        bounds = given.get("bounds")
+        declared = bounds.values() if isinstance(bounds, Mapping) else ()
+        if any(isinstance(bound, Mapping) and bound.get("default") is not None for bound in declared):
+            return given
+        return {**given, "missing": "count"}
 
     @field_validator("aggregator")
     @classmethod
@@ -51,8 +66,13 @@ class BasicDocument(TrustedDocument):
             raise rule(
                 f"bounds.{self.column}", "is too narrow for a sum of such large numbers: let the SQL subtract low"
             )
-        if self.aggregator == "count":
-            self._count(bound)
+        if self.aggregator == "count" and bound is not None and bound.default is not None:
+            raise rule(
+                f"bounds.{self.column}.default",
+                "gives everybody a value, so that everybody would be counted; leave it out",
+            )
+        if is_new() and self.missing != "count":
+            self._asks_no_exact_number()
         if self.aggregator == "histogram":
             self._histogram(bound)
         elif self.bins is not None:
@@ -61,18 +81,18 @@ class BasicDocument(TrustedDocument):
             raise rule("bounds", f"must be a range of numbers for {self.aggregator}")
         return self
 
-    def _count(self, bound: Range | Values | None) -> None:
-        """How many have a value must not be how many take part: their number is published as it is."""
-        if self.missing != "count":
+    def _asks_no_exact_number(self) -> None:
+        """Where only who has a value takes part, no answer may be how many have one: their number is published exactly.
+
+        Whether SQL gives everybody the same cannot be told from looking at it. But an answer that adds no people up (a
+        mean, a quantile, a spread) is the same however many there are, so this refuses all that do.
+        """
+        if self.aggregator == "count" or (self.aggregator in ADDED_UP and self.taking_part_tells):
+            advice = "" if self.aggregator == "count" else "; or declare a default for those who have none"
             raise rule(
                 "missing",
-                'must be "count" for a count: otherwise only who has a value takes part, and their number is published '
-                "exactly; or let the SQL give 0 or 1 to everybody and ask for the sum",
-            )
-        if bound is not None and bound.default is not None:
-            raise rule(
-                f"bounds.{self.column}.default",
-                "gives everybody a value, so that everybody would be counted; leave it out",
+                f'must be "count" for a {self.aggregator}: otherwise only who has a value takes part, and their '
+                f"number, which can be the answer, is published exactly{advice}",
             )
 
     def _histogram(self, bound: Range | Values | None) -> None:

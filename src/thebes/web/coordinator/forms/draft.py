@@ -18,6 +18,7 @@ from typing import Any
 from thebes.data import featurizer as sql
 from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
+from thebes.tasks.basic.kind import ADDED_UP
 from thebes.tasks.document import InvalidDocument
 from thebes.web.coordinator.forms import draw_discard, ensemble
 from thebes.web.coordinator.forms.bound import MOST_COLUMNS, BoundDraft, number, text, typed
@@ -129,7 +130,7 @@ class Draft:
     note: str = ""
 
     def get(self, name: str) -> str:
-        return self.fields.get(name, "")
+        return "count" if name == "missing" and self.counts_missing else self.fields.get(name, "")
 
     @property
     def rest_text(self) -> str:
@@ -142,6 +143,13 @@ class Draft:
             return sql.read(self.sql).outputs[:MOST_COLUMNS] if self.sql.strip() else ()
         except Mistake:
             return ()
+
+    @property
+    def counts_missing(self) -> bool:
+        """Whether it adds people up of whom somebody may have no value: only so can it be asked for."""
+        asked = self.get("aggregator") if self.kind == "basic" else ""
+        everybody = any(bound.kind and bound.default.strip() for bound in self.bounds)
+        return asked == "count" or (asked in ADDED_UP and not everybody)
 
     # --- from what a browser sent -----------------------------------------------------------------------
 
@@ -191,9 +199,7 @@ class Draft:
             return document_in(self.raw)
         problems: list[tuple[str, str]] = []
         made: dict[str, Any] = {"type": self.kind, **self._typed(problems)}
-        if made.get("aggregator") == "count":
-            made["missing"] = "count"  # the one way in which a count can be asked for, and what the form shows
-        elif made.get("missing") == "refuse":
+        if made.get("missing") == "refuse":
             del made["missing"]
         if self.sql.strip():
             made["featurizer"] = self.sql.strip()
