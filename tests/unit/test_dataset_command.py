@@ -261,6 +261,33 @@ def test_columns_are_named_as_people_are(run: Run) -> None:
         assert (status, "sex" in err) == (2, True)  # both were read: no correlation with words
 
 
+MEAN = ("dataset", "query", "patients", "--home", "site", "--epsilon", "0.5", "--statistic", "mean", "--column", "age")
+
+
+def test_a_steward_is_told_which_of_the_own_values_did_not_fit_and_nobody_else_is(run: Run) -> None:
+    created(run)
+    status, out, err = run(*MEAN, "--by", "sex", "--json")
+    assert status == 0
+    assert err.splitlines() == [
+        "thebes: warning: age: 50 % without a value of its type, 25 % above 100, cut to it",
+        "thebes: warning: sex: 25 % not among the declared values",
+    ]
+    assert "cut to it" not in out
+    assert "rows_fit" not in out
+    again = run(*MEAN, "--by", "sex", "--json")
+    assert (again[0], again[2]) == (0, "")  # the same again is answered without reading a row
+    _, _, err = run(*MEAN, "--where", "sex = 'male' AND age IS NULL")
+    assert err.splitlines() == [
+        "thebes: warning: age has no usable value, so this says nothing (100 % without a value of its type)"
+    ]
+
+
+def test_a_question_that_is_only_priced_says_nothing_of_values(run: Run) -> None:
+    created(run)
+    assert run(*MEAN, "--quote")[2] == ""
+    assert run(*MEAN[:-4], "--statistic", "count")[2] == ""
+
+
 def test_a_policy_that_is_none_is_not_added_to(run: Run, tmp_path: Path) -> None:
     created(run)
     (tmp_path / "site" / "policy.toml").write_text("allow everything")

@@ -17,12 +17,16 @@ from thebes.privacy.figures import figure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from thebes.data.engines.table import EngineTable
+    from thebes.data.growing.reader import GrownTable
     from thebes.data.table import Table
     from thebes.site.dataset import DataSet
     from thebes.site.home import Home
     from thebes.site.steward.questions import Question
     from thebes.tasks.query.kind import QueryDocument
     from thebes.tasks.release import Release
+
+    _Read = dict[tuple[str, ...], EngineTable | GrownTable]  #: what was read, by its blocks
 
 SITE = "local"  #: what the one site is called in the certificate
 
@@ -71,13 +75,14 @@ def query(
     head = {"type": "query", "sites": [SITE], "dataset": name, "statistic": statistic, "delta": delta}
     document = cast("QueryDocument", registry.check({**head, **{k: v for k, v in asked.items() if v is not None}}))
     with ExitStack() as stack:
-        question, dataset = _question(home, name, stack)
+        question, dataset, read = _question(home, name, stack)
         quotes = {SITE: {**question.quote(document), "filter": dataset.budget.filter}}
         priced, told = _priced(question, document, dataset, quotes)
         if quote:
             _tell(told, as_json)
             return
         release = _released(question, dataset, priced, quotes)
+        _tell_misfits(document, question, read)
     if as_json is not None:
         output.write_json(as_json, release.as_json())
         return
@@ -129,7 +134,26 @@ def _released(question: Question, dataset: DataSet, document: Any, quotes: dict[
     return release
 
 
-def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSet]:
+def _tell_misfits(document: QueryDocument, question: Question, read: _Read) -> None:
+    """Tell, of the rows that were read for the answer, which values did not fit: on this terminal only. They are exact,
+    and no part of an answer that may be handed on. Where nothing was read nothing is known."""
+    from thebes.data.filter import read_filter
+    from thebes.tasks.fit import fits_of_table
+
+    if not read:
+        return
+    blocks = sorted({block for asked in read for block in asked})
+    table = read.get(tuple(blocks)) or cast("EngineTable | GrownTable", question.opened(blocks))
+    where = None if document.where is None else read_filter(document.where, table.schema)
+    for fit in fits_of_table(document, table.schema, table.misfits(document.counted, where)):
+        nobody = fit.rows and not fit.usable
+        told = f"{fit.column} has no usable value, so this says nothing ({fit.causes})" if nobody else fit.told
+        if told is not None:
+            typer.echo(f"thebes: warning: {told}", err=True)
+
+
+def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSet, _Read]:
+    """The question as it is asked here, the data set, and the tables that are read for it: none before it is."""
     from thebes.data.engines.source import table_of
     from thebes.ledger import Ledger
     from thebes.privacy.randomness import system
@@ -151,6 +175,8 @@ def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSe
     caches = Caches(place, streams=None if stream is None else lambda _: stream)
     stack.callback(caches.close)
 
+    read: _Read = {}
+
     def opened(blocks: Sequence[str]) -> Table:
         table = (
             table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=_scratch(place, stack))
@@ -158,9 +184,10 @@ def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSe
             else stream.rows(blocks)
         )
         stack.callback(table.close)
+        read[tuple(sorted(blocks))] = table
         return table
 
-    return Question(dataset, ledger, caches(dataset), stream, opened, system()), dataset
+    return Question(dataset, ledger, caches(dataset), stream, opened, system()), dataset, read
 
 
 def _scratch(place: Home, stack: ExitStack) -> Path:
