@@ -557,6 +557,21 @@ def test_a_column_says_no_more_about_how_often_than_is_so(world: World) -> None:
     ))]  # fmt: skip
 
 
+def test_a_person_sees_which_own_values_do_not_count_as_they_are(world: World) -> None:
+    task = world.server.post(MEDIAN)
+    assert world.me.preview(task)["misfits"] == []
+    assert "Not everything counts as it is" not in world.http.get(f"/tasks/{task}").text
+    (age,) = (row["age"] for row in world.me.preview(task)["rows"])
+    bound = {"type": "range", "low": 0, "high": age - 1}
+    cut = world.server.post({**MEDIAN, "bounds": {"age": bound}})
+    assert world.http.get(f"/api/tasks/{cut}/preview").json()["misfits"] == [
+        f"age: your value is above {age - 1:g}, cut to it"
+    ]
+    text = harmless(world.http.get(f"/tasks/{cut}"))
+    assert "Not everything counts as it is" in text
+    assert f"age: your value is above {age - 1:g}, cut to it" in text
+
+
 def test_a_store_without_the_table_is_told_in_the_preview(world: World) -> None:
     task = world.server.post({**MEDIAN, "featurizer": "SELECT age FROM nowhere.people"})
     text = harmless(world.http.get(f"/tasks/{task}"))

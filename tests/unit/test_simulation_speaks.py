@@ -142,6 +142,39 @@ def test_worked_counts_values_that_counted(kind: str) -> None:
     assert told["no usable value"] == pytest.approx(N / 2, abs=30)
 
 
+ONE = {"type": "range", "low": 0.0, "high": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("document", "ages", "line"),
+    [
+        (mean("basic", ONE), [120.0], "age: your value is above 100, cut to it"),
+        (mean("bounded", ONE), [-3.0], "age: your value is below 0, cut to it"),
+        (mean("basic", ONE), [None], "age: your value is missing: without it you cannot take part"),
+        (mean("counted", ONE), [None], "age: your value is missing: it counts as missing"),
+        (mean("bounded", {**ONE, "default": 50.0}), ["x"],
+         "age: your value is text, where a number is needed: 50 counts instead"),
+        (mean("bounded", ONE), [], "age: your value is missing: it counts as missing, as the task declares"),
+    ],
+)  # fmt: skip
+def test_an_owner_is_told_what_becomes_of_the_own_value(document: dict, ages: list, line: str) -> None:
+    rows = Rows({"age": np.array(ages, dtype=object)}, np.zeros(len(ages), np.int64), 1, np.zeros(1, np.uint8))
+    assert fit.told_to_owner(registry.check(document), rows) == [line]
+    assert fit.told_to_owner(registry.check(document), Rows.one_each({"age": [50.0]})) == []
+
+
+def test_of_several_own_rows_it_is_said_of_how_many() -> None:
+    document = {**MODELS["draw-discard"], "featurizer": "SELECT x, y FROM p.t", "bounds": {"x": X, "y": Y}}
+    rows = Rows(
+        {"x": np.array([1.0, 9.0, np.nan]), "y": np.array([0, 1, 7])}, np.zeros(3, np.int64), 1, np.zeros(1, np.uint8)
+    )
+    assert fit.told_to_owner(registry.check(document), rows) == [
+        "x: 1 of your 3 values are above 3, cut to it",
+        "x: 1 of your 3 values are missing: it counts as missing, as the task declares",
+        "y: 1 of your 3 values are not among the declared values: it counts as missing, as the task declares",
+    ]
+
+
 def test_a_real_answer_says_which_shares_were_not_bought() -> None:
     release, _ = said(mean("basic", {**AGE, "default": 50.0}), {"age": AGES})
     words = "How many values were replaced by a default (age) or cut to their bounds (age) was not bought"

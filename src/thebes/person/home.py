@@ -176,15 +176,18 @@ class Person:
         }
 
     def preview(self, task_id: str) -> dict[str, Any]:
-        """Exactly the rows the task would read, for the owner's eyes only."""
+        """Exactly the rows the task would read, and which values of them do not count as they are, for the owner's eyes
+        only."""
         document = self._with_coordinator().offer(task_id).document
         sql, most = str(getattr(document, "featurizer", "")), int(getattr(document, "most_rows", 1))
         rows = self._store.preview(sql, most_rows=most)
+        able, misfits = self._decisions.looked_at(document)
         return {
             "task_id": task_id,
             "columns": list(read_featurizer(sql).outputs),
             "rows": rows,
-            "able": self._decisions.able(document),
+            "able": able,
+            "misfits": misfits,
         }
 
     def example(self, task_id: str) -> dict[str, Any]:

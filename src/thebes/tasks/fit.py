@@ -22,6 +22,7 @@ from thebes.tasks.site_document import SiteDocument
 
 TOLD_FROM = 0.05  #: shares from here on are worth a line
 _MOST_CAUSES = 3
+NONE, CUT = "without a value", ", cut to it"
 UNUSABLE = 1 + FAILURES.index("no usable value")
 
 Flags = NDArray[np.bool_]
@@ -73,8 +74,8 @@ def fits_of_table(document: SiteDocument, schema: Schema, found: Mapping[str, Mi
         column, own = schema.column(name), found[name]
         faults = {"not among the declared values": own.undeclared, "without a value of its type": own.missing}
         if column.low is not None and column.high is not None:
-            faults[f"above {figure(column.high)}, cut to it"] = own.above
-            faults[f"below {figure(column.low)}, cut to it"] = own.below
+            faults[f"above {figure(column.high)}{CUT}"] = own.above
+            faults[f"below {figure(column.low)}{CUT}"] = own.below
         fits.append(Fit(name, own.rows, own.rows - own.missing - own.undeclared, faults, "such rows are left out"))
     return fits
 
@@ -116,6 +117,21 @@ def outcomes(document: PeopleDocument, rows: Rows) -> NDArray[np.int64]:
         whose[kept.person[counted]] = True
         counted = whose
     return np.where((told == 0) & ~counted, UNUSABLE, told)
+
+
+def told_to_owner(document: PeopleDocument, rows: Rows) -> list[str]:
+    """One person's own values that do not fit, a line for each column and fault, and what becomes of them: for that
+    person's eyes only."""
+    lines = []
+    for fit in fits(document, rows):
+        for fault, count in fit.faults.items():
+            if not count:
+                continue
+            whose = "your value is" if fit.rows == 1 else f"{count} of your {fit.rows} values are"
+            what = "missing" if fault == NONE else fault
+            becomes = "" if fault.endswith(CUT) else f": {_becomes(document, fit.column)}"
+            lines.append(f"{fit.column}: {whose} {what}{becomes}")
+    return lines
 
 
 def whole(document: PeopleDocument, rows: Rows) -> Rows:
@@ -163,10 +179,10 @@ def _each(document: PeopleDocument, rows: Rows) -> Iterator[tuple[Fit, Flags]]:
             usable = ~missing
             faults["text, where a number is needed"] = missing & ~none
             if isinstance(bound, Range):
-                faults[f"above {figure(bound.high)}, cut to it"] = usable & (numbers > bound.high)
-                faults[f"below {figure(bound.low)}, cut to it"] = usable & (numbers < bound.low)
+                faults[f"above {figure(bound.high)}{CUT}"] = usable & (numbers > bound.high)
+                faults[f"below {figure(bound.low)}{CUT}"] = usable & (numbers < bound.low)
         counts = {fault: int(flags.sum()) for fault, flags in faults.items()}
-        counts["without a value"] = int((none & ~usable).sum()) + empty
+        counts[NONE] = int((none & ~usable).sum()) + empty
         yield Fit(column, len(values) + empty, int(usable.sum()), counts, _instead(document, column)), usable
 
 
@@ -200,6 +216,18 @@ def _instead(document: Any, column: str) -> str:
     if missing is not None:
         return "nobody's would count" if missing == "count" else "nobody could take part"
     return "something declared stands in for everybody"
+
+
+def _becomes(document: Any, column: str) -> str:
+    """What counts instead of one person's value that does not fit."""
+    bound, missing = (document.bounds or {}).get(column), getattr(document, "missing", None)
+    if bound is not None and bound.default is not None:
+        default = bound.default
+        shown = figure(default) if isinstance(default, int | float) and not isinstance(default, bool) else str(default)
+        return f"{shown} counts instead"
+    if missing is not None:
+        return "it counts as missing" if missing == "count" else "without it you cannot take part"
+    return "it counts as missing, as the task declares"
 
 
 def _percent(share: float) -> str:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.person.budget.blocks import consumed
 from thebes.person.budget.budget import Purse
@@ -24,6 +25,7 @@ from thebes.person.tasks.task_feed import Board, NotListed, Offer
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
+from thebes.tasks.fit import told_to_owner
 from thebes.tasks.protocols import TaskClosed
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
@@ -184,9 +186,16 @@ class Decisions:
         return spent is not None and bool(spent.epsilon or spent.delta)
 
     def able(self, document: Any) -> bool:
+        return bool(registry.owner(document).able(document, self._rows(document))[0])
+
+    def looked_at(self, document: Any) -> tuple[bool, list[str]]:
+        """Return whether this person can take part, and in words which own values do not count as they are."""
+        rows = self._rows(document)
+        return bool(registry.owner(document).able(document, rows)[0]), told_to_owner(document, rows)
+
+    def _rows(self, document: Any) -> Rows:
         sql = str(getattr(document, "featurizer", ""))
-        rows = self._store.featurize(sql, most_rows=int(getattr(document, "most_rows", 1)))
-        return bool(registry.owner(document).able(document, rows)[0])
+        return self._store.featurize(sql, most_rows=int(getattr(document, "most_rows", 1)))
 
     def _due(self, offer: Offer) -> float:
         """Choose when to send: decided at consent, before any data is touched, so that it tells nothing about them."""
