@@ -7,8 +7,10 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import thebes
+from thebes.collectors.inference import Reading, Types
 from thebes.data.featurizer import read
 from thebes.data.rows import Rows
 from thebes.data.store import Store
@@ -23,6 +26,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.simulation.featurizer import featurize
+from thebes.simulation.files import load
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
@@ -159,6 +163,50 @@ def test_a_whole_simulation_releases_what_real_stores_would_have_given(x: list, 
     told = simulated.as_json()
     assert told.pop("rows_fit")["x"]["usable"] == float(np.mean([c is not None for c in real.columns["x"]]))
     assert told == aggregator.release().as_json()
+
+
+#: how people's files write numbers, and that there is none
+WRITTEN = st.one_of(
+    st.just(""),
+    st.integers(-(2**63), 2**63 - 1).map(str),
+    st.integers(-5, 5).map(lambda x: f" {x} "),
+    st.floats(-4, 4).map(lambda x: f"{x:.2f}"),
+    st.sampled_from(["1e3", "-2.50", ".5", "3.0", "NaN", "0", "-0", "-0.0", "5E-3"]),
+)
+
+
+def imported(cells: list[str], sql: str) -> Rows:
+    """What a store gives whose person has put a file of these cells into it, as the collector of tables does."""
+    reading = Reading()
+    for cell in cells:
+        reading.see(cell)
+    types = Types.of({"x": reading}, {})
+    with tempfile.TemporaryDirectory() as home, Store.open(home) as store:
+        told = {"x": {"type": types.kinds["x"], "description": ""}}
+        store.register("app", {"tables": {"t": {"description": "", "columns": told}}})
+        store.insert("app", "t", [{"x": types.value("x", cell)} for cell in cells])
+        with store.view() as view:
+            return view.featurize(sql)
+
+
+@pytest.mark.parametrize("numbers", [(), ("x",)])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(files=st.lists(st.lists(WRITTEN, min_size=1, max_size=3), min_size=2, max_size=3))
+def test_a_file_of_all_people_gives_what_the_file_of_each_would(files: list, numbers: tuple[str, ...]) -> None:
+    sql = "SELECT x, x / 2 AS half, typeof(x) AS kind FROM app.t"
+    people = {person: cells for person, cells in enumerate(files) if any(cell.strip() for cell in cells)}
+    hypothesis.assume(people)
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = Path(place) / "people.csv"
+        lines = [f"{person},{cell}" for person, cells in people.items() for cell in cells]
+        file.write_text("\n".join(["person_id,x", *lines, ""]))
+        simulated = featurize(sql, load(file, numbers=numbers))
+    real = [imported(cells, sql) for cells in people.values()]
+    for name in ("x", "half", "kind"):
+        expected = np.concatenate([rows.columns[name].astype(object) for rows in real])
+        given_ = np.asarray(simulated.columns[name], dtype=object)
+        assert [repr(None if c != c else c) for c in given_] == [repr(None if c != c else c) for c in expected]
 
 
 @pytest.mark.parametrize("cell", [2**63, -(2**63) - 1, "\ud800", b"bytes", [1], {"a": 1}, 1j])

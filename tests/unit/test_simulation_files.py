@@ -60,6 +60,8 @@ def test_every_line_that_is_not_empty_is_a_row(tmp_path: Path) -> None:
         ("1_000", "2"),
         ("0x10", "7"),
         ("1e", "."),
+        ("-", "e5", "-e5", "2"),
+        ("1e999", "2"),
         ("99999999999999999999", "5x"),
     ],
 )
@@ -71,10 +73,38 @@ def test_text_stays_the_text_that_it_is(tmp_path: Path, texts: tuple[str, ...]) 
 
 def test_numbers_are_whole_unless_a_point_says_otherwise_and_a_missing_one_changes_none(tmp_path: Path) -> None:
     assert [repr(cell) for cell in cells(tmp_path, "3", "", "-4")] == ["3", "None", "-4"]
-    assert [repr(cell) for cell in cells(tmp_path, "3", "0.5", "1e3")] == ["3.0", "0.5", "1000.0"]
+    with pytest.warns(UserWarning, match="column 'x' of .* has whole numbers and others; line 3 has one of the others"):
+        assert [repr(cell) for cell in cells(tmp_path, "3", "0.5", "1e3")] == ["3", "0.5", "1000.0"]
+    assert [repr(cell) for cell in cells(tmp_path, "3", "0.5", numbers=["x"])] == ["3", "0.5"]
+    assert [repr(cell) for cell in cells(tmp_path, "3.0", "0.5", "")] == ["3.0", "0.5", "nan"]
     file = tmp_path / "halves.csv"
     file.write_text("x,y\n3,1\n3,1\n,1\n")
     assert featurize("SELECT x / 2 AS h FROM p.t", load(file)).columns["h"].tolist() == [1, 1, None]
+
+
+def test_one_persons_point_changes_nobody_elses_whole_number(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    half = "SELECT x / 2 AS h FROM p.t"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for odd in ("1.5", "1e0", ""):
+            file.write_text(f"x,one\n3,1\n{odd},1\n3,1\n")
+            for numbers in ((), ("x",)):
+                halves = featurize(half, load(file, numbers=numbers)).columns["h"].tolist()
+                assert [halves[0], halves[2]] == [1, 1]
+        file.write_text("person_id,x\n1,3\n2,1.5\n2,3\n3,3\n")  # whoever has a point has floats, as in one store
+        assert featurize(half, load(file)).columns["h"].tolist() == [1, 0.75, 1.5, 1]
+
+
+@pytest.mark.parametrize("numbers", [(), ("x",)])
+def test_digits_that_no_store_keeps_as_a_number_are_told_of(tmp_path: Path, numbers: tuple[str, ...]) -> None:
+    """Twenty digits are a number of an account: as a float they would be another one."""
+    if numbers:
+        with pytest.raises(Mistake, match="line 3 has a number in column 'x' that is too large for a store"):
+            cells(tmp_path, "5", "99999999999999999999", numbers=numbers)
+    else:
+        with pytest.warns(UserWarning, match="read as text, although .* line 3 is none"):
+            assert cells(tmp_path, "5", "99999999999999999999") == ["5", "99999999999999999999"]
 
 
 def test_a_column_of_numbers_and_text_is_text_and_that_is_said(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 A CSV file knows no types, and none is guessed from how a value looks to somebody: a column whose every cell is a number
 is numbers, any other is text as it is written. Where a document declares what a column holds, that is what is read.
+A number is whole or not by itself, as in a file of its own person: nobody's point makes floats of the others'.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,8 @@ from thebes.simulation.tables import Population, people_of
 
 _KINDS = (".csv", ".tsv", ".parquet")
 _BETWEEN = (",", ";", "\t", "|")
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
-_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)?(\.[0-9]+|(?<=[0-9])\.)?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _LOOSE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _NONE = frozenset({"", "nan", "inf", "-inf", "+inf", "infinity", "-infinity"})
 _TRUTH = {"true": True, "false": False}
@@ -92,27 +94,42 @@ def _table(path: Path) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
 
 def _undeclared(path: Path, name: str, texts: Sequence[str], lines: Sequence[int]) -> list[Any]:
     """Numbers if every cell is written as one and no cell as something else, such as a code that begins with 0."""
-    whole, floats, odd = False, False, None
+    known: dict[str, Any] = {}
+    odd = False
     for text in set(texts):
         bare = text.strip()
-        if _WHOLE.fullmatch(bare) and -(2**63) <= int(bare) < 2**63:
-            whole = True
-        elif bare and _FLOAT.fullmatch(bare):
-            floats = True
-        elif bare.lower() not in _NONE:
-            odd = text
-    if odd is None and (whole or floats):
-        read: Any = float if floats else int
-        known = {text: None if text.strip().lower() in _NONE else read(text) for text in set(texts)}
-        return [known[text] for text in texts]
-    if whole or floats:
-        line = next(line for line, text in zip(lines, texts, strict=True) if not _FLOAT.fullmatch(text.strip()))
-        warnings.warn(
-            f"column {name!r} of {str(path)!r} is read as text, although some of it could be numbers: line {line} is "
-            "none",
-            stacklevel=3,
-        )
-    return [text or None for text in texts]
+        if bare.lower() in _NONE:
+            known[text] = None
+        elif _FLOAT.fullmatch(bare) and _fits(bare):
+            known[text] = _number(bare)
+        else:
+            odd = True
+    found = {type(number) for number in known.values()} - {type(None)}
+    if odd or not found:
+        if found:
+            line = _line(texts, lines, lambda text: text not in known)
+            what = f"is read as text, although some of it could be numbers: line {line} is none"
+            warnings.warn(f"column {name!r} of {str(path)!r} {what}", stacklevel=3)
+        return [text or None for text in texts]
+    if found == {int, float}:
+        line = _line(texts, lines, lambda text: type(known[text]) is float)
+        what = f"has whole numbers and others; line {line} has one of the others"
+        advice = "each stays what it is, as in its person's store, and SQL divides a whole one without a rest"
+        warnings.warn(f"column {name!r} of {str(path)!r} {what}: {advice}", stacklevel=3)
+    return [known[text] for text in texts]
+
+
+def _number(bare: str) -> int | float:
+    return int(bare) if _WHOLE.fullmatch(bare) else float(bare)
+
+
+def _fits(bare: str) -> bool:
+    """Whether a store holds it as the number that it is: neither digits beyond 64 bits nor beyond every float."""
+    return -(2**63) <= int(bare) < 2**63 if _WHOLE.fullmatch(bare) else math.isfinite(float(bare))
+
+
+def _line(texts: Sequence[str], lines: Sequence[int], odd: Callable[[str], bool]) -> int:
+    return next(line for line, text in zip(lines, texts, strict=True) if odd(text))
 
 
 def _declared(texts: Sequence[str], values: Sequence[Scalar]) -> list[Any]:
@@ -127,8 +144,8 @@ def _declared(texts: Sequence[str], values: Sequence[Scalar]) -> list[Any]:
             return text
         if truth and bare.lower() in _TRUTH:
             return _TRUTH[bare.lower()]
-        if numbers and _LOOSE.fullmatch(bare):
-            return int(bare) if _WHOLE.fullmatch(bare) else float(bare)
+        if numbers and _LOOSE.fullmatch(bare) and _fits(bare):
+            return _number(bare)
         return text or None
 
     known = {text: read(text) for text in set(texts)}
@@ -136,15 +153,20 @@ def _declared(texts: Sequence[str], values: Sequence[Scalar]) -> list[Any]:
 
 
 def _numbers(path: Path, name: str, texts: Sequence[str], lines: Sequence[int]) -> list[Any]:
-    different = {text: text.strip() for text in set(texts)}
-    odd = {t for t, bare in different.items() if bare.lower() not in _NONE and not _LOOSE.fullmatch(bare)}
-    if odd:
-        line = next(line for line, text in zip(lines, texts, strict=True) if text in odd)
+    known: dict[str, Any] = {}
+    for text in set(texts):
+        bare = text.strip()
+        if bare.lower() in _NONE:
+            known[text] = None
+        elif _LOOSE.fullmatch(bare):
+            known[text] = _number(bare) if _fits(bare) else ...
+    if len(known) < len(set(texts)):
+        line = _line(texts, lines, lambda text: text not in known)
         raise Mistake("DATA", f"line {line} has text in column {name!r}, where the task needs a number")
-    there = {text: bare for text, bare in different.items() if bare.lower() not in _NONE}
-    read: Any = int if all(_WHOLE.fullmatch(bare) for bare in there.values()) else float
-    known = {text: read(bare) for text, bare in there.items()}
-    return [known.get(text) for text in texts]
+    if ... in known.values():
+        line = _line(texts, lines, lambda text: known[text] is ...)
+        raise Mistake("DATA", f"line {line} has a number in column {name!r} that is too large for a store")
+    return [known[text] for text in texts]
 
 
 def _check_numbers(name: str, values: Any) -> None:
