@@ -142,6 +142,38 @@ def test_every_refusal_and_mistake_leaves_every_row_untouched(ledger: Ledger) ->
     assert everything(ledger) == before
 
 
+@pytest.mark.parametrize("capped", [False, True])
+def test_check_says_beforehand_what_reserve_says_and_changes_nothing(ledger: Ledger, capped: bool) -> None:
+    for name in ("zcdp", "renyi"):
+        ledger.open_block(name, epsilon=1, delta=1e-6, filter=name)
+    ledger.open_block("people", epsilon=1, unit="person")
+    ledger.retire_block(ledger.open_block("old", epsilon=1).name)
+    if capped:
+        ledger.cap("ana", 0.5)
+    losses = [Pure(Decimal(size)) for size in ("0.1", "0.2", "0.4")] + [Approximate(Decimal("0.3"), Decimal("1e-7"))]
+    blocks = [("monday",), ("zcdp",), ("renyi",), ("monday", "tuesday"), ("old",), ("monday", "people"), ("nowhere",)]
+
+    def said(what: Callable[[], object]) -> str:
+        try:
+            what()
+        except (BudgetExceeded, Mistake) as no:
+            return f"{type(no).__name__} {no}"
+        return ""
+
+    for frozen in (False, True):
+        if frozen:
+            ledger.freeze()
+        heard = set()
+        for names in blocks:
+            for loss in losses * 3:
+                before = everything(ledger)
+                expected = said(lambda names=names, loss=loss: ledger.check(names, loss=loss, spender="ana"))
+                assert everything(ledger) == before
+                assert expected == said(lambda names=names, loss=loss: ask(ledger, *names, loss=loss))
+                heard.add(bool(expected))
+        assert heard == ({True} if frozen else {False, True})
+
+
 def test_failure_inside_a_transaction_leaves_nothing_behind(ledger: Ledger) -> None:
     before = everything(ledger)
 

@@ -172,26 +172,32 @@ class Ledger:
         makes the request safe to repeat: the same key gives the same claim. `unit` and `adjacency`, where
         stated, must be the blocks'.
         """
-        if isinstance(blocks, (str, bytes)):
-            raise Mistake("blocks", "must be a list of block names")
-        names = tuple(blocks)
-        for name in names:
-            losses.text("blocks", name)
-        if not names:
-            raise Mistake("blocks", "must name at least one block")
-        if len(set(names)) != len(names):
-            raise Mistake("blocks", "names a block twice")
-        request = rules.Request(
-            blocks=tuple(sorted(names)),
-            loss=losses.loss_asked(epsilon, delta, loss),
-            spender=losses.text("spender", spender),
-            purpose=losses.text("purpose", purpose),
-            unit=None if unit is None else unit_of(unit),
-            adjacency=None if adjacency is None else adjacency_of(adjacency),
-            key=None if key is None else losses.text("key", key),
+        request = _request(
+            blocks,
+            losses.loss_asked(epsilon, delta, loss),
+            spender=spender,
+            purpose=purpose,
+            unit=unit,
+            adjacency=adjacency,
+            key=key,
         )
         row = self._write(lambda t: rules.reserve(t, self._now(), request))
         return Claim(self, row, request.blocks)
+
+    def check(
+        self,
+        blocks: Iterable[str],
+        *,
+        loss: Loss,
+        spender: str,
+        unit: str | Unit | None = None,
+        adjacency: str | Adjacency | None = None,
+    ) -> None:
+        """Raise what `reserve` would raise for a new claim now; nothing is set aside and nothing is written."""
+        request = _request(
+            blocks, loss, spender=spender, purpose="asked beforehand", unit=unit, adjacency=adjacency, key=None
+        )
+        self._store.read(lambda t: rules.check(t, request))
 
     def claim(self, number: int | None = None, *, key: str | None = None) -> Claim:
         """A claim made before, by its number or its request key."""
@@ -376,6 +382,37 @@ class Ledger:
             standing = Standing(ledger, Head(0, BEGINNING), False)
             rules.record(t, standing, self._now(), "begin", {"ledger": ledger})
         return standing
+
+
+def _request(
+    blocks: Iterable[str],
+    loss: Loss,
+    *,
+    spender: str,
+    purpose: str,
+    unit: str | Unit | None,
+    adjacency: str | Adjacency | None,
+    key: str | None,
+) -> rules.Request:
+    """Return what is asked of the rules, or a Mistake."""
+    if isinstance(blocks, (str, bytes)):
+        raise Mistake("blocks", "must be a list of block names")
+    names = tuple(blocks)
+    for name in names:
+        losses.text("blocks", name)
+    if not names:
+        raise Mistake("blocks", "must name at least one block")
+    if len(set(names)) != len(names):
+        raise Mistake("blocks", "names a block twice")
+    return rules.Request(
+        blocks=tuple(sorted(names)),
+        loss=loss,
+        spender=losses.text("spender", spender),
+        purpose=losses.text("purpose", purpose),
+        unit=None if unit is None else unit_of(unit),
+        adjacency=None if adjacency is None else adjacency_of(adjacency),
+        key=None if key is None else losses.text("key", key),
+    )
 
 
 def _blocks_of(t: Transaction, claim: int) -> tuple[str, ...]:

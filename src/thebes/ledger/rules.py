@@ -39,39 +39,19 @@ def reserve(t: Transaction, now: str, request: Request) -> ClaimRow:
     if request.key is not None and (earlier := t.claim_of_key(request.key)) is not None:
         _same_request(t, earlier, request, text)
         return earlier
-    blocks = t.blocks(request.blocks, request.spender)
-    for name in request.blocks:
-        if name not in blocks:
-            raise Mistake("blocks", f"there is no block {name!r}")
+    blocks = _asked(t, request)
     unit, adjacency = _one_promise(blocks.values(), request)
-    caps = t.caps(request.spender)
-    standing = standing_of(t)
-    prices: dict[tuple[str, tuple[str, ...]], Steps] = {}
+    standing, known = standing_of(t), {name for name, block in blocks.items() if block.usage}
     charges: list[Charge] = []
     moves: list[tuple[str, str, str, int, int]] = []
-    for name in request.blocks:
+    for name, price in _prices(t, request, blocks, frozen=standing.frozen).items():
         block = blocks[name]
-        counting = FILTERS[block.filter]
-        # An order whose spent losses have passed its capacity is dead for good and no longer counted.
-        meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
-        kind = (block.filter, tuple(meters))
-        if kind not in prices:
-            prices[kind] = counting.price(request.loss, meters)
-        price = prices[kind]
-        if not counting.firm:
-            price = {place: min(amount, (meters[place].capacity or 0) + 1) for place, amount in price.items()}
-        _granted(block, counting, price, {place: m.left for place, m in meters.items()}, request, standing)
-        cap = caps.get(name, caps.get(ALL))
-        if cap is not None:
-            usage = _usage(t, block, request.spender)
-            left = _under_cap(block, counting, cap, usage)
-            within = {place: left[place] for place in meters}
-            if not counting.fits(price, within):
-                raise _exceeded(block, counting, price, within, request, request.spender)
+        if block.usage and name not in known:
+            t.add_meters(name, request.spender, block.usage)
         for place, amount in price.items():
             charges.append(Charge(name, place, amount, 0))
             moves.append((name, ITSELF, place, amount, 0))
-            if cap is not None or block.usage:
+            if block.usage:
                 moves.append((name, request.spender, place, amount, 0))
     row = ClaimRow(0, request.key, request.spender, request.purpose, unit, adjacency, ClaimState.RESERVED, text, text)
     row.id = t.add_claim(row)
@@ -89,6 +69,13 @@ def reserve(t: Transaction, now: str, request: Request) -> ClaimRow:
     }
     record(t, standing, now, "reserve", facts)
     return row
+
+
+def check(t: Transaction, request: Request) -> None:
+    """Refuse what `reserve` would refuse of a request that is new; nothing is changed either way."""
+    blocks = _asked(t, request)
+    _one_promise(blocks.values(), request)
+    _prices(t, request, blocks, frozen=is_frozen(t))
 
 
 def acquire(t: Transaction, now: str, number: int) -> ClaimRow:
@@ -313,10 +300,46 @@ def _one_promise(blocks: Iterable[BlockRow], request: Request) -> tuple[str, str
     return units.pop(), adjacencies.pop()
 
 
-def _granted(
-    block: BlockRow, counting: Filter, price: Steps, left: Steps, request: Request, standing: Standing
-) -> None:
-    if standing.frozen:
+def _asked(t: Transaction, request: Request) -> dict[str, BlockRow]:
+    """Return the blocks of a request, or a Mistake that names one that is not there."""
+    blocks = t.blocks(request.blocks, request.spender)
+    for name in request.blocks:
+        if name not in blocks:
+            raise Mistake("blocks", f"there is no block {name!r}")
+    return blocks
+
+
+def _prices(t: Transaction, request: Request, blocks: dict[str, BlockRow], *, frozen: bool) -> dict[str, Steps]:
+    """Return the price of a request in each of its blocks, where every block and every cap of its spender grants it; else a
+    refusal. Of a block with a cap `usage` is known from then on. Nothing is written."""
+    caps = t.caps(request.spender)
+    prices: dict[tuple[str, tuple[str, ...]], Steps] = {}
+    found: dict[str, Steps] = {}
+    for name in request.blocks:
+        block = blocks[name]
+        counting = FILTERS[block.filter]
+        # An order whose spent losses have passed its capacity is dead for good and no longer counted.
+        meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
+        kind = (block.filter, tuple(meters))
+        if kind not in prices:
+            prices[kind] = counting.price(request.loss, meters)
+        price = prices[kind]
+        if not counting.firm:
+            price = {place: min(amount, (meters[place].capacity or 0) + 1) for place, amount in price.items()}
+        _granted(block, counting, price, {place: m.left for place, m in meters.items()}, request, frozen=frozen)
+        cap = caps.get(name, caps.get(ALL))
+        if cap is not None:
+            block.usage = block.usage or _usage(t, block, request.spender)
+            left = _under_cap(block, counting, cap, block.usage)
+            within = {place: left[place] for place in meters}
+            if not counting.fits(price, within):
+                raise _exceeded(block, counting, price, within, request, request.spender)
+        found[name] = price
+    return found
+
+
+def _granted(block: BlockRow, counting: Filter, price: Steps, left: Steps, request: Request, *, frozen: bool) -> None:
+    if frozen:
         raise Frozen(block.name, _requested(counting, price, block), NOTHING)
     if block.state is not BlockState.OPEN:
         raise BlockRetired(block.name, _requested(counting, price, block), NOTHING)
@@ -335,12 +358,9 @@ def _requested(counting: Filter, price: Steps, block: BlockRow) -> Budget:
 
 
 def _usage(t: Transaction, block: BlockRow, spender: str) -> dict[str, Meter]:
-    """Return how much of the block the spender holds; counted from the claims the first time a cap asks for it."""
-    if not block.usage:
-        counted = t.usage(block.name, spender)
-        block.usage = {place: Meter(None, *counted.get(place, (0, 0)), firm=False) for place in block.meters}
-        t.add_meters(block.name, spender, block.usage)
-    return block.usage
+    """Return how much of the block the spender holds, counted from the claims: the first time a cap asks for it."""
+    counted = t.usage(block.name, spender)
+    return {place: Meter(None, *counted.get(place, (0, 0)), firm=False) for place in block.meters}
 
 
 def _under_cap(
