@@ -94,7 +94,7 @@ def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Insti
     assert some.extra["coverage"]["answered"] == ["north"]
     assert "noise added by the site" in some.extra["coverage"]["missing"]["south"]
     assert some.certificate.trust == "server"
-    told = "nothing was released .south refused: the site's policy allows this only with noise added by"
+    told = "nothing was released. south: its policy does not allow it .policy.; refused: the site's policy allows this"
     with pytest.raises(SitesRefused, match=told) as refused:
         there.server.query("patients", "count", epsilon=1, noise="coordinator", min_sites=2, timeout=PATIENCE)
     assert {site: one.reason for site, one in refused.value.sites.items()} == {"south": "policy"}

@@ -580,7 +580,7 @@ def test_a_quote_is_refused_to_whom_the_policy_allows_nothing_and_reads_no_row(t
     monkeypatch.setattr(office.contributing, "_tables", lambda *_: pytest.fail("a row was read"))
     question = {"kind": "quote", "id": "1", "requestor": "ana", "document": {**ASKED, "epsilon": 1.0}}
     told = office.answer(question)
-    assert told == {"kind": "quoted", "filter": "basic", "cost": [1.0, 0.0], "source": "mechanism"}
+    assert told == {"kind": "quoted", "filter": "basic", "cost": [1.0, 0.0], "source": "mechanism", "allowed": True}
     assert office.answer({**question, "document": by_accuracy().as_json()}) == {"kind": "quoted", "filter": "basic"}
     for message, code in (
         ({**question, "document": {**ASKED, "epsilon": 1.0, "dataset": "else"}}, "dataset"),

@@ -87,7 +87,8 @@ def quote(
     ca_file: Path | None = _ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
-    """Say what one contributor would pay at most; of a question to sites, what each expects. Nothing is put up.
+    """Say what one contributor would pay at most; of a question to sites, whether each would answer now and what it
+    expects. Nothing is put up.
 
     Example: thebes task quote count.json --coordinator http://127.0.0.1:8000
     """
@@ -101,6 +102,8 @@ def quote(
     until = None if found.expires_at is None else found.expires_at.isoformat()
     told = {"price": found.price.as_json(), "expires_at": until}
     asked = {"sites": dict(found.sites), "missing": dict(found.missing)} if found.sites or found.missing else {}
+    if found.verdicts:
+        asked |= {"allowed": found.allowed, "verdicts": {site: vars(one) for site, one in found.verdicts.items()}}
     output.write_json(json, {**told, **asked})
 
 

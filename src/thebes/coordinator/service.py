@@ -125,20 +125,19 @@ class Reception:
         return None if requestor.role is Role.OPERATOR else self._home.settings.tasks_under_way
 
     async def quote(self, document: Mapping[str, Any], asking: Somebody | None = None) -> dict[str, Any]:
-        """Return what one contributor would pay; nothing is put up. Sites that may have answered the same before are
-        asked what it would cost there, for who is signed in: it is they who say who may know."""
+        """Return what one contributor would pay; nothing is put up. For who is signed in sites are asked whether they
+        would answer and what it would cost there: it is they who say who may know."""
         accepted = await self._in_reader(lambda: self.acceptance.accepted(document))
         if asking is not None and asking.role in (Role.REQUESTOR, Role.OPERATOR):
             accepted = await self._quoted(accepted, asking, always=True)
         return await self._in_reader(lambda: self.acceptance.quote(accepted))
 
     async def _quoted(self, accepted: Accepted, asking: Somebody, *, always: bool = False) -> Accepted:
-        """Ask what sites say beforehand, where the price depends on it, or always where they may have something to
-        say."""
+        """Ask what sites say beforehand, where the price depends on it, or always."""
         if not isinstance(accepted, Convocation):
             return accepted
         await self._in_reader(lambda: self.inquiries.check_allowed(accepted, asking.name))
-        if not accepted.document.recallable or not (always or accepted.document.by_accuracy):
+        if not (always or accepted.document.by_accuracy):
             return accepted
         return await self.inquiries.quoted(accepted, asking.name)
 

@@ -310,8 +310,8 @@ def _asked(t: Transaction, request: Request) -> dict[str, BlockRow]:
 
 
 def _prices(t: Transaction, request: Request, blocks: dict[str, BlockRow], *, frozen: bool) -> dict[str, Steps]:
-    """Return the price of a request in each of its blocks, where every block and every cap of its spender grants it; else a
-    refusal. Of a block with a cap `usage` is known from then on. Nothing is written."""
+    """Return the price of a request in each of its blocks, where each of them grants it and every cap of its spender;
+    else refuse. Of a block with a cap `usage` is known from then on. Nothing is written."""
     caps = t.caps(request.spender)
     prices: dict[tuple[str, tuple[str, ...]], Steps] = {}
     found: dict[str, Steps] = {}

@@ -15,6 +15,7 @@ from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import Busy, Unreachable
+from thebes.wire.refused_sites import nobody_charged, why
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
@@ -24,7 +25,6 @@ _BROKE_OFF = (
     "the coordinator gives no reason; its operator finds it in the log, or has brought the coordinator back from a "
     "copy, which ends what had been collected. Put it up again"
 )
-_FREE = ("policy", "budget", "dataset", "schema", "document", "busy")  #: who says no so has charged nothing
 _ENDS = {
     "failed": (TaskFailed, _BROKE_OFF),
     "expired": (TaskExpired, "too few people took part before it expired; nothing was released"),
@@ -136,11 +136,9 @@ def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
 
 def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> str:
     """Say in words who did not answer and why; and that nobody paid, where nobody can have."""
-    why = "; ".join(f"{site} {one.message}" for site, one in refused.items())
-    answered = body.get("contributions") != 0 or body.get("phase") != 0
-    free = not answered and all(one.reason in _FREE for one in refused.values())
-    charged = " and no site charged anything" if free else ""
-    return f"too few sites answered; nothing was released{charged} ({why})"
+    sites = ". ".join(f"{site}: {why(one.reason, one.message)}" for site, one in refused.items())
+    charged = " and no site charged anything" if nobody_charged(body) else ""
+    return f"too few sites answered; nothing was released{charged}. {sites}"
 
 
 def _heard(body: Mapping[str, Any]) -> str:

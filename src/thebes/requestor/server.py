@@ -24,7 +24,9 @@ from thebes.tasks import registry
 from thebes.tasks.document import Document
 from thebes.tasks.release import Release
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.problems import printable
 from thebes.wire.refusals import NotFound, Unreachable
+from thebes.wire.refused_sites import TOGETHER, verdict
 
 AnyDocument = Mapping[str, Any] | Document
 
@@ -49,22 +51,42 @@ def connect(
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """The word of a site whether it would answer now; None where that is not known. `reason` is the code under which it
+    would refuse, or did not say (as of `SiteRefusal`), `message` says why in words. `left` ({"epsilon", "delta"}) is
+    the most that one more answer may cost there, where its rule names you."""
+
+    allowed: bool | None
+    reason: str = ""
+    message: str = ""
+    left: Mapping[str, float] | None = None
+
+    def __str__(self) -> str:
+        return verdict(vars(self))
+
+
+@dataclass(frozen=True)
 class Quote:
     """The price that one contributor would pay for a document at most, and until when the coordinator holds to it. Of a
-    question to institutions `sites` says what each of them expects its answer to cost ({"epsilon", "delta", "source"}),
-    and `missing` why that is not known of the others."""
+    question to institutions `allowed` says whether enough of them would answer now (None where that is not known), and
+    `verdicts` the same of each. `sites` says what each of them expects its answer to cost ({"epsilon", "delta",
+    "source"}), and `missing` why that is not known of the others."""
 
     price: Price
     expires_at: datetime | None
     sites: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    allowed: bool | None = None
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
 
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
         price = self.price.as_json()
         lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
         lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
-        return "\n".join([*lines, *(f"{site}: {why}" for site, why in self.missing.items())])
+        lines += [f"{site}: {why}" for site, why in self.missing.items() if site not in self.verdicts]
+        lines += [f"{site} {told}" for site, told in self.verdicts.items()]
+        return "\n".join([*lines, TOGETHER[self.allowed]] if self.verdicts else lines)
 
 
 class Server:
@@ -88,14 +110,17 @@ class Server:
         return moment
 
     def quote(self, document: AnyDocument) -> Quote:
-        """The price of a document before anything is asked of anybody."""
+        """The price of a document before anything is asked of anybody; of a question to sites also whether they would
+        answer it now."""
         body = self.client.quote(_checked(document))
         try:
             price, moment = body["price"], body.get("expires_at")
             told = Price(price["epsilon"], price["delta"], price["unit"])
             until = None if moment is None else datetime.fromisoformat(moment)
-            return Quote(told, until, body.get("sites") or {}, body.get("missing") or {})
-        except (KeyError, TypeError, ValueError):
+            verdicts = {printable(site): _verdict(one) for site, one in (body.get("verdicts") or {}).items()}
+            allowed = _truth(body.get("allowed"))
+            return Quote(told, until, body.get("sites") or {}, body.get("missing") or {}, allowed, verdicts)
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
 
     def submit(self, document: AnyDocument) -> Handle:
@@ -237,6 +262,19 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<coordinator at {self.url}>"
+
+
+def _verdict(told: Mapping[str, Any]) -> Verdict:
+    """Read what a coordinator says of one site."""
+    left = told.get("left")
+    amounts = None if left is None else {name: float(left[name]) for name in ("epsilon", "delta")}
+    return Verdict(_truth(told["allowed"]), printable(told["reason"]), printable(told["message"]), amounts)
+
+
+def _truth(told: object) -> bool | None:
+    if told is not None and not isinstance(told, bool):
+        raise TypeError
+    return told
 
 
 def _checked(document: AnyDocument) -> dict[str, Any]:

@@ -194,13 +194,35 @@ class SiteQuote(BaseModel):
     source: Literal["mechanism", "cache", "synopsis"]
 
 
+class Left(BaseModel):
+    """The most that one more answer may cost: its epsilon, where it has no delta, and its delta."""
+
+    epsilon: float
+    delta: float
+
+
+class Verdict(BaseModel):
+    """The answer of a site whether it would answer now; null where that is not known. `reason` is the code under which
+    it would refuse, or did not say (the same as of `refusals`), `message` why in words; `left` is told to whom the
+    site's rule names."""
+
+    allowed: bool | None
+    reason: str
+    message: str
+    left: Left | None = None
+
+
 class Quote(BaseModel):
-    """`price` is the most that one contributor can be charged. Of a question to institutions `sites` says what each
-    expects, as far as it was asked and answered; `missing` why that is not known of the others: the price covers them
-    as if nothing had been answered there before."""
+    """`price` is the most that one contributor can be charged. Of a question to institutions `allowed` says whether
+    enough of them would answer by their rules, caps and budgets now (null where that is not known), `verdicts` the same
+    of each; of one that they may have answered before `sites` says what each expects to charge, as far as it was asked
+    and answered, and `missing` why that is not known of the others: the price covers them as if nothing had been
+    answered there before."""
 
     price: Price
     expires_at: str | None
+    allowed: bool | None = None
+    verdicts: dict[str, Verdict] | None = None
     sites: dict[str, SiteQuote] | None = None
     missing: dict[str, str] | None = None
 

@@ -142,7 +142,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     )
     async def quote(document: Document, bearer: Bearer) -> m.Quote:
         """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
-        well what an answer would cost them now."""
+        well whether they would answer, and what that would cost them now."""
         asking = None if bearer is None else await reception.lobby.who(_token(bearer))
         return m.Quote(**await reception.quote(document, asking))
 

@@ -23,7 +23,7 @@ from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.local_site import LocalSite, Start
 from thebes.coordinator.sites.quote_queue import Questions
-from thebes.coordinator.sites.quotes import Quoted, quoted
+from thebes.coordinator.sites.quotes import Quoted, quoted, unheard
 from thebes.coordinator.sites.session import Conversation, Lost
 from thebes.coordinator.sites.site_store import FederationStore, NoLongerOurs
 from thebes.coordinator.sites.task_run import Place, Run
@@ -33,6 +33,7 @@ from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.figures import figure
 from thebes.tasks.site_document import DATASET_NAME
 from thebes.wire.link import Code, Word
+from thebes.wire.refused_sites import GONE, LATE
 
 if TYPE_CHECKING:
     from thebes.coordinator.sites.link_server import Hub
@@ -138,30 +139,30 @@ class Federation:
         found = self._runs.get(task_id)
         return None if found is None or not found[0].progress else found[0].progress
 
-    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
-        """Return what each of these says an answer would cost now, or in one sentence why it does not: all are asked at
-        once, by the process that speaks with them, and none is waited for beyond a few seconds."""
+    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted]:
+        """Return what each of these says of an answer now, or in one sentence why it does not: all are asked at once,
+        by the process that speaks with them, and none is waited for beyond a few seconds."""
         if self._seated or self._alone:
             return await self._ask_all(sites, question)
         return await self._questions.put(sites, question, self._now())
 
-    async def _ask_all(self, sites: Sequence[str], body: Mapping[str, Any]) -> dict[str, Quoted | str]:
+    async def _ask_all(self, sites: Sequence[str], body: Mapping[str, Any]) -> dict[str, Quoted]:
         answers = await asyncio.gather(*(self._quoted(site, body) for site in sites))
         return dict(zip(sites, answers, strict=True))
 
-    async def _quoted(self, site: str, question: Mapping[str, Any]) -> Quoted | str:
+    async def _quoted(self, site: str, question: Mapping[str, Any]) -> Quoted:
         conversation = self.links.of(site)
         if conversation is None:
-            return "is not linked"
+            return unheard("is not linked", GONE)
         try:
             async with asyncio.timeout(_QUOTE_SECONDS):
                 return quoted(await conversation.ask(Word.QUOTE, question))
         except Lost:
-            return "was cut off"
+            return unheard("was cut off", GONE)
         except TimeoutError:
-            return f"did not say within {figure(_QUOTE_SECONDS)} seconds"
+            return unheard(f"did not say within {figure(_QUOTE_SECONDS)} seconds", LATE)
         except ThebesError:
-            return "answered what cannot be read"
+            return unheard("answered what cannot be read", Code.FAILED)
 
     # --- the seat ---------------------------------------------------------------------------------------
 

@@ -19,9 +19,10 @@ from typing import Any, Protocol, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import select
 
-from thebes.coordinator.sites.quotes import Quoted, read, written
+from thebes.coordinator.sites.quotes import Quoted, read, unheard, written
 from thebes.coordinator.storage.database import Database, StoreUnavailable
 from thebes.coordinator.storage.schema import QUESTION
+from thebes.wire.refused_sites import LATE
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 10.0  #: twice what a site has for its answer
@@ -49,7 +50,7 @@ class Beside(Protocol):
 class Asking(Protocol):
     """Puts a question to sites that are linked here."""
 
-    async def __call__(self, sites: Sequence[str], body: Mapping[str, Any]) -> dict[str, Quoted | str]: ...
+    async def __call__(self, sites: Sequence[str], body: Mapping[str, Any]) -> dict[str, Quoted]: ...
 
 
 class Questions:
@@ -60,8 +61,8 @@ class Questions:
         self._beside, self._ask, self._look = beside, ask, look_seconds
         self._answering: dict[str, asyncio.Task[None]] = {}
 
-    async def put(self, sites: Sequence[str], body: Mapping[str, Any], now: float) -> dict[str, Quoted | str]:
-        """Return what each of these says, or in one sentence why it does not."""
+    async def put(self, sites: Sequence[str], body: Mapping[str, Any], now: float) -> dict[str, Quoted]:
+        """Return what each of these says, or why it does not."""
         question = Question(secrets.token_hex(16), tuple(sites), body)
         await self._beside(lambda: self._table.put(question, now))
         try:
@@ -69,7 +70,7 @@ class Questions:
                 while (said := await self._beside(lambda: self._table.answer(question.id))) is None:
                     await asyncio.sleep(self._look)
         except TimeoutError:
-            return dict.fromkeys(sites, _SILENT)
+            return dict.fromkeys(sites, unheard(_SILENT, LATE))
         finally:
             with suppress(StoreUnavailable):
                 await self._beside(lambda: self._table.remove(question.id))
@@ -118,13 +119,13 @@ class _Table:
         rows = self._database.read(lambda c: c.execute(query).all())
         return [Question(row.id, tuple(json.loads(row.sites)), json.loads(row.body)) for row in rows]
 
-    def note(self, number: str, said: Mapping[str, Quoted | str]) -> None:
+    def note(self, number: str, said: Mapping[str, Quoted]) -> None:
         """The answer, unless another process gave one before."""
         own = (QUESTION.c.id == number, QUESTION.c.answer.is_(None))
         told = json.dumps({site: written(each) for site, each in said.items()})
         self._database.write(lambda c: c.execute(QUESTION.update().where(*own).values(answer=told)))
 
-    def answer(self, number: str) -> dict[str, Quoted | str] | None:
+    def answer(self, number: str) -> dict[str, Quoted] | None:
         told = self._database.read(lambda c: c.scalar(select(QUESTION.c.answer).where(QUESTION.c.id == number)))
         return None if told is None else {site: read(each) for site, each in json.loads(told).items()}
 

@@ -1,36 +1,65 @@
-"""The quote in which a site says beforehand what an answer would cost it, read from a message of a stranger."""
+"""The quote in which a site says beforehand whether it would answer and what that would cost it, read from a message of
+a stranger.
+
+What must stay true: only a site's own yes is one; whoever says nothing, or cannot say, is not known to allow it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.ledger.filters import FILTERS
 from thebes.privacy.faults import Mistake
 from thebes.tasks.aggregation.sites import SOURCES
-from thebes.wire.link import Word
+from thebes.wire.link import Code, Word
 
 _LONGEST_REASON = 200
+_UNSURE = (Code.BUSY, Code.DOWN, Code.FAILED)  #: codes that say nothing of what is allowed
+_NOT_SAID = "does not say beforehand whether it would answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The word of a site whether it would answer, by its rules, its caps and its budget now; None where that is not
+    known. `reason` is the code under which it would refuse or did not say, `message` why in words. `left` is the most
+    that one more answer may cost there (epsilon of one without a delta, and delta), where the site tells it whoever
+    asks."""
+
+    allowed: bool | None
+    reason: str = ""
+    message: str = ""
+    left: tuple[float, float] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        told = {"allowed": self.allowed, "reason": self.reason, "message": self.message}
+        return told if self.left is None else {**told, "left": {"epsilon": self.left[0], "delta": self.left[1]}}
 
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
     """`cost` (epsilon, delta) and `source` of an answer now, where the document says its epsilon; `known` is what the
-    aggregator may reckon with (see `Setting.quotes`)."""
+    aggregator may reckon with (see `Setting.quotes`); `silent` is why a site tells nothing of these."""
 
-    cost: tuple[float, float] | None
-    source: str | None
-    known: Mapping[str, Any]
+    verdict: Verdict
+    cost: tuple[float, float] | None = None
+    source: str | None = None
+    known: Mapping[str, Any] = field(default_factory=dict)
+    silent: str = ""
 
 
-def quoted(answer: Mapping[str, Any]) -> Quoted | str:
-    """A site's answer, or why it gives none; a Mistake where it is neither."""
+def unheard(why: str, reason: str) -> Quoted:
+    """Return what is known of a site that says nothing."""
+    return Quoted(Verdict(None, reason, why), silent=why)
+
+
+def quoted(answer: Mapping[str, Any]) -> Quoted:
+    """Read a site's answer; a Mistake where it is none."""
     if answer["kind"] == Word.REFUSAL:
-        reason = answer.get("reason")
-        said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
-        return f"refused: {said[:_LONGEST_REASON]}"
+        code, why = _code(answer), f"refused: {_reason(answer)}"
+        return Quoted(Verdict(None if code in _UNSURE else False, code, why), silent=why)
     if answer["kind"] != Word.QUOTED:
         raise Mistake("quote", "is answered by something else")
     cost, source, made = _amounts(answer.get("cost")), answer.get("source"), _amounts(answer.get("made"))
@@ -40,19 +69,50 @@ def quoted(answer: Mapping[str, Any]) -> Quoted | str:
         known["synopsis"] = list(synopsis)
     if answer.get("filter") in FILTERS:
         known["filter"] = answer["filter"]
-    return Quoted(cost, str(source) if source in SOURCES else None, known)
+    return Quoted(_verdict(answer), cost, str(source) if source in SOURCES else None, known)
 
 
-def written(said: Quoted | str) -> Any:
+def enough(verdicts: Sequence[Verdict], needed: int) -> bool | None:
+    """Return whether so many sites would answer; None where that is not known."""
+    said = [verdict.allowed for verdict in verdicts]
+    if said.count(True) >= needed:
+        return True
+    return False if len(said) - said.count(False) < needed else None
+
+
+def written(said: Quoted) -> Any:
     """For a process that did not hear it, as JSON."""
-    return said if isinstance(said, str) else {"cost": said.cost, "source": said.source, "known": dict(said.known)}
+    verdict = said.verdict
+    told = [verdict.allowed, verdict.reason, verdict.message, verdict.left]
+    return {"verdict": told, "cost": said.cost, "source": said.source, "known": dict(said.known), "silent": said.silent}
 
 
-def read(told: Any) -> Quoted | str:
+def read(told: Mapping[str, Any]) -> Quoted:
     """The inverse of `written`."""
-    if isinstance(told, str):
-        return told
-    return Quoted(None if told["cost"] is None else tuple(told["cost"]), told["source"], told["known"])
+    allowed, reason, message, left = told["verdict"]
+    verdict = Verdict(allowed, reason, message, None if left is None else tuple(left))
+    cost = None if told["cost"] is None else tuple(told["cost"])
+    return Quoted(verdict, cost, told["source"], told["known"], told["silent"])
+
+
+def _verdict(answer: Mapping[str, Any]) -> Verdict:
+    allowed, left = answer.get("allowed"), _amounts(answer.get("left"))
+    if allowed is not None and not isinstance(allowed, bool):
+        raise Mistake("quote", "does not say whether it is allowed")
+    if allowed is None:
+        return Verdict(None, "", _NOT_SAID, left)
+    return Verdict(True, left=left) if allowed else Verdict(False, _code(answer), f"refused: {_reason(answer)}", left)
+
+
+def _code(answer: Mapping[str, Any]) -> str:
+    code = answer.get("code")
+    return code if isinstance(code, str) and code in set(Code) else str(Code.FAILED)
+
+
+def _reason(answer: Mapping[str, Any]) -> str:
+    reason = answer.get("reason")
+    said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
+    return said[:_LONGEST_REASON]
 
 
 def _amounts(told: object) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from thebes.coordinator.auth.authority import Authority
 from thebes.coordinator.auth.capabilities import Capabilities
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.home import Home
-from thebes.coordinator.sites.quotes import Quoted
+from thebes.coordinator.sites.quotes import Quoted, Verdict, enough, unheard
 from thebes.coordinator.sites.site_store import FederationStore
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.store import Standing
@@ -28,7 +28,11 @@ from thebes.tasks.document import InvalidDocument
 from thebes.tasks.posting_rules import check_postable
 from thebes.tasks.protocols import Convened, Setting
 from thebes.tasks.site_document import LOCAL, SiteDocument, SiteKind, schemas_of
+from thebes.wire.link import Code
 from thebes.wire.refusals import NotAllowed
+from thebes.wire.refused_sites import GONE
+
+_UNASKED = unheard("was not asked: sites say it to whom they may answer", "")
 
 
 class Running(Protocol):
@@ -38,8 +42,8 @@ class Running(Protocol):
 
     def progress(self, task_id: str) -> dict[str, Any] | None: ...
 
-    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted | str]:
-        """Return what each says an answer would cost now, or why it does not."""
+    async def quotes(self, sites: Sequence[str], question: Mapping[str, Any]) -> dict[str, Quoted]:
+        """Return what each says of an answer now, or why it does not."""
         ...
 
 
@@ -51,7 +55,7 @@ class Convocation:
     document: SiteDocument
     asked: Mapping[str, Schema]
     left_out: Mapping[str, str]
-    quotes: Mapping[str, Quoted | str] = field(default_factory=dict)
+    quotes: Mapping[str, Quoted] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -62,8 +66,8 @@ class Convocation:
 
     @property
     def known(self) -> dict[str, Any]:
-        """The figures of what sites have already, as the aggregator is told it."""
-        quoted = {site: told.known for site, told in self.quotes.items() if isinstance(told, Quoted) and told.known}
+        """What sites have already, as the aggregator is told it."""
+        quoted = {site: told.known for site, told in self.quotes.items() if told.known}
         return quoted if self.document.by_accuracy else {}
 
     @property
@@ -83,28 +87,38 @@ class Convocation:
         return registry.alone(self.document, self._setting) if self.document.by_accuracy else {}
 
     def expected(self) -> dict[str, Any]:
-        """Return what each site that was asked beforehand is expected to pay (`sites`), and why that is not known of
-        the others (`missing`); nothing where no site has anything to say."""
+        """Return whether enough sites would answer (`allowed`), and each (`verdicts`); of a question that they may
+        have answered before also what each is expected to pay (`sites`), and why that is not known of the others
+        (`missing`)."""
         document = self.document
+        unfit = {**self.left_out, **self.aggregator().missing}
+        verdicts = {site: Verdict(False, Code.SCHEMA, why) for site, why in unfit.items()}
+        quotes = {site: self.quotes.get(site, _UNASKED) for site in self.asked if site not in unfit}
+        verdicts |= {site: said.verdict for site, said in quotes.items()}
+        told: dict[str, Any] = {
+            "allowed": enough([verdicts[site] for site in self.asked], document.needed(len(self.asked))),
+            "verdicts": {site: verdict.as_json() for site, verdict in sorted(verdicts.items())},
+        }
         if not document.recallable:
-            return {}
-        without = {**self.left_out, **self.aggregator().missing}
-        silent = {site: said for site, said in self.quotes.items() if isinstance(said, str)}
-        unasked = [site for site in self.asked if site not in self.quotes]
-        without |= {**silent, **dict.fromkeys(unasked, "was not asked: sites say it to whom they may answer")}
+            return told
+        missing = unfit | {site: said.silent for site, said in quotes.items() if said.silent}
         if document.by_accuracy:
             delta = document.delta
-            told = {
+            costs = {
                 site: {"epsilon": epsilon, "delta": delta if epsilon else 0.0, "source": source}
                 for site, (epsilon, source) in registry.expected(document, self._setting).items()
             }
         else:
-            told = {
+            costs = {
                 site: {"epsilon": said.cost[0], "delta": said.cost[1], "source": said.source}
-                for site, said in self.quotes.items()
-                if isinstance(said, Quoted) and said.cost is not None and said.source is not None
+                for site, said in quotes.items()
+                if said.cost is not None and said.source is not None
             }
-        return {"sites": {site: own for site, own in told.items() if site not in without}, "missing": without}
+        return {
+            **told,
+            "sites": {site: own for site, own in costs.items() if site not in missing},
+            "missing": missing,
+        }
 
     @property
     def _setting(self) -> Setting:
@@ -208,10 +222,10 @@ class Inquiries:
             raise NotAllowed(f"you may not ask the site {', '.join(forbidden)} for {kind!r}{may}")
 
     async def quoted(self, convocation: Convocation, requestor: str) -> Convocation:
-        """The same with what the sites say an answer would cost now, or why they do not."""
+        """Return the same with what the sites say of an answer now, or why they do not."""
         question = {"requestor": requestor, "document": convocation.document.as_json(), "payload": convocation.alone}
         if self.running is None:
-            return replace(convocation, quotes=dict.fromkeys(convocation.asked, "is not linked"))
+            return replace(convocation, quotes=dict.fromkeys(convocation.asked, unheard("is not linked", GONE)))
         return replace(convocation, quotes=await self.running.quotes(sorted(convocation.asked), question))
 
     # --- tasks ------------------------------------------------------------------------------------------

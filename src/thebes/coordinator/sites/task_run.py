@@ -37,6 +37,7 @@ from thebes.tasks.protocols import Convened as Aggregator
 from thebes.tasks.site_document import SiteDocument, declared, schemas_of
 from thebes.wire.link import Code, Word
 from thebes.wire.refusals import Malformed, TooLarge
+from thebes.wire.refused_sites import GONE, LATE
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  #: before a site that is busy or down is asked again
@@ -61,9 +62,6 @@ class Unfit(Exception):
     def __init__(self, why: str, reason: str = Code.FAILED) -> None:
         super().__init__(why)
         self.reason = reason
-
-
-GONE, LATE = "gone", "late"  #: why a site is missing that said nothing: its link was away; it took too long
 
 
 class Run:

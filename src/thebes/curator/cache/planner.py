@@ -59,6 +59,7 @@ class Quote:
     source: Source
     cost: Amounts
     made: Amounts | None  #: to which its noise will be calibrated, where that is known before
+    purchases: tuple[Purchase, ...] = ()  #: what is to be paid for at most
 
 
 @dataclass(slots=True)
@@ -144,10 +145,14 @@ class Planner:
             if synopsis is not None and not synopsis.preparation(view):
                 most = synopsis.most(plan, wanted, view)
                 if most is not None and _within(amounts(most), wanted):
-                    return Quote(Source.SYNOPSIS, amounts(most), None)
+                    return Quote(Source.SYNOPSIS, amounts(most), None, tuple(most))
+        return self.mechanism(plan, wanted)
+
+    def mechanism(self, plan: Plan, wanted: Wanted) -> Quote:
+        """Return what an answer costs that rows are read for, without a synopsis."""
         _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
         made = (purchase.epsilon, purchase.delta)
-        return Quote(Source.MECHANISM, made, made)
+        return Quote(Source.MECHANISM, made, made, (purchase,))
 
     def held(self, plan: Plan, view: View, *, context: str = "") -> Amounts | None:
         """To what the noise was calibrated of the best answer to a plan that can be given again; None where there is

@@ -253,11 +253,7 @@ class Stream:
         rows are kept apart, in the blocks of `context` alone."""
         wanted = list(names)
         price = loss_asked(epsilon, delta, loss)
-        whose = self._whose(context if context is not None else spender) if self._each else None
-        inside = self._inside(context)
-        places = {self.by.context(kept.place) for kept in self._known(wanted)}
-        if self.by.apart and (inside is None or not places <= inside):
-            raise Mistake("context", f"must say whose rows: declared values of {self.by.apart}, those of the blocks")
+        whose = self._paying(wanted, spender, context)
         held = self._held(whose)
         for kept in self._known(wanted):
             block = held[self._payer(kept, whose)]
@@ -275,6 +271,24 @@ class Stream:
             unit=Unit(self.schema.unit),
             adjacency=Adjacency.ADD_REMOVE_ONE,
         )
+
+    def check(self, names: Iterable[str], *, loss: Loss, spender: str, context: Context = None) -> None:
+        """Raise what `reserve` would raise for these blocks once they are sealed; nothing is set aside."""
+        wanted = list(names)
+        whose = self._paying(wanted, spender, context)
+        self.ledger.check(
+            [self._payer(kept, whose) for kept in self._known(wanted)],
+            loss=loss,
+            spender=spender,
+            unit=Unit(self.schema.unit),
+            adjacency=Adjacency.ADD_REMOVE_ONE,
+        )
+
+    def payers(self, *, context: Context = None) -> list[Block]:
+        """Return those in the ledger that pay for the blocks that are offered."""
+        held = self._held(context)
+        kept = self._known(block.name for block in self.offered(context=context))
+        return [held[self._payer(one, context)] for one in kept]
 
     # --- which blocks -------------------------------------------------------------------------------------
 
@@ -325,6 +339,15 @@ class Stream:
         if not isinstance(said, str) or not said or "@" in said:
             raise Mistake("context", "must say for whom, because budgets of this data set are separate")
         return said
+
+    def _paying(self, names: Sequence[str], spender: str, context: Context) -> str | None:
+        """Return the developer whose own budget pays for these blocks; None where everybody shares one. A Mistake where
+        the blocks are of another context."""
+        inside = self._inside(context)
+        places = {self.by.context(kept.place) for kept in self._known(names)}
+        if self.by.apart and (inside is None or not places <= inside):
+            raise Mistake("context", f"must say whose rows: declared values of {self.by.apart}, those of the blocks")
+        return self._whose(context if context is not None else spender) if self._each else None
 
     def _inside(self, said: Context) -> frozenset[str] | None:
         """In which contexts; None where rows are not kept apart, or of all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -137,15 +137,15 @@ class Purse:
             block = self.block(dataset)
             if earlier is not None:
                 self._refresh()
-                self._thawed(block.name, price or _price(document))
+                self._thawed(block.name, price or price_of(document))
                 more = self._more(request, earlier, price)
                 if not self._within(rule, block.name, more):
-                    raise BudgetExceeded(block.name, price or _price(document), NOTHING, str(rule))
+                    raise BudgetExceeded(block.name, price or price_of(document), NOTHING, str(rule))
                 self._count_more(request, earlier, more)
                 return earlier
             counts = self._told(request, document, price)
             self._allow(rule, block, counts)
-            try:
+            with _priced():
                 claim = self.ledger.reserve(
                     [block.name],
                     loss=cost.whole,
@@ -155,8 +155,6 @@ class Purse:
                     unit=block.unit,
                     adjacency=block.adjacency,
                 )
-            except Mistake as unpriced:
-                raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
             asked = Asked(request.requestor, block.name, request.kind, request.noise)
             self._of(block.name).set(claim.id, counts, _Payer(asked, known=True))
             return claim
@@ -180,22 +178,19 @@ class Purse:
             context = context_of(stream, rule, request.requestor)
             if earlier is not None:
                 self._refresh()
-                self._thawed(stream.name, price or _price(document))
+                self._thawed(stream.name, price or price_of(document))
                 more, claimed = self._more(request, earlier, price), stream.named(earlier)
                 if stream.contexts and not {block.name for block in stream.blocks(context=context)}.issuperset(claimed):
                     raise Refusal(f"{rule} does not let {request.requestor} ask in all contexts of this claim any more")
                 if not all(self._within(rule, name, more) for name in claimed):
-                    raise BudgetExceeded(stream.name, price or _price(document), NOTHING, str(rule))
+                    raise BudgetExceeded(stream.name, price or price_of(document), NOTHING, str(rule))
                 self._count_more(request, earlier, more)
                 return earlier, claimed
             counts = self._told(request, document, price)
             able = self._payable(stream, cost, counts, context, rule)
             chosen = able if names is None else [name for name in names if name in set(able)]
             if not chosen or (names is not None and len(chosen) < len(names)):
-                raise Refusal(
-                    "no block of this data set can pay for this task now: each is either not over yet or has too "
-                    f"little left, by its own budget or under {rule}"
-                )
+                raise _no_block(rule)
             claim = stream.reserve(
                 chosen,
                 loss=cost.whole,
@@ -209,6 +204,25 @@ class Purse:
                 self._of(name).set(claim.id, counts, _Payer(asked, known=True))
             return claim, chosen
 
+    def check(
+        self, request: Request, dataset: DataSet, stream: Stream | None, cost: Cost, price: Budget, rule: Rule
+    ) -> None:
+        """Refuse what a new task would be refused that costs so much and counts for `price` under the rule; nothing is
+        set aside."""
+        with self._lock:
+            if stream is None:
+                block = self.block(dataset)
+                self._allow(rule, block, price)
+                terms = {"unit": block.unit, "adjacency": block.adjacency}
+                with _priced():
+                    self.ledger.check([block.name], loss=cost.whole, spender=request.requestor, **terms)
+                return
+            context = context_of(stream, rule, request.requestor)
+            able = self._payable(stream, cost, price, context, rule)
+            if not able:
+                raise _no_block(rule)
+            stream.check(able, loss=cost.whole, spender=request.requestor, context=context)
+
     def payable(self, request: Request, stream: Stream, cost: Cost, price: Budget, rule: Rule) -> list[str]:
         """The blocks that are over and can pay so much, under the rule and by their own budgets."""
         with self._lock:
@@ -216,17 +230,15 @@ class Purse:
             return self._payable(stream, cost, price, context, rule)
 
     def _payable(self, stream: Stream, cost: Cost, price: Budget, context: Context, rule: Rule) -> list[str]:
-        try:
+        with _priced():
             offered = stream.offered(loss=cost.whole, context=context)
-        except Mistake as unpriced:
-            raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
         self._refresh()
         return [block.name for block in offered if self._within(rule, block.name, price)]
 
     def _told(self, request: Request, document: SiteDocument, price: Budget | None) -> Budget:
         """Return what a task counts for: as its document says, or as it is named and then written down."""
         if price is None:
-            return _price(document)
+            return price_of(document)
         self._outbox.claim(request.task, price.epsilon, price.delta)
         return price
 
@@ -319,6 +331,18 @@ class Purse:
             left = self._left(rule, block)
         return Budget(min(left.epsilon, block.remaining.epsilon), min(left.delta, block.remaining.delta))
 
+    def left_for(self, request: Request, dataset: DataSet, stream: Stream | None, rule: Rule) -> Budget:
+        """Return the same of a data set as it stands, for one requestor, whose own cap counts, too; of one that grows
+        in the block that has most of it."""
+        with self._lock:
+            context = None if stream is None else context_of(stream, rule, request.requestor)
+            payers = [self.block(dataset)] if stream is None else stream.payers(context=context)
+            found = []
+            for block in payers:
+                left, own = self._left(rule, block), self.ledger.remaining(block.name, request.requestor)
+                found.append(Budget(min(left.epsilon, own.epsilon), min(left.delta, own.delta)))
+        return max(found, key=lambda left: (left.epsilon, left.delta), default=NOTHING)
+
     def _allow(self, rule: Rule, block: Block, price: Budget) -> None:
         left = self._left(rule, block)
         beyond = rule.delta is not None and price.delta > left.delta
@@ -407,6 +431,22 @@ def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delt
     return FILTERS[filter].reading(steps, delta)
 
 
+@contextmanager
+def _priced() -> Iterator[None]:
+    """Refuse, in a requestor's words, what a block has no price for."""
+    try:
+        yield
+    except Mistake as unpriced:
+        raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
+
+
+def _no_block(rule: Rule) -> Refusal:
+    return Refusal(
+        "no block of this data set can pay for this task now: each is either not over yet or has too little left, by "
+        f"its own budget or under {rule}"
+    )
+
+
 def _own(key: str | None) -> bool:
     """Return whether a claim buys sizes of a growing data set, or what a synopsis is made of: nobody asked for it."""
     return key is not None and key.startswith((*OURS, BOUGHT))
@@ -420,7 +460,8 @@ def _spread(groups: list[dict[str, Any]]) -> Iterator[tuple[str, str, int]]:
                 yield block, place, int(steps)
 
 
-def _price(document: SiteDocument) -> Budget:
+def price_of(document: SiteDocument) -> Budget:
+    """Return what a document says that it costs."""
     return Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
 
 

@@ -21,6 +21,7 @@ from thebes.curator.cache.planner import Planner
 from thebes.curator.streams.stream import Stream
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.site.budget.budget import Purse
+from thebes.site.budget.permission import Permission
 from thebes.site.budget.policy import Policy, Rule
 from thebes.site.budget.quotes import quoted
 from thebes.site.dataset import DataSet, DataSets
@@ -169,8 +170,12 @@ class Desk:
         stream = self._streams(dataset) if dataset.blocks is not None else None
         context = None if stream is None else asking(stream, turn.rule, requestor)
         planner = None if without_noise(document) else self._looking(dataset)
+        if stream is None and not without_noise(document):
+            self._purse.block(dataset)  # refused as a task would be, where it is not as declared
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, context, payload)
+        permission = Permission(self._purse, request, turn.rule, dataset, planner, stream, context)
+        told |= _permitted(permission, document)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
         return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
 
@@ -272,6 +277,21 @@ class Desk:
         if turn.request is not None and turn.request.state != CLOSED:
             self._outbox.refuse(turn.request.task, code=code, reason=reason)
         return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
+
+
+def _permitted(permission: Permission, document: SiteDocument) -> dict[str, Any]:
+    """Return what a quote says of being allowed: whether (nothing where that is not known), under which code and why
+    not; to whom the rule names what is left. To others whom it covers it tells what a task would."""
+    told: dict[str, Any] = {}
+    try:
+        given = permission.given(document)
+        told = {} if given is None else {"allowed": given}
+    except Refusal as refused:
+        told = {"allowed": False, "code": str(Code.BUDGET), "reason": str(refused)[:_LONGEST_REASON]}
+    if permission.request.requestor in permission.rule.requestors and not without_noise(document):
+        left = permission.left()
+        told["left"] = [float(left.epsilon), float(left.delta)]
+    return told
 
 
 def _lament(error: Exception) -> None:

@@ -1,0 +1,115 @@
+"""The permission to ask a new task, as a data set could pay for it now, before anything is asked.
+
+What must stay true: this says of a task that is put up next what its ask would be told; it follows from what was
+charged, from released answers and the declaration, no row is read, and nothing is set aside. Where that cannot be known
+beforehand it is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thebes.curator.cache.answer import Source
+from thebes.curator.cache.planner import Planner, Quote
+from thebes.curator.cache.purchase import loss_of
+from thebes.curator.streams.stream import Context, Stream
+from thebes.ledger import Budget
+from thebes.privacy.faults import Refusal
+from thebes.site.budget.budget import Purse, price_of
+from thebes.site.budget.policy import Rule
+from thebes.site.budget.prices import Cost, cost
+from thebes.site.dataset import DataSet
+from thebes.site.requests.gate import without_noise
+from thebes.site.requests.planned_question import budget_of, whole
+from thebes.site.requests.response_store import Request
+from thebes.tasks import registry
+from thebes.tasks.protocols import Ask, Planned
+from thebes.tasks.site_document import SiteDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to pay for an answer: what is set aside, and what that counts for under a rule."""
+
+    cost: Cost
+    price: Budget
+
+
+@dataclass(frozen=True)
+class Permission:
+    """The permission of one requestor under one rule. `planner` has the released answers of the data set, where they
+    are used again; `stream` its blocks, where it grows."""
+
+    purse: Purse
+    request: Request
+    rule: Rule
+    dataset: DataSet
+    planner: Planner | None
+    stream: Stream | None
+    context: Context
+
+    def given(self, document: SiteDocument) -> bool | None:
+        """Return True, or None where it is not known; a Refusal, in the words of a task's, where it is not given."""
+        if without_noise(document):
+            return True
+        if not document.priced or document.in_attempts:
+            return None  # what it costs is known once every site has spoken; each attempt asks for itself
+        found = self._planned(document)
+        if found is None:
+            return self._payable([self._whole(document)])
+        ways, unprepared = found
+        try:
+            return self._payable(ways)
+        except Refusal:
+            if unprepared:
+                return None  # a synopsis that is bought first may answer for less
+            raise
+
+    def left(self) -> Budget:
+        """The most that one more answer may cost that has no delta, and the most delta beside it."""
+        return self.purse.left_for(self.request, self.dataset, self.stream, self.rule)
+
+    def _payable(self, ways: Sequence[Way]) -> bool:
+        """Return True where one of these can be paid, or there is nothing to pay; else the Refusal of the last."""
+        for place, way in enumerate(ways, 1):
+            try:
+                self.purse.check(self.request, self.dataset, self.stream, way.cost, way.price, self.rule)
+                break
+            except Refusal:
+                if place == len(ways):
+                    raise
+        return True
+
+    def _whole(self, document: SiteDocument) -> Way:
+        kind: Any = registry.kind(document.type)
+        event = kind.event(document, self.dataset.schema)
+        return Way(cost(document, event, self.dataset.budget.filter), price_of(document))
+
+    def _planned(self, document: SiteDocument) -> tuple[list[Way], bool] | None:
+        """Return what a planner would set aside, and whether a synopsis may become cheaper; None where no planner
+        answers."""
+        owner = registry.site_owner(document)
+        planner = self.planner
+        if planner is None or not isinstance(owner, Planned):
+            return None
+        planned = owner.planned(document, Ask("", "", 0, {}), self.dataset.schema)
+        if planned is None:
+            return None
+        plan, wanted, _ = planned
+        assert wanted is not None  # noqa: S101  # an ask says it
+        view = () if self.stream is None else whole(self.stream, self.context)
+        own = self.context if isinstance(self.context, str) else ""
+        price = planner.quote(plan, wanted, view, context=own)
+        if price.source is Source.CACHE:
+            return [], False
+        if self.stream is not None:  # its blocks are chosen by what they would pay without a synopsis
+            return [self._way(planner.mechanism(plan, wanted))], False
+        if price.source is Source.SYNOPSIS:
+            return [self._way(price), self._way(planner.mechanism(plan, wanted))], False
+        return [self._way(price)], bool(planner.due(view))
+
+    def _way(self, price: Quote) -> Way:
+        loss = loss_of(price.purchases, self.dataset.budget.filter)
+        return Way(Cost(loss, None), budget_of(price.purchases))

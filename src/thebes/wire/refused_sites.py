@@ -1,0 +1,67 @@
+"""The sites that are not in an answer, or would not be: the same words for why, wherever it is told.
+
+What must stay true: that nobody paid is said only where nobody can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from thebes.privacy.figures import figure
+from thebes.wire.link import Code
+
+GONE, LATE = "gone", "late"  #: why a site is missing that said nothing: its link was away; it took too long
+
+#: what a site's code, or the coordinator's word for one that said nothing, means
+WORDS: dict[str, str] = {
+    Code.POLICY: "its policy does not allow it",
+    Code.BUDGET: "too little of its budget is left",
+    Code.DATASET: "its data set cannot be used",
+    Code.SCHEMA: "its data set does not fit",
+    Code.DOCUMENT: "it does not take the question as it is put",
+    Code.BUSY: "it has too much to do",
+    Code.DOWN: "its data cannot be reached just now",
+    Code.FAILED: "it could not answer",
+    GONE: "it was not linked",
+    LATE: "it took too long",
+}
+
+#: whoever says no so to the first that a task asks has charged nothing
+FREE = (Code.POLICY, Code.BUDGET, Code.DATASET, Code.SCHEMA, Code.BUSY)
+
+
+def why(reason: object, message: object) -> str:
+    """Return a code in words, as far as it is known, with the code itself; then what was said."""
+    code, said = str(reason or ""), str(message or "")
+    words = f"{WORDS[code]} ({code})" if code in WORDS else code
+    return "; ".join(part for part in (words, said) if part)
+
+
+def verdict(told: Mapping[str, Any]) -> str:
+    """Say in words what a site says beforehand, as a quote has it."""
+    allowed, left = told.get("allowed"), told.get("left")
+    says = {True: "would answer", False: "would refuse", None: "is not known to answer"}.get(allowed, "says nothing")
+    because = "" if allowed is True else why(told.get("reason"), told.get("message"))
+    rest = ""
+    if isinstance(left, Mapping):
+        rest = f"; left for one more answer: epsilon {figure(left['epsilon'])}, delta {figure(left['delta'])}"
+    return f"{says}{': ' if because else ''}{because}{rest}"
+
+
+#: what a quote says of all sites together, by `allowed`
+TOGETHER = {
+    True: "enough sites would answer",
+    False: "too few sites would answer: put up now, nothing would be released",
+    None: "whether enough sites would answer is not known",
+}
+
+
+def nobody_charged(task: Mapping[str, Any]) -> bool:
+    """Return whether no site of a task can have charged anything, by what its coordinator tells of it: none has
+    answered, and each that was asked said no before it would have paid."""
+    refusals = task.get("refusals")
+    if not isinstance(refusals, Mapping) or not refusals:
+        return False
+    begun = task.get("contributions") != 0 or task.get("phase") != 0
+    return not begun and all(isinstance(one, Mapping) and one.get("reason") in FREE for one in refusals.values())
