@@ -30,5 +30,6 @@ def test_a_long_name_in_a_heading_breaks_and_does_not_widen_the_page(
         for order in ("h1", "h2", "h3"):
             visitor.page.evaluate(ADDED, [order, NAME])
             assert visitor.fits(), order
+        visitor.close()  # its page asks the server for what is new every few seconds
     finally:
         running.stop()
