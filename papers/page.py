@@ -12,8 +12,8 @@ from markupsafe import Markup
 from papers.outcome import Outcome, Row
 from papers.registry import experiments
 from thebes import __version__, web
+from thebes.privacy.figures import spaced
 from thebes.web import charts, drawings
-from thebes.web.figures import figure
 
 _HERE = Path(__file__).parent
 _STYLE = Path(web.__file__).parent / "static" / "thebes.css"
@@ -29,7 +29,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters["figure"] = figure
+    templates.filters["figure"] = spaced
     style = Markup(_STYLE.read_text(encoding="utf-8"))  # noqa: S704, our own file
     told = [_told(outcome) for outcome in outcomes]
     return templates.get_template("page.html").render(told=told, style=style, version=__version__)

@@ -35,8 +35,8 @@ from thebes.tasks.protocols import Setting
 from thebes.tasks.query.accuracy import alone as alone_at
 from thebes.tasks.query.accuracy import expected, priced, split
 from thebes.tasks.query.totals import halves, noised
+from thebes.tasks.query.view import sections
 from thebes.tasks.release_reader import release_from_json
-from thebes.web.coordinator.answers.query import sections
 from thebes.web.coordinator.result import _covered
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

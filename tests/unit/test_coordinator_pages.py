@@ -18,6 +18,7 @@ from thebes import web as pages
 from thebes.coordinator.api.middleware import STRANGERS
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.storage.schema import ENDED
+from thebes.web import drawings
 from thebes.web.coordinator.log import fingerprint
 from thebes.web.coordinator.words import kind as kind_of
 
@@ -384,7 +385,7 @@ def test_an_ensemble_is_summed_up_by_its_labels() -> None:
     assert [section.title for section in told.sections] == ["Classifier", "Where ranges were cut"]
     assert told.sections[0].words.startswith("8 small models vote. ")
     assert told.sections[0].picture is not None
-    assert told.sections[0].picture.count('class="error"') == 6  # two error bars of three strokes
+    assert drawings.chart(told.sections[0].picture).count('class="error"') == 6  # two error bars of three strokes
     table = list(csv.reader(io.StringIO(result.table_of(document, body))))
     assert [row[0] for row in table] == ["label", "low", "high"]
     odds: Any = registry.check({**document.as_json(), "method": "odds"})

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import thebes
 from thebes.ledger import Ledger, NoKeeper
-from thebes.privacy.figures import at_most, figure, percent
-from thebes.web import figures as pages
+from thebes.privacy.figures import at_most, figure, percent, spaced
 from thebes.web.drawings import interval
 
 HOUSE = Path(thebes.__file__).parent
@@ -84,7 +83,7 @@ def test_what_is_spent_is_never_said_to_be_less() -> None:
 
 def test_pages_write_the_same_digits_as_every_other_text() -> None:
     for number in (10_000_000, 1234.5, 0.285493, 1e-6, 12_345_678.9):
-        assert pages.figure(number, 6).replace(" ", ",") == figure(number, 6)
+        assert spaced(number, 6).replace(" ", ",") == figure(number, 6)
     assert "12 345 678" in interval(12_345_678.0, 12_000_000.0, 13_000_000.0, title="A sum")
 
 

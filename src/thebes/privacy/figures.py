@@ -44,3 +44,19 @@ def figure(value: Any, digits: int = DIGITS) -> str:
         return f"{float(written):,.0f}"
     whole, point, rest = written.partition(".")
     return written if "e" in written else f"{int(whole):,}{point}{rest}" if abs(number) >= 1000 else written
+
+
+def spaced(value: Any, digits: int = 4) -> str:
+    """A number as a page shows it: few digits, and a space between thousands."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    if not math.isfinite(value):
+        return "unlimited" if value > 0 else "–"
+    return figure(value, digits).replace(",", " ")
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`3 rows`, `1 row`."""
+    return f"{spaced(count)} {one if count == 1 else many or one + 's'}"

@@ -2,8 +2,9 @@
 entry point `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
-needs it, so that no coordinator loads an owner's half. Its `__init__.py` says `ANSWERED_BY = "sites"` where it is
-institutions that answer.
+needs it, so that no coordinator loads an owner's half; and, where it has one, its own form of release (`release.py`)
+and how its answers look (`view.py`). Its `__init__.py` says `ANSWERED_BY = "sites"` where it is institutions that
+answer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from thebes.tasks.document import Document, InvalidDocument, raw, rules_for_new_documents_rest
+from thebes.tasks import number_view
+from thebes.tasks.answer_view import View
 from thebes.tasks.protocols import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner
 from thebes.tasks.site_document import SiteDocument, SiteKind
 
@@ -94,6 +97,12 @@ def kind(type_: object) -> Kind:
         raise InvalidDocument([("type", f"must be one of {', '.join(types())}")])
     found: Kind = import_module(f"{_folders()[type_]}.kind").KIND
     return found
+
+
+def view(type_: str) -> View:
+    """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do."""
+    name = f"{_folders()[type_]}.view"
+    return cast(View, import_module(name) if find_spec(name) is not None else number_view)
 
 
 def check(document: Mapping[str, Any] | Document) -> Document:

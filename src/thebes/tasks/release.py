@@ -39,6 +39,11 @@ class Release:
     def __init_subclass__(cls) -> None:
         Release.FORMS[cls.form] = cls
 
+    @property
+    def answered(self) -> bool:
+        """Return whether there is an answer, and not only a reason why there is none."""
+        return self.value is not None
+
     def beside(self, **more: Any) -> Self:
         """The same release with more beside its value."""
         made = copy(self)

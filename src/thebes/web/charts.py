@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup, escape
 
+from thebes.privacy.figures import spaced
 from thebes.web.drawings import squeezed
-from thebes.web.figures import figure
 
 #: (place along the axis, value, how far seeds lie apart)
 Point = tuple[float, float, float | None]
@@ -107,7 +107,7 @@ def _apart(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def _written(number: float) -> str:
-    return figure(number, 4)
+    return spaced(number, 4)
 
 
 def _ticks(low: float, high: float) -> list[float]:

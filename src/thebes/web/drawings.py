@@ -12,11 +12,19 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from thebes.person.tasks.task_feed import plain_text
-from thebes.web.figures import figure
+from thebes.privacy.figures import spaced
+from thebes.tasks.answer_view import Bars, Spans
 
 _WIDTH = 640.0
 _MOST_ACROSS = 10  #: models beside each other
 _LETTER = 7.0  #: how wide one is, about
+
+
+def chart(made: Bars | Spans) -> Markup:
+    """Draw a chart of an answer."""
+    if isinstance(made, Bars):
+        return bars(made.values, title=made.title, low=made.low, high=made.high, unit=made.unit)
+    return spans(made.rows, title=made.title, least=made.least, most=made.most)
 
 
 def bars(
@@ -262,7 +270,7 @@ def _place(number: float) -> str:
 
 
 def _short(value: float) -> str:
-    return figure(value, 4)
+    return spaced(value, 4)
 
 
 def _given(end: float | None) -> list[float]:

@@ -23,8 +23,8 @@ from starlette.staticfiles import StaticFiles
 
 from thebes import __version__
 from thebes.person.tasks.task_feed import plain_text
+from thebes.privacy.figures import percent, plural, spaced
 from thebes.web import drawings
-from thebes.web.figures import figure, percent, plural
 from thebes.wire.guard import is_for_eyes
 from thebes.wire.refusals import NotFound
 
@@ -52,12 +52,12 @@ class Frame:
             lstrip_blocks=True,
         )
         self._templates.filters.update(
-            figure=figure,
+            figure=spaced,
             percent=percent,
             when=when,
             day=day,
             pretty=pretty,
-            epsilon=figure,
+            epsilon=spaced,
             plural=plural,
             apart=apart,
         )

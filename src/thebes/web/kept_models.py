@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from thebes.curator.pipelines.bundles import checked
-from thebes.web.figures import figure
+from thebes.privacy.figures import spaced
 from thebes.wire.refusals import NotFound
 
 
@@ -59,5 +59,5 @@ def put_on(made: APIRouter, shelf: Shelf) -> None:
 def reached(validation: list[Mapping[str, Any]]) -> str:
     """Say what a model was shown to reach."""
     return "; ".join(
-        f"{each['metric']} {figure(each['bound'])}" for each in validation if each.get("bound") is not None
+        f"{each['metric']} {spaced(each['bound'])}" for each in validation if each.get("bound") is not None
     )

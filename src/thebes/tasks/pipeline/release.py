@@ -16,6 +16,11 @@ class PipelineRelease(Release):
     form = "pipeline"
 
     @property
+    def answered(self) -> bool:
+        """Return that there is an answer always: a verdict is one, too."""
+        return True
+
+    @property
     def verdict(self) -> str:
         """ACCEPT, REJECT (no model of this kind can meet the targets), RETRY (more data or budget is needed than there
         is now) or TIMEOUT."""

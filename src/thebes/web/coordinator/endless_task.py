@@ -12,12 +12,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from thebes.privacy.figures import plural, spaced
+from thebes.tasks.answer_view import MOST_DRAWN, Cells, Table, short
 from thebes.tasks.draw_discard.certificate import each_of, estimates
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import plan
 from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Table, short
-from thebes.web.figures import figure, plural
 
 _COUNTS = ("updates", "refused", "quarantined", "stale")
 
@@ -58,7 +58,7 @@ def _course(document: DrawDiscardDocument, rate: float, lane: Mapping[str, Any],
     of = f" at {name.lower()}" if name else ""
     updates, spread = int(lane["updates"]), None
     if lane["history"]:
-        ends = updates, "0 updates", figure(updates)
+        ends = updates, "0 updates", spaced(updates)
         points = [(float(at), float(apart)) for at, apart in lane["history"]]
         spread = drawings.line(points, title=f"Spread between the instances{of}, over the updates", until=ends)
     instances, alike = _instances(document, lane, of)
@@ -70,7 +70,7 @@ def _still(document: DrawDiscardDocument, lane: int, updates: int) -> str:
     if document.instances == 1:
         return "There is one instance, so nothing can differ."
     noise = plan(document).first_deviation * document.rate(lane, updates) * math.sqrt(document.instances / 2)
-    return f"The noise alone, one update at a time, keeps it at about {figure(noise, 3)}."
+    return f"The noise alone, one update at a time, keeps it at about {spaced(noise, 3)}."
 
 
 def _instances(document: DrawDiscardDocument, lane: Mapping[str, Any], of: str) -> tuple[Markup | None, str]:
@@ -125,8 +125,8 @@ def learned(document: DrawDiscardDocument) -> list[Learned]:
         found.append(Learned(who, sees, guess["internal"]["expected_epsilon"], 0.0, False))
     later = guess["opportunistic"]
     for updates, epsilon in later["epsilon_after_updates_of_that_instance"].items():
-        of_the_task = figure(int(updates) * each_of(document))
-        sees = f"one instance, {figure(int(updates))} updates of it later: about {of_the_task} of the task"
+        of_the_task = spaced(int(updates) * each_of(document))
+        sees = f"one instance, {spaced(int(updates))} updates of it later: about {of_the_task} of the task"
         if later["chance_to_be_there"] < 1:
             sees += f" (in the end one contribution in {document.instances} is still in any)"
         found.append(Learned("who asks once", sees, epsilon, later["delta"], False))

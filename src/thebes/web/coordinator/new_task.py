@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.figures import plural
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.site_document import SiteDocument
@@ -25,7 +26,6 @@ from thebes.web.coordinator.forms.ensemble import CUTS
 from thebes.web.coordinator.forms.site_draft import Inquiry
 from thebes.web.coordinator.layout import Hall, sentence
 from thebes.web.coordinator.task import abridged
-from thebes.web.figures import plural
 
 AnyDraft = Draft | Inquiry
 

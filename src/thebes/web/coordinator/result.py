@@ -12,39 +12,21 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from thebes.privacy.figures import spaced
+from thebes.tasks import registry
+from thebes.tasks.answer_view import Section, Table, percent, plain, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
-from thebes.web.coordinator.answers import draw_discard, ensemble, model, network, number, pipeline, query, rows, train
-from thebes.web.coordinator.answers.pieces import Cells, Section, Table, percent, plain, short
-from thebes.web.figures import figure
 from thebes.wire.refusals import NotFound
 
-
-class Form(Protocol):
-    """The way in which answers of one form are shown."""
-
-    def sections(self, release: Release, document: PeopleDocument) -> Sequence[Section]: ...
-
-    def table(self, release: Release) -> Cells: ...
-
-
-#: by what a release says of itself
-FORMS: dict[str, Form] = {
-    "value": number,
-    "model": model,
-    "rows": rows,
-    "network": network,
-    "ensemble": ensemble,
-    "draw-discard": draw_discard,
-    "draw-discard-network": draw_discard,
-    "query": query,
-    "pipeline": pipeline,
-    "train": train,
+#: where an answer came from that did not simply come from the rows
+SOURCES = {
+    "cache": "it had released the same before",
+    "synopsis": "follows from what it had released before, checked against its rows",
 }
-_UNKNOWN = Section("Answer", "This page has no drawing for it. Download it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +46,16 @@ def shown(document: PeopleDocument, body: str) -> Shown:
     release = release_from_json(json.loads(body))
     certificate = release.certificate.as_json()
     beside = tuple(_beside(release))
-    if release.value is None and release.form != "pipeline":  # whose verdict is an answer, too
+    if not release.answered:
         why = str(release.extra.get("explanation", "nothing could be released"))
         return Shown(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
-    form = FORMS.get(release.form)
     answer, around = None, ""
-    if release.form in ("value", "query") and not isinstance(release.value, Mapping):
+    if isinstance(release.value, (int, float)):
         answer = float(release.value)
         bar = release.interval(0.95) if release.intervals else None
         if bar is not None:
             around = f"{percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))}"
-    drawn = [_UNKNOWN] if form is None else form.sections(release, document)
-    sections = (*drawn, *beside)
+    sections = (*registry.view(document.type).sections(release, document), *beside)
     return Shown(sections, certificate, tuple(_facts(certificate, release)), answer, around)
 
 
@@ -84,8 +64,7 @@ def table_of(document: PeopleDocument, body: str) -> str:
     release = release_from_json(json.loads(body))
     if release.value is None:
         raise NotFound("there is no answer to put into a table")
-    form = FORMS.get(release.form)
-    return csv_of(*((("value",), []) if form is None else form.table(release)))
+    return csv_of(*registry.view(document.type).table(release))
 
 
 def csv_of(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
@@ -134,7 +113,7 @@ def _paid(*, cost: Mapping[str, float] | None, source: str | None) -> str:
     """Say what an answer cost, and where it came from if not simply from the rows."""
     price = "" if cost is None else f"epsilon {short(cost['epsilon'])}"
     price += f", delta {short(cost['delta'])}" if cost and cost["delta"] else ""
-    came = query.SOURCES.get(source or "", "")
+    came = SOURCES.get(source or "", "")
     return f"{price}: {came}" if came else price
 
 
@@ -164,7 +143,7 @@ def _facts(certificate: Mapping[str, Any], release: Release) -> Iterable[tuple[s
             value = ", ".join(map(str, value)) or "nothing"
         elif key == "trust":
             value = {"none": "nobody", "site": "each site, with its own rows"}.get(value, value)
-        yield name, figure(value) if isinstance(value, float) else str(value)
+        yield name, spaced(value) if isinstance(value, float) else str(value)
     columns = {str(place): name for place, name in enumerate(release.extra.get("inputs", ()))}
     for group in ("bounds", "parameters"):
         for name, value in (certificate.get(group) or {}).items():

@@ -13,10 +13,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
+from thebes.privacy.figures import plural, spaced
+from thebes.tasks.answer_view import Cells
 from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import Cells
 from thebes.web.coordinator.layout import Hall
-from thebes.web.figures import figure, plural
 
 #: of a site: how its state looks, and what it means
 STATES = {
@@ -48,7 +48,7 @@ def bounds(column: Mapping[str, Any]) -> str:
         some = [str(value) for value in column["values"][:8]]
         return ", ".join(some) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
     if column.get("low") is not None:
-        return f"{figure(column['low'])} to {figure(column['high'])}"
+        return f"{spaced(column['low'])} to {spaced(column['high'])}"
     return "anything; only in conditions"
 
 
@@ -139,9 +139,9 @@ def _latest(rounds: list[Mapping[str, Any]]) -> str:
     if not rounds:
         return ""
     last = rounds[-1]
-    told = [f"loss {figure(last['loss'])}"] if "loss" in last else []
-    told += [f"update {figure(last['update'])}"] if "update" in last else []
-    return f"Round {figure(last['round'] + 1)}: {', '.join(told)}; {plural(last['sites'], 'site')} answered."
+    told = [f"loss {spaced(last['loss'])}"] if "loss" in last else []
+    told += [f"update {spaced(last['update'])}"] if "update" in last else []
+    return f"Round {spaced(last['round'] + 1)}: {', '.join(told)}; {plural(last['sites'], 'site')} answered."
 
 
 def _time(timed: list[Mapping[str, Any]]) -> Markup | None:
@@ -156,5 +156,5 @@ def _time(timed: list[Mapping[str, Any]]) -> Markup | None:
 
 
 def _seconds(total: Mapping[str, float]) -> str:
-    told = [f"{figure(total[part], 3)} s {name}" for part, name in PARTS.items() if part in total]
+    told = [f"{spaced(total[part], 3)} s {name}" for part, name in PARTS.items() if part in total]
     return ", ".join(told)

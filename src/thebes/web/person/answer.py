@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import ThebesError
+from thebes.privacy.figures import spaced
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
-from thebes.web.figures import figure
 
 MOST_BARS = 40
 MOST_ROWS = 50
@@ -174,4 +174,4 @@ def _finite(number: Any) -> float:
 
 def _word(key: Any) -> str:
     """A declared value as people write it."""
-    return ("yes" if key else "no") if isinstance(key, bool) else figure(key)
+    return ("yes" if key else "no") if isinstance(key, bool) else spaced(key)

@@ -14,8 +14,8 @@ from thebes.person.tasks.decisions import KEPT
 from thebes.person.tasks.task_feed import plain_text
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
+from thebes.privacy.figures import plural, spaced
 from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
-from thebes.web.figures import figure, plural
 from thebes.wire.refusals import Unreachable
 
 
@@ -183,9 +183,9 @@ def hidden_among(task: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -
     size = named[0]["size"]
     if size - wanted >= max(FEW_AWAY, size * SHARE_AWAY):
         return ""
-    who = "all of" if wanted >= size else f"{figure(wanted)} of"
+    who = "all of" if wanted >= size else f"{spaced(wanted)} of"
     return (
-        f"An answer is made only once {who} the {figure(size)} members of the group {document['group']} have answered, "
+        f"An answer is made only once {who} the {spaced(size)} members of the group {document['group']} have answered, "
         "so nearly everybody knows who takes part. Your answer stays hidden only as long as the others do not say "
         "which answers are theirs."
     )
@@ -196,7 +196,7 @@ def taken_part(task: Mapping[str, Any]) -> str:
     count, wanted = task.get("contributions"), task.get("min_count")
     if count is None:
         return f"An answer is made once {plural(wanted, 'person has', 'people have')} contributed." if wanted else ""
-    return f"{plural(count, 'contribution')} so far" + (f" of the {figure(wanted)} an answer needs." if wanted else ".")
+    return f"{plural(count, 'contribution')} so far" + (f" of the {spaced(wanted)} an answer needs." if wanted else ".")
 
 
 def for_good(task: Mapping[str, Any]) -> str:
@@ -229,11 +229,11 @@ def refusal(error: ThebesError) -> str:
     if isinstance(error, BudgetExceeded):
         whose = f" for {error.spender}" if error.spender is not None else ""
         asked, left = error.requested, error.remaining
-        delta = f", delta {figure(float(asked.delta))}" if asked.delta > left.delta else ""
-        more = f" and delta {figure(float(left.delta))}" if asked.delta > left.delta else ""
+        delta = f", delta {spaced(float(asked.delta))}" if asked.delta > left.delta else ""
+        more = f" and delta {spaced(float(left.delta))}" if asked.delta > left.delta else ""
         return (
-            f"Your budget does not allow it{whose}: it costs epsilon {figure(float(asked.epsilon))}{delta}, and "
-            f"epsilon {figure(float(left.epsilon))}{more} is left. Nothing was agreed to and nothing left. "
+            f"Your budget does not allow it{whose}: it costs epsilon {spaced(float(asked.epsilon))}{delta}, and "
+            f"epsilon {spaced(float(left.epsilon))}{more} is left. Nothing was agreed to and nothing left. "
             "Under My privacy you can see what was spent, and raise the limit if you want to."
         )
     if isinstance(error, Unreachable):
@@ -285,11 +285,11 @@ def rule(body: Mapping[str, Any]) -> str:
         pieces.append("read any of your tables")
     if "min_count" in body:
         pieces.append(f"want at least {plural(int(body['min_count']), 'person', 'people')}")
-    costs = [f"epsilon {figure(body['epsilon_at_most'])}"]
-    costs += [f"delta {figure(body['delta_at_most'])}"] if "delta_at_most" in body else []
+    costs = [f"epsilon {spaced(body['epsilon_at_most'])}"]
+    costs += [f"delta {spaced(body['delta_at_most'])}"] if "delta_at_most" in body else []
     whose = f"Agree to {body['type']} tasks of {body.get('requestor', 'anybody')} that {', '.join(pieces)}"
     most = f" and cost at most {' and '.join(costs)} each"
-    weekly = f", up to epsilon {figure(body['epsilon_per_week'])} in seven days" if "epsilon_per_week" in body else ""
+    weekly = f", up to epsilon {spaced(body['epsilon_per_week'])} in seven days" if "epsilon_per_week" in body else ""
     chance = float(body.get("probability", 1))
-    coin = f", each with a chance of {figure(100 * chance)} %" if chance < 1 else ""
+    coin = f", each with a chance of {spaced(100 * chance)} %" if chance < 1 else ""
     return whose + most + weekly + coin + "."

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from thebes.web.figures import figure
+from thebes.privacy.figures import spaced
 
 #: of the link to the coordinator: a look, and what it means
 LINKS = {
@@ -55,7 +55,7 @@ def cost(request: Mapping[str, Any]) -> str:
     if not paid["epsilon"]:
         public = (request.get("document") or {}).get("privacy") == "none"
         return "nothing: the data set is public" if public else "nothing: it was answered before"
-    return f"epsilon {figure(paid['epsilon'])}" + (f", delta {figure(paid['delta'])}" if paid["delta"] else "")
+    return f"epsilon {spaced(paid['epsilon'])}" + (f", delta {spaced(paid['delta'])}" if paid["delta"] else "")
 
 
 def allowing(request: Mapping[str, Any]) -> str | None:
@@ -85,7 +85,7 @@ def told(entry: Mapping[str, Any]) -> str:
 def _fact(value: Any) -> str:
     """A fact as it is read: an amount with no needless digits."""
     try:
-        return figure(float(value)) if "." in str(value) else str(value)
+        return spaced(float(value)) if "." in str(value) else str(value)
     except ValueError:
         return str(value)
 
@@ -98,7 +98,7 @@ def bounds(column: Mapping[str, Any]) -> str:
         shown = [str(value) for value in column["values"][:8]]
         return ", ".join(shown) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
     if column.get("low") is not None:
-        return f"{figure(column['low'])} to {figure(column['high'])}"
+        return f"{spaced(column['low'])} to {spaced(column['high'])}"
     return "anything; conditions only"
 
 
@@ -125,7 +125,7 @@ def found(attempt: Mapping[str, Any]) -> str:
 def _metric(told: Mapping[str, Any]) -> str:
     parts = [f"{told['metric']}"]
     if told.get("value") is not None:
-        parts.append(f"about {figure(told['value'])}")
+        parts.append(f"about {spaced(told['value'])}")
     if told.get("bound") is not None:
-        parts.append(f"no worse than {figure(told['bound'])}")
-    return f"{parts[0]} {', '.join(parts[1:])} (wanted {figure(told['target'])})"
+        parts.append(f"no worse than {spaced(told['bound'])}")
+    return f"{parts[0]} {', '.join(parts[1:])} (wanted {spaced(told['target'])})"

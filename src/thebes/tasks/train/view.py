@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Table
 from thebes.tasks.release import Release
-from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table
 
 
 def sections(release: Release, document: Any) -> list[Section]:
@@ -19,7 +18,7 @@ def sections(release: Release, document: Any) -> list[Section]:
         f"{some}How much each input speaks for {next(iter(release.extra['output']))}, when it goes from the middle of "
         "its declared range to the end. No error bar is known for them."
     )
-    picture = drawings.bars({row[0]: row[1] for row in largest}, title="The weights of the model")
+    picture = Bars({row[0]: row[1] for row in largest}, title="The weights of the model")
     return [Section("Weights", words, picture, Table.of(head, rows), folded=True)]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from thebes.privacy.figures import plural
+from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Table, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
-from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table, short
-from thebes.web.figures import plural
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
@@ -16,7 +15,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
     told = plural(members, "small model votes", "small models vote") if votes else plural(members, "small table")
     told += "" if votes else " of odds, added up"
     words = f"{told}. How frequent each label is among those who took part, with error bars."
-    picture = drawings.bars(
+    picture = Bars(
         {row[0]: 100 * row[1] for row in rows[:MOST_DRAWN]},
         title="Share of each label in per cent, with its error bar",
         low={row[0]: 100 * row[2] for row in rows[:MOST_DRAWN]},

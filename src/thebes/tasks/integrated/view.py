@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
-from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
@@ -31,7 +30,7 @@ def _classes(release: Release, model: Any) -> list[Section]:
     sections = [
         Section(
             "How frequent each class is",
-            picture=drawings.bars(
+            picture=Bars(
                 dict(zip(names[:MOST_DRAWN], (100 * model.class_prior_).tolist(), strict=False)),
                 title="Share of each class in per cent",
                 unit=" %",
@@ -46,7 +45,7 @@ def _classes(release: Release, model: Any) -> list[Section]:
                 column,
                 "The mean in each class; the line reaches one standard deviation of people to either side. It is not "
                 "an error bar: this model has none.",
-                drawings.spans(rows[:MOST_DRAWN], title=f"Mean and spread of {column} in each class"),
+                Spans(rows[:MOST_DRAWN], title=f"Mean and spread of {column} in each class"),
             )
         )
     head, rows_ = table(release)
@@ -67,7 +66,7 @@ def _coefficients(release: Release, model: Any) -> list[Section]:
             if hasattr(model, "target_range_")
             else "How much the log-odds change when an input grows by one of its own units. "
         )
-        picture = drawings.bars(drawn, title=f"Coefficients{of}")
+        picture = Bars(drawn, title=f"Coefficients{of}")
         sections.append(Section(f"Coefficients{of}", f"{words}No error bar is known for them.", picture))
     return [*sections, Section("All numbers", table=Table.of(head, rows), folded=False)]
 
@@ -81,7 +80,7 @@ def _forest(release: Release, model: Any) -> list[Section]:
         "was drawn without looking at anybody; only the leaves were learned. This says what was asked, not what counts."
     )
     head, rows = table(release)
-    picture = drawings.bars(share, title="How often each input is split on, in per cent", unit=" %")
+    picture = Bars(share, title="How often each input is split on, in per cent", unit=" %")
     return [Section("Forest", words, picture), Section("Classes, over all leaves", table=Table.of(head, rows))]
 
 

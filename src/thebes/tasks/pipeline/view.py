@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thebes.tasks.answer_view import Cells, Section, Table, short
 from thebes.tasks.release import Release
-from thebes.web.coordinator.answers.pieces import Cells, Section, Table, short
 
 _SAID = {
     "ACCEPT": "The model is good enough, and is kept in the site's store.",

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table, percent, short
 from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.release import Release
-from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table, percent, short
 
 FIRST_ROWS = 12  #: on the page
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
     told: Any = release
-    sections = []
+    sections: list[Section] = []
+    picture: Bars | Spans
     for column, shares in list(told.frequencies.items())[:MOST_DRAWN]:
         names = {str(key): float(share) for key, share in list(shares.items())[:MOST_DRAWN]}
         bar = told.frequency_interval(column)
@@ -25,12 +25,12 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         title = f"Share of each value of {column} in per cent" + ("" if bar is None else ", with error bars")
         words = "How frequent each value is among those who took part, freed of the noise."
         percents = {name: 100 * share for name, share in names.items()}
-        picture = drawings.bars(percents, title=title, low=low, high=high, unit=" %")
+        picture = Bars(percents, title=title, low=low, high=high, unit=" %")
         sections.append(Section(column, words + ("" if bar is None else " With 95 % error bars."), picture))
     for column, bound in list((document.bounds or {}).items())[:MOST_DRAWN]:
         if isinstance(bound, Range):
             bars = [told.mean(column, level) for level in (0.5, 0.8, 0.95, 0.99)]
-            picture = drawings.spans(
+            picture = Spans(
                 [(percent(bar.level), value, float(bar.low), float(bar.high)) for value, bar in bars],
                 title=f"Mean of {column} with its error bar at several levels",
             )

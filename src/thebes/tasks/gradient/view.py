@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from thebes.tasks.answer_view import Cells, Section, Table
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
-from thebes.web.coordinator.answers.pieces import Cells, Section, Table
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:

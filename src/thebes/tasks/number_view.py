@@ -1,4 +1,4 @@
-"""A number with its error bars, or one for each key."""
+"""The look of a number with its error bars, or of one for each key: that of every kind which has none of its own."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table, percent
 from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.release import Release
-from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table, percent
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
     if isinstance(release.value, Mapping):
         return _counts(release)
+    if not isinstance(release.value, (int, float)):
+        return [Section("Answer", "There is no drawing of it. Download it.")]
     value = float(release.value)
     bars = [(bar.level, float(bar.low), float(bar.high)) for bar in release.intervals.values()]
     note = str(release.extra.get("interval_note", ""))
@@ -27,7 +28,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         least = most = None
     words = "Where the exact answer lies, so many times out of a hundred. It speaks of the noise, not of who took part."
     words = f"{words} {note}".rstrip()
-    picture = drawings.spans(
+    picture = Spans(
         [(percent(level), value, low, high) for level, low, high in bars],
         title="The answer with its error bar at several levels",
         least=least,
@@ -49,7 +50,7 @@ def _counts(release: Release) -> list[Section]:
         return [Section("Counts", "Nothing was common enough to be shown.")]
     barred = len(head) > 2
     drawn = rows if len(rows) <= MOST_DRAWN else sorted(rows, key=lambda row: -row[1])[:MOST_DRAWN]
-    picture = drawings.bars(
+    picture = Bars(
         {row[0]: row[1] for row in drawn},
         title=f"{len(drawn)} bars, one for each value" + (", each with its error bar" if barred else ""),
         low={row[0]: row[2] for row in drawn} if barred else None,
@@ -62,6 +63,8 @@ def _counts(release: Release) -> list[Section]:
 
 
 def table(release: Release) -> Cells:
+    if not isinstance(release.value, (int, float, Mapping)):
+        return ("value",), []
     if not isinstance(release.value, Mapping):
         rows = [
             (percent(b.level), float(release.value), float(b.low), float(b.high)) for b in release.intervals.values()

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from thebes.privacy.figures import plural, spaced
+from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.draw_discard.release import unpacked
 from thebes.tasks.release import Release
-from thebes.web import drawings
-from thebes.web.coordinator.answers.pieces import MOST_DRAWN, Cells, Section, Table, short
-from thebes.web.figures import figure, plural
 
 NO_BAR = (
     "The line reaches one standard deviation between the instances to either side. It is not an error bar: the "
@@ -28,14 +27,15 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
     words = f"The average of {plural(told.document.instances, 'instance')} after {plural(told.updates, 'update')}"
     words += f", those of learning rate {short(kept)}. " if len(rates) > 1 else ". "
     words += (
-        f"The {len(largest)} largest of {figure(len(rows))} weights are drawn. " if len(largest) < len(rows) else ""
+        f"The {len(largest)} largest of {spaced(len(rows))} weights are drawn. " if len(largest) < len(rows) else ""
     )
+    picture: Bars | Spans
     if told.spreads:
         lines = [(name, weight, weight - spread, weight + spread) for name, weight, spread in largest]
-        picture = drawings.spans(lines, title="Each weight, and how far the instances differ in it")
+        picture = Spans(lines, title="Each weight, and how far the instances differ in it")
         words += NO_BAR
     else:
-        picture = drawings.bars({name: weight for name, weight, _ in largest}, title="The largest weights")
+        picture = Bars({name: weight for name, weight, _ in largest}, title="The largest weights")
         words += "No error bar is known for them."
     head = ("weight of", "weight", "spread between instances")
     made = [Section("The model", words, picture, Table.of(head, rows), folded=True)]
