@@ -9,12 +9,12 @@ import pytest
 from tests.support.forms import filled
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
-from thebes.web.coordinator import new_task, words
 from thebes.web.coordinator.forms import blocks, pipeline, site_draft
 from thebes.web.coordinator.forms.site_draft import Inquiry, cautions, datasets_of
 from thebes.web.coordinator.new_task import form_of, told_plainly
 from thebes.web.frame import Frame
 
+KINDS = {type_: registry.words(type_) for type_ in registry.types()}
 COLUMNS = {
     "age": {"type": "integer", "low": 18, "high": 98},
     "bmi": {"type": "float", "low": 14, "high": 54},
@@ -80,7 +80,7 @@ def test_a_question_by_accuracy_is_composed_and_asked_again_at_todays_price() ->
     assert refused.value.problems == [("alpha", "must be a number")]
     for more in ({}, {"statistic": "mean"}, {"asked_by": "epsilon"}):
         draft = Inquiry.read({**FORM, **typed, **more}).settled(SITES)
-        told = {"kinds": new_task.KIND_WORDS, "inquiry": site_draft, "sites": SITES, "tables": {}, "published": {}}
+        told = {"kinds": KINDS, "inquiry": site_draft, "sites": SITES, "tables": {}, "published": {}}
         page = bytes(Frame("test", ()).part("coordinator/fields.html", d=draft, **told).body).decode()
         again = Inquiry.read(filled(page)).settled(SITES)
         assert {name: again.get(name) for name in (*typed, "epsilon")} == {
@@ -331,10 +331,11 @@ def test_what_no_line_can_say_of_a_pipeline_stays_json() -> None:
     assert Inquiry.of({**stream, "stream": "patients"}, GROWING).document()["sites"] == ["local"]
 
 
-def test_every_kind_has_the_same_few_words_everywhere() -> None:
-    assert set(words.KINDS) == set(new_task.KIND_WORDS) == set(registry.types())
-    assert {kind: told for kind, (told, _) in new_task.KIND_WORDS.items()} == words.KINDS
+def test_every_kind_of_sites_has_a_form_and_words() -> None:
     assert set(site_draft.KINDS) == set(registry.site_types())
+    for type_, told in KINDS.items():
+        assert told.title, type_
+        assert told.about, type_
 
 
 @pytest.mark.parametrize("model", pipeline.MODELS)
@@ -342,7 +343,7 @@ def test_nothing_typed_is_lost_on_the_page_of_a_pipeline(model: str) -> None:
     shown = {name: name for name in pipeline.FIELDS} | {"model": model, "strategy": "aggressive"}
     elsewhere = {"where": "age > 3", "noise": "coordinator", "min_sites": "2", "patience": "9", "site": "south"}
     draft = Inquiry.read({**TRAINED, **shown, **elsewhere}).settled(GROWING)
-    told = {"kinds": new_task.KIND_WORDS, "inquiry": site_draft, "sites": GROWING, "tables": {}, "published": {}}
+    told = {"kinds": KINDS, "inquiry": site_draft, "sites": GROWING, "tables": {}, "published": {}}
     page = Frame("test", ()).part("coordinator/fields.html", d=draft, **told)
     again = Inquiry.read(filled(bytes(page.body).decode())).settled(GROWING)
     assert dict(again.fields) == {**draft.fields, "name": "", "purpose": ""}

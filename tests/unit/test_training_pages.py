@@ -15,10 +15,10 @@ import pytest
 
 from tests.support.coordinator import AGES, EVENTS, Front
 from thebes.coordinator.auth.accounts import Role
+from thebes.privacy.figures import spaced
 from thebes.tasks import registry
 from thebes.web import drawings
 from thebes.web.coordinator import endless_task
-from thebes.web.frame import figure
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 PASSWORD = "correct horse battery"
@@ -204,7 +204,7 @@ def test_nobody_is_said_to_know_less_than_they_could() -> None:
     _, internal, *later = endless_task.learned(document)
     assert internal.who == "who sees all instances"
     assert "whoever runs the server could note that" in internal.sees
-    assert f"one instance, 100 updates of it later: about {figure(8000)} of the task" in later[0].sees
+    assert f"one instance, 100 updates of it later: about {spaced(8000)} of the task" in later[0].sees
     document = registry.check({**EVENTS, "average": "predictions"})
     assert endless_task.learned(document)[1].who == "whoever reads the releases"
 

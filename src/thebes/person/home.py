@@ -175,6 +175,13 @@ class Person:
             "sent": None if claim is None else self._charged.of(claim),
         }
 
+    def document(self, task_id: str) -> Document:
+        """Return the document of a task that this person takes or took part in."""
+        mine = self._book.participations(task_id=task_id)
+        if not mine:
+            raise NotFound("you take no part in this task")
+        return mine[-1].document
+
     def preview(self, task_id: str) -> dict[str, Any]:
         """Exactly the rows the task would read, and which values of them do not count as they are, for the owner's eyes
         only."""

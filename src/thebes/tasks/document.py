@@ -140,6 +140,9 @@ class Document(_Strict):
 
     #: other spellings that are accepted on reading
     ALIASES: ClassVar[Mapping[str, str]] = {"min_sample_size": "min_count"}
+    #: whether it is trained for as long as it is open. What it asks then is a model of this moment: it is to be
+    #: answered soon, and what was mixed in cannot be taken back
+    endless: ClassVar[bool] = False
 
     type: str
     version: Literal[1] = 1
@@ -250,12 +253,6 @@ class PeopleDocument(Document):
     def turns(self, phase: int) -> int:
         """Return how many participations of one owner the same phase takes, each with its own claim and parts."""
         return 1
-
-    @property
-    def endless(self) -> bool:
-        """Return whether it is trained for as long as it is open. What it asks then is a model of this moment: it is
-        to be answered soon, and what was mixed in cannot be taken back."""
-        return False
 
     def least_in(self, phase: int) -> int:
         """Return how many contributions to each of its parts a phase needs."""

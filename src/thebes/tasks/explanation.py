@@ -3,12 +3,23 @@ somebody could learn from it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.figures import figure
 from thebes.tasks.document import PeopleDocument
 
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
 BY_RUNNING = ", by running: "
+
+
+MOST_COLUMNS = 3  #: that a few words name
+
+
+def few(columns: Sequence[str]) -> str:
+    """Name the first of some columns, and say how many more there are."""
+    more = len(columns) - MOST_COLUMNS
+    return ", ".join(map(str, columns[:MOST_COLUMNS])) + (f" and {more} more" if more > 0 else "")
 
 
 def what_is_read(document: PeopleDocument) -> str:

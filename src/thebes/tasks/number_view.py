@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         return [Section("Answer", "There is no drawing of it. Download it.")]
     value = float(release.value)
     bars = [(bar.level, float(bar.low), float(bar.high)) for bar in release.intervals.values()]
+    bars = [bar for bar in bars if math.isfinite(bar[1]) and math.isfinite(bar[2])]
     note = str(release.extra.get("interval_note", ""))
     if not bars:
         return [Section("Error bar", note or "No error bar is known for this mechanism.")]

@@ -7,6 +7,7 @@ person, for a simulated million and over a network.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -109,11 +110,30 @@ class Claim(Protocol):
     def consume(self, *, epsilon: exact.Number, delta: exact.Number) -> object: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a kind that pages use beside a document's own."""
+
+    title: str  #: what comes out of it, in a few words: "One statistic"
+    about: str  #: the same as a half sentence, where somebody chooses what to ask
+    to_people: str = ""  #: what the people who are asked call it, where people are
+    #: what leaves where it cannot be shown as values
+    report: str = "What would leave is a report computed from your rows and then changed at random, as described above."
+    example: str = ""  #: what an example of what would leave must say beside it
+
+
 class Kind(Protocol):
     """The public half of a kind: pure functions of the document."""
 
     #: the value of the document's `type`
     type: str
+    #: the class of its checked documents
+    document: builtins.type[Document]
+    words: Words
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        """Say in a few words what comes out of a checked document, as JSON: "Mean of age"."""
+        ...
 
     def check(self, document: Mapping[str, Any]) -> Document:
         """The document with aliases and defaults filled in, or `InvalidDocument` naming the field at fault."""

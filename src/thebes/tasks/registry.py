@@ -18,10 +18,10 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, cast
 
-from thebes.tasks.document import Document, InvalidDocument, raw, rules_for_new_documents_rest
 from thebes.tasks import number_view
 from thebes.tasks.answer_view import View
-from thebes.tasks.protocols import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner
+from thebes.tasks.document import Document, InvalidDocument, raw, rules_for_new_documents_rest
+from thebes.tasks.protocols import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner, Words
 from thebes.tasks.site_document import SiteDocument, SiteKind
 
 
@@ -103,6 +103,29 @@ def view(type_: str) -> View:
     """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do."""
     name = f"{_folders()[type_]}.view"
     return cast(View, import_module(name) if find_spec(name) is not None else number_view)
+
+
+def words(type_: str) -> Words:
+    """Return the words of a kind; of one that is not known here any more, only its type."""
+    return kind(type_).words if type_ in _folders() else Words(type_, "")
+
+
+def subject(document: Mapping[str, Any]) -> str:
+    """Say what comes out of a checked document, as JSON."""
+    type_ = str(document["type"])
+    return kind(type_).subject(document) if type_ in _folders() else type_
+
+
+def endless(type_: str) -> bool:
+    """Return whether tasks of that kind are trained for as long as they are open."""
+    return type_ in _folders() and kind(type_).document.endless
+
+
+def server(type_: str) -> str:
+    """Return what every document of that kind says of the server, `trusted` or `untrusted`; nothing where documents
+    differ, and of a kind that is not known here."""
+    field = kind(type_).document.model_fields.get("server") if type_ in _folders() else None
+    return "" if field is None or field.is_required() else str(field.default)
 
 
 def check(document: Mapping[str, Any] | Document) -> Document:

@@ -9,6 +9,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import PeopleDocument, read_as
+from thebes.tasks.protocols import Words
 
 
 class TallyDocument(PeopleDocument):
@@ -18,6 +19,11 @@ class TallyDocument(PeopleDocument):
 
 class TallyKind:
     type = "tally"
+    document = TallyDocument
+    words = Words("How many say yes", "yes or no from each person, often a lie", "yes or no, often a lie")
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return "How many say yes"
 
     def check(self, document: Mapping[str, Any]) -> TallyDocument:
         return read_as(TallyDocument, document)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thebes.data.rows import Rows
+from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
 
 LEAST = 11  #: people, below which a coordinator releases nothing
@@ -391,7 +392,7 @@ def _regression(release: Release, mine: Rows, everybody: Rows) -> Verdict:
 
     true, value = error(exact.predict(rows)), error(release.model.predict(rows))  # type: ignore[attr-defined]
     guessed = error(np.full(len(told), np.median(told)))
-    words = f"errs by {value:.3g}, and one guess for everybody by {guessed:.3g}"
+    words = f"errs by {figure(value, 3)}, and one guess for everybody by {figure(guessed, 3)}"
     gained = better(-true, -value, -guessed)
     return Verdict(true, value, gained, answer=None if gained else poor(words, value < guessed), guessing=guessed)
 

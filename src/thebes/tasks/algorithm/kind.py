@@ -22,10 +22,12 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import InvalidDocument, read_as, rule
+from thebes.tasks.protocols import Words
 from thebes.tasks.query.kind import KIND as QUERY
 from thebes.tasks.query.kind import QueryDocument
 from thebes.tasks.site_document import SiteDocument, explained
 from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
+from thebes.tasks.train.kind import KIND as TRAIN
 from thebes.tasks.train.kind import MOST_ROUNDS
 
 MOST_FEATURES = 200
@@ -233,6 +235,16 @@ def _plain(value: object) -> object:
 
 class AlgorithmKind:
     type = "algorithm"
+    document = AlgorithmDocument
+    words = Words(
+        "Blocks over sites",
+        "what each institution computes from its rows, also from new columns, what becomes of it, how a model moves",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        if document["map"].get("gradient"):
+            return TRAIN.subject(document["map"]["gradient"])
+        return QUERY.subject({**document, **document["map"]["statistic"], "statistic": document["reduce"]})
 
     def check(self, document: Mapping[str, Any]) -> AlgorithmDocument:
         from thebes.tasks.train.plan import check

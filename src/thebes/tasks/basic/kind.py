@@ -13,6 +13,7 @@ from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import Range, Values, is_new, read_as, rule
+from thebes.tasks.protocols import Words
 from thebes.tasks.trusted_columns import TrustedDocument
 
 STATISTICS = ("count", "sum", "mean", "median", "variance", "quantile", "histogram")
@@ -117,6 +118,15 @@ class BasicDocument(TrustedDocument):
 
 class BasicKind:
     type = "basic"
+    document = BasicDocument
+    words = Words(
+        "One statistic",
+        "a count, mean, median, histogram … of one value from each person",
+        "one number from everybody",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return str(document["aggregator"]).replace("_", " ").capitalize()
 
     def check(self, document: Mapping[str, Any]) -> BasicDocument:
         checked: BasicDocument = read_as(BasicDocument, document)

@@ -12,6 +12,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Values, read_as, rule
+from thebes.tasks.protocols import Words
 
 MECHANISMS = ("split", "privunit", "auto")
 MISSING = "missing"  #: the category of a set without a default
@@ -42,6 +43,15 @@ class BoundedDocument(PeopleDocument):
 
 class BoundedKind:
     type = "bounded"
+    document = BoundedDocument
+    words = Words(
+        "Perturbed rows",
+        "one row from each person, changed at random before it leaves them",
+        "rows changed at random",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return f"Perturbed rows of {explanation.few(list(document['bounds']))}"
 
     def check(self, document: Mapping[str, Any]) -> BoundedDocument:
         from thebes.tasks.bounded.encoder import plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,6 +26,7 @@ from thebes.tasks.document import (
     read_as,
     rule,
 )
+from thebes.tasks.protocols import Words
 
 MOST_ROWS = 1000  #: of one owner
 MOST_WEIGHTS = 100_000
@@ -48,6 +49,8 @@ class Target(_Strict):
 
 class DrawDiscardDocument(PeopleDocument):
     """Train a model of `output` one owner at a time. `epsilon` is one owner's total over `max_participations`."""
+
+    endless: ClassVar[bool] = True
 
     type: Literal["draw-discard"] = "draw-discard"
     server: Literal["untrusted"] = "untrusted"
@@ -188,10 +191,6 @@ class DrawDiscardDocument(PeopleDocument):
         return 100 * self.instances if self.stale_after is None else self.stale_after
 
     @property
-    def endless(self) -> bool:
-        return True
-
-    @property
     def participations(self) -> int:
         return self.max_participations
 
@@ -215,6 +214,24 @@ _OF = {"logistic": "2 values", "multinomial": "values", "linear": "", "poisson":
 
 class DrawDiscardKind:
     type = "draw-discard"
+    document = DrawDiscardDocument
+    words = Words(
+        "A model that keeps learning",
+        "trained by one person after another, on their own machines; its answer is there at any time, until you end it",
+        "a model that never stops learning",
+        report=(
+            "What would leave is the model your machine was sent, moved in a direction computed from your rows, "
+            "shortened and then changed at random."
+        ),
+        example=(
+            "It says by how much each number of the model would be moved, here of the model the task begins with; "
+            "which one your machine is sent is known only once the coordinator asks. Nearly all of it is noise: only "
+            "what thousands of people send together points somewhere."
+        ),
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return f"{str(document.get('family', 'network')).capitalize()} model of {document['output']}"
 
     def check(self, document: Mapping[str, Any]) -> DrawDiscardDocument:
         from thebes.tasks.draw_discard.plan import plan, weights_of

@@ -14,6 +14,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Range, Scalar, Values, named, read_as, rule
+from thebes.tasks.protocols import Words
 
 MISSING = "missing"  #: the category of a value that is not there and has no default
 MOST_CELLS = 4096  #: of one histogram
@@ -217,6 +218,20 @@ class EnsembleDocument(PeopleDocument):
 
 class EnsembleKind:
     type = "ensemble"
+    document = EnsembleDocument
+    words = Words(
+        "An ensemble",
+        "a classifier, learned from packets of few columns each, changed at random before they leave a person",
+        "many small models that vote",
+        example=(
+            "Which of your columns a packet is about, and where numbers are cut that the task does not cut itself, "
+            "is known only once the coordinator asks: this is one possibility. A packet often names more than one "
+            "combination, and may name none that is true."
+        ),
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return f"Classifier of {document['label']}"
 
     def check(self, document: Mapping[str, Any]) -> EnsembleDocument:
         from thebes.tasks.ensemble.plan import affordable

@@ -12,6 +12,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import InvalidDocument, PeopleDocument, Values, named, read_as, rule
+from thebes.tasks.protocols import Words
 
 MOST_ROUNDS = 10_000
 MOST_ROWS = 1000  #: of one owner
@@ -83,6 +84,19 @@ class GradientDocument(PeopleDocument):
 
 class GradientKind:
     type = "gradient"
+    document = GradientDocument
+    words = Words(
+        "A network",
+        "trained step by step from perturbed directions; needs a model from thebes.torch",
+        "a network trained on many machines",
+        report=(
+            "What would leave says in which direction a small network would have to change to fit you better, "
+            "shortened and then changed at random."
+        ),
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return f"A network for {explanation.few(document['outputs'])}"
 
     def check(self, document: Mapping[str, Any]) -> GradientDocument:
         from thebes.tasks.gradient.network import network

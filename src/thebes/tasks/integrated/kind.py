@@ -11,6 +11,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import Range, Values, named, read_as, rule
+from thebes.tasks.protocols import Words
 from thebes.tasks.trusted_columns import TrustedDocument
 
 MODELS = ("GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier")
@@ -70,6 +71,15 @@ class IntegratedDocument(TrustedDocument):
 
 class IntegratedKind:
     type = "integrated"
+    document = IntegratedDocument
+    words = Words(
+        "A model",
+        "a regression or classifier, trained by this server on values it then destroys",
+        "a model trained by the server",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return f"{document['model']} for {document['output']}"
 
     def check(self, document: Mapping[str, Any]) -> IntegratedDocument:
         checked: IntegratedDocument = read_as(IntegratedDocument, document)

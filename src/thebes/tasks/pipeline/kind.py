@@ -16,7 +16,9 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
+from thebes.tasks import explanation
 from thebes.tasks.document import Document, InvalidDocument, read_as, rule
+from thebes.tasks.protocols import Words
 from thebes.tasks.site_document import LOCAL, SiteDocument, explained
 
 PATIENCE_SECONDS = 3600.0
@@ -116,6 +118,14 @@ def _float(value: object) -> object:
 
 class PipelineKind:
     type = "pipeline"
+    document = PipelineDocument
+    words = Words(
+        "A model of a stream",
+        "trained at one site on rows that keep coming in, with more data or budget each time, until it is good enough",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        return f"{document['model']} for {document.get('output') or explanation.few(document['inputs'])}"
 
     def check(self, document: Mapping[str, Any]) -> PipelineDocument:
         checked: PipelineDocument = read_as(PipelineDocument, document)

@@ -19,6 +19,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import LEAST_EPSILON, read_as, rule
+from thebes.tasks.protocols import Words
 from thebes.tasks.site_document import SiteDocument, explained
 
 _MOST_KEYS = 4
@@ -191,6 +192,17 @@ class QueryDocument(SiteDocument):
 
 class _Query:
     type = "query"
+    document = QueryDocument
+    words = Words(
+        "A question to sites",
+        "a count, mean, histogram … over the rows of institutions, which stay with them",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        columns = document.get("columns") or ([document["column"]] if document.get("column") else [])
+        of = f" of {' and '.join(columns)}" if columns else f" of rows in {document['dataset']}"
+        by = f" by {' and '.join(document['by'])}" if document.get("by") else ""
+        return f"{str(document['statistic']).capitalize()}{of}{by}"
 
     def check(self, document: Mapping[str, Any]) -> QueryDocument:
         checked: QueryDocument = read_as(QueryDocument, document)

@@ -17,6 +17,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
+from thebes.tasks.protocols import Words
 from thebes.tasks.site_document import SiteDocument, explained
 from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
 
@@ -120,6 +121,15 @@ class TrainDocument(SiteDocument):
 
 class TrainKind:
     type = "train"
+    document = TrainDocument
+    words = Words(
+        "A model over sites",
+        "a regression, trained over the rows of several institutions together",
+    )
+
+    def subject(self, document: Mapping[str, Any]) -> str:
+        model = str(document["model"])
+        return f"{model if len(model) < 40 else 'A network'} for {document['output']}"
 
     def check(self, document: Mapping[str, Any]) -> TrainDocument:
         from thebes.tasks.train.plan import check

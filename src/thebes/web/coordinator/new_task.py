@@ -21,7 +21,7 @@ from thebes.web.coordinator import rehearsal, words
 from thebes.web.coordinator.forms import blocks, draw_discard, site_draft
 from thebes.web.coordinator.forms.bound import text
 from thebes.web.coordinator.forms.cautions import cautions
-from thebes.web.coordinator.forms.draft import OWN, Draft, tables_of
+from thebes.web.coordinator.forms.draft import KINDS, OWN, Draft, tables_of
 from thebes.web.coordinator.forms.ensemble import CUTS
 from thebes.web.coordinator.forms.site_draft import Inquiry
 from thebes.web.coordinator.layout import Hall, sentence
@@ -29,30 +29,6 @@ from thebes.web.coordinator.task import abridged
 
 AnyDraft = Draft | Inquiry
 
-KIND_WORDS = {
-    "basic": ("One statistic", "a count, mean, median, histogram … of one value from each person"),
-    "integrated": ("A model", "a regression or classifier, trained by this server on values it then destroys"),
-    "bounded": ("Perturbed rows", "one row from each person, changed at random before it leaves them"),
-    "gradient": ("A network", "trained step by step from perturbed directions; needs a model from thebes.torch"),
-    "ensemble": (
-        "An ensemble",
-        "a classifier, learned from packets of few columns each, changed at random before they leave a person",
-    ),
-    "draw-discard": (
-        "A model that keeps learning",
-        "trained by one person after another, on their own machines; its answer is there at any time, until you end it",
-    ),
-    "query": ("A question to sites", "a count, mean, histogram … over the rows of institutions, which stay with them"),
-    "train": ("A model over sites", "a regression, trained over the rows of several institutions together"),
-    "pipeline": (
-        "A model of a stream",
-        "trained at one site on rows that keep coming in, with more data or budget each time, until it is good enough",
-    ),
-    "algorithm": (
-        "Blocks over sites",
-        "what each institution computes from its rows, also from new columns, what becomes of it, how a model moves",
-    ),
-}
 LABELS = {
     "type": "What comes out",
     "epsilon": "Epsilon",
@@ -119,7 +95,7 @@ def routes(hall: Hall) -> APIRouter:
         return {
             "schemas": schemas,
             "tables": tables_of(schemas),
-            "kinds": KIND_WORDS,
+            "kinds": {type_: registry.words(type_) for type_ in (*KINDS, *site_draft.KINDS)},
             "own": OWN,
             "cuts": CUTS,
             "lasting": draw_discard,

@@ -35,7 +35,7 @@ def routes(hall: Hall) -> APIRouter:
         over = Status(task["status"]).final
         visitor = await hall.visitor(request)
         mine = not over and visitor.cancels(task["requestor"])
-        endless = task["document"]["type"] in words.ENDLESS
+        endless = registry.endless(task["document"]["type"])
         told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
         told["training"] = await going(task_id, task, visitor) if endless else None
         told["course"] = None

@@ -39,7 +39,7 @@ def routes(indoors: Indoors) -> APIRouter:
         nothing is read for it but what it shows."""
         p = person.participation(task_id, number)
         again = p["times"] > 1 and _open_again(p, person.participations())
-        return indoors.part("participation.html", p=_ready(p, again=again), told=None)
+        return indoors.part("participation.html", p=_ready(person, p, again=again), told=None)
 
     @made.post("/accepted/{task_id}/{number}/withdraw")
     def withdraw(
@@ -50,7 +50,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise NotFound("you took part in this task again since; only the latest contribution can be taken back")
         note = person.withdraw(task_id)["note"]
         told = words.sentence(note or "you took it back")
-        return indoors.part("participation.html", p=_ready(person.participation(task_id, number)), told=told)
+        return indoors.part("participation.html", p=_ready(person, person.participation(task_id, number)), told=told)
 
     return made
 
@@ -63,6 +63,7 @@ def _mine(person: Person) -> list[dict[str, Any]]:
     mine = person.participations()
     return [
         _ready(
+            person,
             {**p, "sent": sent.get((p["task_id"], p["number"])), "spent": spent.get((p["task_id"], p["number"]))},
             again=_open_again(p, mine),
         )
@@ -78,13 +79,14 @@ def _open_again(p: Mapping[str, Any], mine: Sequence[Mapping[str, Any]]) -> bool
     return bool(latest and p["state"] == State.SENT and arrived < p["times"])
 
 
-def _ready(p: Mapping[str, Any], *, again: bool = False) -> dict[str, Any]:
+def _ready(person: Person, p: Mapping[str, Any], *, again: bool = False) -> dict[str, Any]:
     standing = words.standing(p)
     forgotten = standing is words.FORGOTTEN
     return {
         **p,
         "again": again and not forgotten,
         "standing": standing,
-        "answer": shown(p["result"]) if p["result"] is not None else None,
+        "answered": p["result"] is not None,
+        "answer": None if p["result"] is None else shown(p["result"], person.document(p["task_id"])),
         "back": not forgotten and p["state"] in words.BACK and (p["returnable"] or p["state"] != State.SENT),
     }

@@ -66,7 +66,7 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
 
 def _not_in_vain(rule: dict[str, Any]) -> None:
     """A rule whose kind never leaves what it speaks of would agree to nothing, and nobody would notice."""
-    always = words.SERVERS.get(str(rule["type"]))
+    always = registry.server(str(rule["type"]))
     if always and rule.get("server", always) != always:
         leaves = "plain values, to a server" if always == "trusted" else "noised on this machine"
         raise Mistake("what leaves", f"is always {leaves} in {rule['type']} tasks; choose that, or another kind")

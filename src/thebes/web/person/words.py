@@ -15,6 +15,7 @@ from thebes.person.tasks.task_feed import plain_text
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.privacy.figures import plural, spaced
+from thebes.tasks import registry
 from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
 from thebes.wire.refusals import Unreachable
 
@@ -66,44 +67,9 @@ TASKS = {
     "expired": "expired without an answer",
 }
 TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
-KINDS = {
-    "basic": "one number from everybody",
-    "integrated": "a model trained by the server",
-    "bounded": "rows changed at random",
-    "gradient": "a network trained on many machines",
-    "ensemble": "many small models that vote",
-    "draw-discard": "a model that never stops learning",
-}
-#: what leaves in tasks of a kind, as `server` says it in every document of that kind
-SERVERS = {
-    "basic": "trusted",
-    "integrated": "trusted",
-    "bounded": "untrusted",
-    "gradient": "untrusted",
-    "ensemble": "untrusted",
-    "draw-discard": "untrusted",
-}
 
 
-#: what leaves where it cannot be shown as values, by kind
-REPORT = "What would leave is a report computed from your rows and then changed at random, as described above."
-REPORTS = {
-    "gradient": "What would leave says in which direction a small network would have to change to fit you better, "
-    "shortened and then changed at random.",
-    "draw-discard": "What would leave is the model your machine was sent, moved in a direction computed from your "
-    "rows, shortened and then changed at random.",
-}
-#: what else an example must say, by kind
-EXAMPLES = {
-    "ensemble": "Which of your columns a packet is about, and where numbers are cut that the task does not cut itself, "
-    "is known only once the coordinator asks: this is one possibility. A packet often names more than one combination, "
-    "and may name none that is true.",
-    "draw-discard": "It says by how much each number of the model would be moved, here of the model the task begins "
-    "with; which one your machine is sent is known only once the coordinator asks. Nearly all of it is noise: "
-    "only what thousands of people send together points somewhere.",
-}
-#: kinds whose contributions are mixed in at once
-_MIXED = ("draw-discard",)
+of = registry.words
 
 
 def state(name: str) -> Standing:
@@ -201,7 +167,7 @@ def taken_part(task: Mapping[str, Any]) -> str:
 
 def for_good(task: Mapping[str, Any]) -> str:
     """Say what to know before agreeing to what is mixed in at once; empty where a contribution can be taken back."""
-    return "Once it is sent it cannot be taken back: it is mixed in at once." if task["type"] in _MIXED else ""
+    return "Once it is sent it cannot be taken back: it is mixed in at once." if registry.endless(task["type"]) else ""
 
 
 def turns(task: Mapping[str, Any]) -> str:
@@ -277,7 +243,7 @@ def together(packets: int) -> str:
 def rule(body: Mapping[str, Any]) -> str:
     """A standing rule as one sentence: all that it covers, and what it leaves open."""
     plain, noised = "trust a server with plain values", "are noised on this machine"
-    trusts = {"trusted": plain, "untrusted": noised}.get(body.get("server") or SERVERS.get(body["type"], ""))
+    trusts = {"trusted": plain, "untrusted": noised}.get(body.get("server") or registry.server(str(body["type"])))
     pieces = [trusts or f"{noised} or {plain}"]
     if "tables" in body:
         pieces.append(f"read nothing but {' and '.join(body['tables']) or 'no table'}")
