@@ -41,6 +41,11 @@ class Changelog:
         """The files that wait to be gathered, by name."""
         return sorted(path for path in self.folder.iterdir() if path.name != "README.md")
 
+    @property
+    def versions(self) -> list[str]:
+        """The versions that have a section, newest first."""
+        return list(_sections(self.file.read_text(encoding="utf-8")))
+
     def faults(self) -> list[str]:
         """Return what is wrong, one sentence for each fragment that could not be gathered."""
         return [f"{path.name}: {said}" for path in self.fragments for said in _faults(path)]
