@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support.coordinator import AGES, PETS, Front
 from tests.support.forms import composing, filled, put_up, write
 from tests.support.peers import group_of
 from thebes.tasks import registry
+from thebes.web.coordinator import rehearsal
 from thebes.web.coordinator.forms.draft import Draft
 
 COLUMNS = {
@@ -93,6 +95,27 @@ def test_a_published_table_becomes_an_ensemble_once_it_is_said_which_column_it_p
     document = put_up(front, {**body, **typed})
     assert (document["label"], document["bins"]) == ("income", "median")
     assert document["bounds"]["employed"]["values"] == [True, False]
+
+
+def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = {"what": rehearsal.RIGHT, "least": 0.48, "exact": 0.75, "guessed": 0.5, "poor": True}
+    error = {"what": rehearsal.ERROR, "most": 12.5, "exact": 9.0, "guessed": 16.0, "poor": False}
+    share = {"what": "each value's share of income", "within": 0.031}
+    none = {"what": "the mean of age", "within": None}
+    told = {"people": 20, "repeats": 100, "unanswered": 2, "quantities": [right, error, share, none]}
+    monkeypatch.setattr(rehearsal, "rehearse", lambda document: told)
+    text = " ".join(re.sub("<[^>]+>", "", write(front, "/ask/rehearse", FORM)).split())
+    assert "told at least 48 % of the labels right. Without noise it was 75 %; guessing tells 50 %." in text
+    assert text.count("the model may be no better than guessing") == 1
+    assert (
+        "a mean squared error of at most 12.5. Without noise it was 9; guessing the mean for everybody gives 16."
+        in text
+    )
+    assert "came within ± 3.1 percentage points of the truth" in text
+    assert "No statement about the mean of age: too many of the 100 rehearsals gave no answer." in text
+    assert "Everybody here has a value that fits." in text
 
 
 @pytest.mark.parametrize(

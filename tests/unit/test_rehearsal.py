@@ -187,6 +187,52 @@ def test_what_keeps_learning_is_rehearsed_with_as_many_as_it_takes(monkeypatch: 
     assert rehearsal.rehearse(document)["people"] == 2500
 
 
+INTEGRATED: dict[str, Any] = {
+    "type": "integrated",
+    "epsilon": 4.0,
+    "min_count": 1000,
+    "featurizer": "SELECT age, hours, income FROM census.person",
+    "model": "GaussianNB",
+    "inputs": ["age", "hours"],
+    "output": "income",
+    "bounds": {
+        "age": {"type": "range", "low": 17, "high": 90},
+        "hours": {"type": "range", "low": 0, "high": 80},
+        "income": {"type": "set", "values": ["<=50K", ">50K"]},
+    },
+}
+
+
+def beside_guess(**changed: Any) -> dict[str, Any]:
+    """What a rehearsal says of a model, which it says first."""
+    document: Any = registry.check({**INTEGRATED, **changed})
+    return dict(rehearsal.rehearse(document)["quantities"][0])
+
+
+@pytest.mark.parametrize("model", ["GaussianNB", "LogisticRegression"])
+def test_a_model_is_rehearsed_beside_a_guess(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    monkeypatch.setattr(rehearsal, "REPEATS", 10)
+    told = beside_guess(model=model, delta=1e-6)
+    assert (told["what"], told["guessed"], told["poor"]) == (rehearsal.RIGHT, 0.5, False)
+    assert told["exact"] > 0.7  # a column that goes with the label for half of them tells 3 of 4
+    assert 0.6 < told["least"] <= told["exact"] + 0.03
+    poor = beside_guess(model=model, delta=1e-6, epsilon=0.01, min_count=50)
+    assert (poor["guessed"], poor["poor"]) == (0.5, True)
+    assert poor["least"] <= 0.5
+
+
+def test_a_number_that_is_told_is_rehearsed_beside_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "REPEATS", 10)
+    changed = {"model": "LinearRegression", "delta": 1e-6, "output": "hours", "inputs": ["age"], "epsilon": 4.0}
+    told = beside_guess(**changed, featurizer="SELECT age, hours FROM census.person", bounds={
+        name: INTEGRATED["bounds"][name] for name in ("age", "hours")
+    })  # fmt: skip
+    assert (told["what"], told["poor"]) == (rehearsal.ERROR, False)
+    assert told["guessed"] == pytest.approx(80**2 / 12, rel=0.1)
+    assert told["exact"] == pytest.approx(0.75 * told["guessed"], rel=0.1)  # a correlation of a half
+    assert told["exact"] <= told["most"] < told["guessed"]
+
+
 def test_a_number_that_is_learned_is_not_rehearsed() -> None:
     document: Any = registry.check({**LASTING, "family": "linear", "output": "age", "inputs": ["sex", "income"]})
     with pytest.raises(rehearsal.NotRehearsed, match="rows of your own"):

@@ -164,7 +164,7 @@ def routes(hall: Hall) -> APIRouter:
         except (Mistake, Refusal) as error:
             return hall.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
-        return hall.part("rehearsal.html", told=told, kept=kept, leaning=rehearsal.label_of(checked))
+        return hall.part("rehearsal.html", told=told, kept=kept, leaning=rehearsal.learned_by(checked))
 
     @made.post("/ask")
     async def put_up(request: Request) -> Response:

@@ -26,16 +26,18 @@ from thebes.wire.refusals import Busy
 LENGTH = struct.Struct("<I")
 MOST_BYTES = 2**26
 MOST_PEOPLE = 100_000  #: more people than that only make the answer better
-MOST_PEERS = 20_000  #: of what every repeat trains anew
+MOST_PEERS = 20_000  #: of what every repeat trains anew, one person after another
 REPEATS = 100
 SHARE = 0.95
 SECONDS = 20.0  #: after which the child is killed
 _WORK_SECONDS = 11.0  #: after which it begins no further repeat
 _MEMORY = 3 * 2**30
 _MOST_QUANTITIES = 12
+_PEERS = ("ensemble", "draw-discard")
 _KINDS = ("basic", "integrated", "bounded", "ensemble", "draw-discard")
 _LEANING = 0.5  #: the chance that a value goes with its person's label, where it is learned what goes with it
 RIGHT = "the share of people whose label is told right"
+ERROR = "the mean squared error of what is told"
 _HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
 
 
@@ -50,9 +52,10 @@ def rehearse(document: PeopleDocument) -> dict[str, Any]:
     """Estimate how far the answer would be off: {"people", "repeats", "unanswered", "quantities": [{"what",
     "within"}]}.
 
-    `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a classifier there is also
-    {"what": RIGHT, "least", "exact", "guessed"}: `SHARE` of the repeats tell at least that share of the labels right,
-    without noise it is `exact`, and guessing tells `guessed`. Blocks for up to `SECONDS`; `Busy` while another
+    `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a model there is also
+    {"what": RIGHT, "least", "exact", "guessed", "poor"}: `SHARE` of the repeats tell at least that share of the labels
+    right, without noise it is `exact`, and guessing tells `guessed`; or, of a number, {"what": ERROR, "most", ...}.
+    `poor` says that so many repeats are not all better than guessing. Blocks for up to `SECONDS`; `Busy` while another
     rehearsal is under way.
     """
     rehearsable(document)
@@ -87,9 +90,10 @@ def _unlabelled(document: PeopleDocument) -> bool:
     return document.type == "draw-discard" and getattr(document, "family", None) not in ("logistic", "multinomial")
 
 
-def label_of(document: Any) -> str | None:
+def learned_by(document: Any) -> str | None:
     """The column whose values are learned to be told, where there is one."""
-    return str(document.output) if document.type == "draw-discard" else getattr(document, "label", None)
+    found = getattr(document, "output", None) or getattr(document, "label", None)
+    return None if found is None else str(found)
 
 
 def _asked(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,7 +155,7 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     needed = sum(document.least_in(phase) for phase in range(document.phases))
     if document.endless:
         needed = document.max_count or document.min_count
-    people = min(document.min_count, MOST_PEOPLE) if label_of(document) is None else min(needed, MOST_PEERS)
+    people = min(needed, MOST_PEERS) if document.type in _PEERS else min(document.min_count, MOST_PEOPLE)
     rows = _made_up(document, people)
     names = ", ".join('"' + column.replace('"', '""') + '"' for column in rows)
     asked = {**document.as_json(), "featurizer": f"SELECT {names} FROM made.up"}  # noqa: S608
@@ -180,14 +184,24 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     heard = [answer for answer in answers if answer is not None]
     quantities = []
     for what, exact in list(truth.items())[:_MOST_QUANTITIES]:
-        if what == RIGHT:
-            wrong = _reached([1.0 - np.asarray(answer[what]) for answer in heard], done)
-            least, guessed = None if wrong is None else 1.0 - wrong, 1 / len(document.bounds[label_of(document)].values)
-            quantities.append({"what": what, "least": least, "exact": exact[0], "guessed": guessed})
+        if what in (RIGHT, ERROR):
+            quantities.append(_beside_guess(what, exact, [answer[what][0] for answer in heard], done))
             continue
         off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
         quantities.append({"what": what, "within": _reached(off, done)})
     return {"people": people, "repeats": done, "unanswered": done - len(heard), "quantities": quantities}
+
+
+def _beside_guess(what: str, exact: list[float], reached: list[float], repeats: int) -> dict[str, Any]:
+    """What `SHARE` of the models keep to, beside the same without noise and a guess: `exact` has these two."""
+    import numpy as np
+
+    worst = _reached([np.array([1.0 - each if what == RIGHT else each]) for each in reached], repeats)
+    told: dict[str, Any] = {"what": what, "exact": exact[0], "guessed": exact[1], "poor": False}
+    if what == RIGHT:
+        told["least"] = None if worst is None else 1.0 - worst
+        return {**told, "poor": worst is not None and told["least"] <= exact[1]}
+    return {**told, "most": worst, "poor": worst is not None and worst >= exact[1]}
 
 
 def _reached(off: list[Any], repeats: int) -> float | None:
@@ -204,19 +218,22 @@ def _reached(off: list[Any], repeats: int) -> float | None:
 def _made_up(document: PeopleDocument, people: int) -> dict[str, Any]:
     """People whose values are drawn evenly within the bounds, each column by itself. Where a label is learned there
     are as many of each; every other column has one part of its bounds for each label, and a person's value comes from
-    the part of their label as often as `_LEANING` says, else from anywhere."""
+    the part of their label as often as `_LEANING` says, else from anywhere. Where a number is learned, a value lies as
+    far up its bounds as that number as often."""
     import numpy as np
 
     draw = np.random.Generator(np.random.PCG64(1))  # made-up people, not noise
-    label = label_of(document)
-    classes = 1 if label is None else len((document.bounds or {})[label].values)  # type: ignore[union-attr]
+    label = learned_by(document)
+    declared = None if label is None else (document.bounds or {})[label]
+    classes = len(declared.values) if isinstance(declared, Values) else 1
     theirs = draw.permutation(np.arange(people) % classes)
+    level = draw.random(people) if isinstance(declared, Range) else None
     rows: dict[str, Any] = {}
     for column in document.gives:
         bound = (document.bounds or {}).get(column)
         place = draw.random(people)
         if label is not None:
-            leaning = (theirs + (0.5 if column == label else place)) / classes
+            leaning = level if level is not None else (theirs + (0.5 if column == label else place)) / classes
             place = np.where((column == label) | (draw.random(people) < _LEANING), leaning, place)
         if isinstance(bound, Range):
             rows[column] = bound.low + (bound.high - bound.low) * place
@@ -250,12 +267,14 @@ def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str,
 
 def _measured(release: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
     """The quantities of a release that a requestor would look at."""
+    beside, guess = {}, release.extra.get("beside_guess")
+    if guess is not None:
+        beside[RIGHT if guess["measure"] == "right" else ERROR] = [guess["reached"], guess["guessing"]]
     if release.form == "draw-discard":
-        return {RIGHT: [float((release.model.predict(rows) == rows[release.document.output]).mean())]}
+        return beside
     if release.form == "ensemble":
         label, shares = release.value["document"]["label"], release.extra["base_rate"]["value"]
-        right = float((release.model.predict(rows) == rows[label]).mean())
-        return {RIGHT: [right], f"each value's share of {label}": list(shares.values())}
+        return {**beside, f"each value's share of {label}": list(shares.values())}
     if release.form == "rows":
         told = release.document.bounds
         shares = {
@@ -266,7 +285,7 @@ def _measured(release: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
         means = {f"the mean of {c}": release.mean(c)[0] for c, bound in told.items() if not isinstance(bound, Values)}
         return {**shares, **means}
     if release.form == "model":
-        return _of_model(release)
+        return {**beside, **_of_model(release)}
     if isinstance(release.value, Mapping):
         return {"each count": list(release.value.values())}
     return {"the answer": float(release.value)}
