@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from thebes.coordinator.storage.schema import ENDED
 from thebes.web import drawings
 from thebes.web.coordinator.log import fingerprint
 from thebes.web.coordinator.words import kind as kind_of
+from thebes.wire.refusals import NotSignedIn
 
 TEMPLATES = Path(pages.__file__).parent / "templates"
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
@@ -468,6 +470,31 @@ def test_signing_out_ends_the_session_wherever_a_copy_of_it_is(front: Front, tmp
         assert "Sign out" in beside.client.get("/", headers={"Cookie": f"thebes_asking_80={others}"}).text
         again = front.client.post("/sign-out", json={}, headers={**HERE, **copied})
         assert again.status_code == 200
+
+
+def test_a_session_whose_browser_signs_in_anew_has_ended_too(front: Front) -> None:
+    """Nobody could sign out of it any more: the browser has forgotten it."""
+
+    def lets_in(token: str) -> bool:
+        with suppress(NotSignedIn):
+            return front.reception.accounts.who(token).name == "ana"
+        return False
+
+    sign_in(front, "ana")
+    first = front.client.cookies["thebes_asking_80"]
+    assert "Try again" in write(front, "/sign-in", {"username": "ana", "password": "wrong wrong wrong"}).text
+    assert lets_in(first)
+    write(front, "/sign-in", {"username": "ana", "password": PASSWORD})
+    second = front.client.cookies["thebes_asking_80"]
+    assert (lets_in(first), lets_in(second)) == (False, True)
+    write(front, "/sign-in", {"token": second})  # the same once more
+    assert front.client.cookies["thebes_asking_80"] == second
+    assert lets_in(second)
+
+
+def test_signing_out_says_which_session_ends(front: Front) -> None:
+    sign_in(front)
+    assert "your other sessions go on" in front.client.get("/").text
 
 
 def test_what_was_ended_is_forgotten_when_it_would_count_no_longer_anyway(front: Front) -> None:

@@ -21,7 +21,7 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.post("/sign-in")
     async def enter(request: Request) -> Response:
-        """A session, or why there is none."""
+        """A session in place of the one that this browser had, which ends; or why there is none."""
         body = await hall.written(request)
         token, password = text(body, "token"), body.get("password")
         try:
@@ -34,6 +34,9 @@ def routes(hall: Hall) -> APIRouter:
             visitor = await hall.known(token)
         except Refusal as refusal:
             return hall.note(f"{sentence(str(refusal))} Try again.")
+        before = hall.token(request)
+        if before not in (None, token):  # once the browser has forgotten it, nobody could sign out of it
+            await hall.reception.lobby.leave(before)
         answer = Response(headers={"HX-Redirect": inside(text(body, "then"))})
         answer.set_cookie(
             cookie(request),
@@ -48,7 +51,8 @@ def routes(hall: Hall) -> APIRouter:
 
     @made.post("/sign-out")
     async def leave(request: Request) -> Response:
-        """End the session, in whatever browser and program its token is, and forget it in this one."""
+        """End this session, in whatever browser and program its token is, and forget it in this one. Others of the same
+        user go on."""
         from_here(request)
         token = hall.token(request)
         if token is not None:
