@@ -578,6 +578,22 @@ def test_a_store_without_the_table_is_told_in_the_preview(world: World) -> None:
     text = harmless(world.http.get(f"/tasks/{task}"))
     assert "does not have" in html.unescape(text)
     assert "not in your store" in text
+    assert "an answer about nothing" not in text  # nothing would be sent
+
+
+def test_who_would_pay_for_an_answer_about_nothing_is_told_so(world: World) -> None:
+    """A task that trusts nobody is answered by whoever agrees, so that taking part tells nothing."""
+    for sql, lacks in (
+        ("SELECT species, age FROM nowhere.pets", True),
+        ("SELECT kind AS species, age FROM profile.pets", True),
+        ("SELECT species, age FROM profile.pets WHERE age < 0", False),
+    ):
+        text = harmless(world.http.get(f"/tasks/{world.server.post({**ROWS, 'featurizer': sql})}"))
+        assert "an answer about nothing is made at random" in text
+        assert ("not in your store" in text) is lacks
+    text = harmless(world.http.get(f"/tasks/{world.server.post(ROWS)}"))
+    assert "an answer about nothing" not in text
+    assert "not in your store" not in text
 
 
 def test_a_broken_journal_is_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
