@@ -50,7 +50,7 @@ def head(kind: str, read: str, bounds: dict[str, Any], **more: Any) -> dict[str,
 
 
 def basic(read: str, bound: Any) -> Iterator[dict[str, Any]]:
-    for aggregator in ("sum", "mean", "median", "variance", "std", "histogram", "quantile", "count"):
+    for aggregator in ("mean", "sum", "median", "variance", "std", "histogram", "quantile", "count"):
         only = {"quantile": 0.5} if aggregator == "quantile" else {"bins": 4} if aggregator == "histogram" else {}
         made = head("basic", read, {"v": bound}, aggregator=aggregator, delta=1e-5, **only)
         made["featurizer"] = made["featurizer"].replace(", 2 AS w, 1 AS y", "")
