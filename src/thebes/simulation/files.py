@@ -124,7 +124,7 @@ def _number(bare: str) -> int | float:
 
 
 def _fits(bare: str) -> bool:
-    """Whether a store holds it as the number that it is: neither digits beyond 64 bits nor beyond every float."""
+    """Return whether a store holds it as the number that it is: digits beyond neither 64 bits nor every float."""
     return -(2**63) <= int(bare) < 2**63 if _WHOLE.fullmatch(bare) else math.isfinite(float(bare))
 
 

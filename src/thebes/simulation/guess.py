@@ -1,4 +1,4 @@
-"""What a released model reaches beside what guessing gives, over the rows that it was simulated on.
+"""A released model beside a guess: what each reaches over the rows that the model was simulated on.
 
 Exact figures of the rows at hand: for simulations, which know them. The rows are those the model learned from, so what
 it reaches is, if anything, a little too good; what guessing gives is the best that one answer for everybody can be.
@@ -46,7 +46,7 @@ class Guess:
 
     @property
     def better(self) -> bool:
-        """Whether the model is better than guessing."""
+        """Return whether the model is better than guessing."""
         return self.reached > self.guessing if self.measure == RIGHT else self.reached < self.guessing
 
     @property
@@ -145,7 +145,7 @@ def of_sites(document: SiteDocument, release: Release, tables: Mapping[str, Tabl
 
 
 def condition_of(document: SiteDocument, table: Table) -> Filter | None:
-    """Which rows of a table a task counts; None for all."""
+    """Return the condition on the rows of a table that a task counts; None for all."""
     asked = getattr(document, "where", None)
     return None if asked is None else read_filter(asked, table.schema)
 
@@ -208,7 +208,7 @@ def _held(column: Column, numbers: NDArray[np.float64]) -> Cells:
 
 
 def _some(length: int, columns: int) -> NDArray[np.int64]:
-    """Which rows are looked at: all of them, or so many evenly among them."""
+    """Choose the rows that are looked at: all of them, or so many evenly among them."""
     most = _most(columns)
     return np.arange(length) if length <= most else np.arange(most) * length // most
 

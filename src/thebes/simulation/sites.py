@@ -59,7 +59,7 @@ def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int 
 
 
 def _fits(document: SiteDocument, tables: Mapping[str, Table]) -> dict[str, list[Fit]]:
-    """How the rows of each site fit what its schema declares; a site whose data set cannot answer says nothing."""
+    """Find how the rows of each site fit what its schema declares; a site whose data set cannot answer says nothing."""
     found = {}
     for site, table in tables.items():
         misfits = getattr(table, "misfits", None)

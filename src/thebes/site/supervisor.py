@@ -170,8 +170,8 @@ class Supervisor:
                 _announce(line)
 
     def _notices_older_copies(self) -> bool | None:
-        """Whether an older copy of the home would be noticed; None where its ledger cannot be opened. The process with
-        the rows says so in words, and why it cannot."""
+        """Return whether an older copy of the home would be noticed; None where its ledger cannot be opened. The
+        process with the rows says so in words, and why it cannot."""
         try:
             with Ledger(self._home.ledger) as ledger:
                 return ledger.notices_older_copies

@@ -34,7 +34,7 @@ def what_is_read(document: PeopleDocument) -> str:
 
 
 def what_leaves(*, trusted: bool) -> str:
-    """What leaves and who has to be trusted, in short; the same for every kind."""
+    """Say what leaves and who has to be trusted, in short; the same for every kind."""
     if trusted:
         return (
             "Your values would leave as they are. You would have to trust the server: it promises to combine them with "
@@ -47,7 +47,7 @@ def what_leaves(*, trusted: bool) -> str:
 
 
 def sent_as_is(document: PeopleDocument, *, what: str, made: str) -> str:
-    """What leaves in a kind that trusts the server: `what` is sent, and everybody's becomes what is `made`."""
+    """Say what leaves in a kind that trusts the server: `what` is sent, and everybody's becomes what is `made`."""
     return (
         f"If you accept, your machine sends {what} to the server, unchanged. You would have to trust the server: it "
         f"promises to keep that only until at least {document.min_count} people have sent theirs, to turn these into "
@@ -56,8 +56,8 @@ def sent_as_is(document: PeopleDocument, *, what: str, made: str) -> str:
 
 
 def changed_here(*, does: str, changes: str, then: str) -> str:
-    """What leaves in a kind that trusts nobody: what the machine `does` first, what it then `changes` at random, and
-    what becomes of it."""
+    """Say what leaves in a kind that trusts nobody: what the machine `does` first, what it then `changes` at random,
+    and what becomes of it."""
     return (
         f"If you accept, your own machine {does}changes {changes} at random, so strongly that the price of this task "
         f"holds against everybody, the server too. Only what was changed leaves. {then}"
@@ -84,7 +84,7 @@ def what_the_price_means(document: PeopleDocument) -> str:
 
 
 def how_many(document: PeopleDocument) -> str:
-    """When an answer is made."""
+    """Say when an answer is made."""
     limit = f" (at most {document.max_count})" if document.max_count else ""
     deadline = f", or nothing at all if that has not happened by {document.expires_at}" if document.expires_at else ""
     return f"An answer is made once {document.min_count} people have contributed{limit}{deadline}."
@@ -100,7 +100,7 @@ def who_asks(document: PeopleDocument) -> str:
 
 
 def what_else_is_told(document: PeopleDocument) -> str:
-    """What is released beside the answer, inside the same price."""
+    """Say what is released beside the answer, inside the same price."""
     told = [
         "how many people have no value" if getattr(document, "missing", "refuse") == "count" else "",
         "on how many machines this query fails, by kind of error" if document.diagnostics is not None else "",
@@ -110,7 +110,7 @@ def what_else_is_told(document: PeopleDocument) -> str:
 
 
 def what_taking_part_tells(document: PeopleDocument) -> str:
-    """What is known of somebody already by that they take part, whatever they send."""
+    """Say what is known of somebody already by that they take part, whatever they send."""
     if not getattr(document, "taking_part_tells", False):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What a reader of JSON found wrong, in our words. Only limits of ours are repeated, never what was sent."""
+"""Words of ours for what a reader of JSON found wrong. Only limits of ours are repeated, never what was sent."""
 
 from __future__ import annotations
 

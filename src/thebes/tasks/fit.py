@@ -141,7 +141,7 @@ def whole(document: PeopleDocument, rows: Rows) -> Rows:
 
 
 def is_number(document: Any, column: str) -> bool:
-    """Whether a column is read as numbers."""
+    """Return whether a column is read as numbers."""
     return not isinstance((document.bounds or {}).get(column), Values) and not _as_text(document, column)
 
 
@@ -219,7 +219,7 @@ def _instead(document: Any, column: str) -> str:
 
 
 def _becomes(document: Any, column: str) -> str:
-    """What counts instead of one person's value that does not fit."""
+    """Say what counts instead of one person's value that does not fit."""
     bound, missing = (document.bounds or {}).get(column), getattr(document, "missing", None)
     if bound is not None and bound.default is not None:
         default = bound.default

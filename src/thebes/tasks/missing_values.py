@@ -1,4 +1,5 @@
-"""What trusted kinds measure beside their answer, inside the same epsilon: missing values and failing featurizers."""
+"""Measurements that trusted kinds make beside their answer, inside the same epsilon: missing values and failing
+featurizers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WORKED = "worked"
 
 @dataclass(frozen=True)
 class Shares:
-    """How a document's epsilon is divided: the answer itself, the count of missing values, the diagnostics."""
+    """The shares of a document's epsilon: the answer itself, the count of missing values, the diagnostics."""
 
     answer: Decimal
     missing: Decimal
@@ -58,7 +59,7 @@ def middle_of(ends: tuple[float, float]) -> float:
 def measured(
     document: TrustedDocument, missing: NDArray[np.bool_], failures: NDArray[Any] | None, randomness: Randomness
 ) -> dict[str, Any]:
-    """What stands beside the value on the release; pure, under replace-one."""
+    """Measure what stands beside the value on the release; pure, under replace-one."""
     shares = Shares.of(document)
     found: dict[str, Any] = {}
     if document.missing == "count":

@@ -1,5 +1,5 @@
-"""What keeps a document from being put up, though it can be simulated: a deadline that passed, no noise at all, and
-more columns than stores can give."""
+"""Rules that keep a document from being put up, though it can be simulated: a deadline that passed, no noise at all,
+and more columns than stores can give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trusted kinds share: columns travel as they are to a server that promises to use them once and destroy them."""
+"""Columns of trusted kinds, which travel as they are to a server that promises to use them once and destroy them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ class TrustedDocument(PeopleDocument):
 
     @model_validator(mode="after")
     def _asks_more_than_who_is_there(self) -> Self:
-        """Where only who has a row takes part, the published number of contributors is how many have one. SQL that
-        plainly gives the same to everybody asks nothing else: a slip, which is told. No promise rests on this, since
-        the same can be said in other words."""
+        """Refuse SQL that plainly gives the same to everybody, where only who has a row takes part.
+
+        The published number of contributors is then how many have one, and such SQL asks nothing else: a slip, which
+        is told. No promise rests on this, since the same can be said in other words.
+        """
         if is_new() and self.taking_part_tells and set(self.columns) <= sql.read(self.featurizer).constant:
             raise rule(
                 "missing",
@@ -42,7 +44,7 @@ class TrustedDocument(PeopleDocument):
 
     @property
     def taking_part_tells(self) -> bool:
-        """Whether only who has a value can agree, so that to take part tells that one has it."""
+        """Return whether only who has a value can agree, so that to take part tells that one has it."""
         declared = {name for name, bound in (self.bounds or {}).items() if bound.default is not None}
         return self.missing == "refuse" and bool(self.reads) and not set(self.columns) <= declared
 
@@ -77,7 +79,7 @@ def layout_of(document: TrustedDocument) -> Layout:
 
 
 def able(document: TrustedDocument, rows: Rows) -> NDArray[np.bool_]:
-    """Who has a value in every column; where missing values are counted, everybody, and where failing featurizers
+    """Find who has a value in every column; where missing values are counted, everybody, and where failing featurizers
     are, those whose featurizer fails too."""
     one_each = rows.first()
     everybody = np.ones(rows.people, dtype=np.bool_)

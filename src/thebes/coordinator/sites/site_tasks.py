@@ -66,7 +66,7 @@ class Convocation:
 
     @property
     def known(self) -> dict[str, Any]:
-        """What sites have already, as the aggregator is told it."""
+        """The answers that sites have already, as the aggregator is told them."""
         quoted = {site: told.known for site, told in self.quotes.items() if told.known}
         return quoted if self.document.by_accuracy else {}
 

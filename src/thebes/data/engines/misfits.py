@@ -44,7 +44,7 @@ def _counted(schema: Schema, engine: Engine, columns: Sequence[str], where: Filt
 
 
 def _faults(schema: Schema, name: str) -> dict[str, nw.Expr]:
-    """Which rows have which fault."""
+    """Return, by fault, the expression that finds the rows which have it."""
     column, missing = schema.column(name), nw.col(name).is_null()
     faults = {"missing": missing}
     if column.values is not None:

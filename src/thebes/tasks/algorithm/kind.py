@@ -57,7 +57,7 @@ class Gradient(_Block):
 
 
 class Statistic(_Block):
-    """What is counted or added up of each row. See the fields of `query`."""
+    """The statistic of a map: what is counted or added up of each row. See the fields of `query`."""
 
     column: str = Field(pattern=COLUMN_NAME)
     by: tuple[str, ...] | None = None
@@ -150,7 +150,7 @@ class AlgorithmDocument(SiteDocument):
 
     @property
     def used(self) -> tuple[str, ...]:
-        """What the map works on: columns and features."""
+        """The columns and features that the map works on."""
         gradient, statistic = self.map.gradient, self.map.statistic
         if gradient is not None:
             return (*gradient.inputs, gradient.output)

@@ -26,7 +26,7 @@ class AlgorithmOwner:
     def contribute(
         self, document: AlgorithmDocument, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
-        """What the map says of this site's rows, reduced to one sum."""
+        """Return what the map says of this site's rows, reduced to one sum."""
         own = self._with_features(document, table)
         if document.map.gradient is not None:
             return self._trained.contribute(document, ask, own, claim, randomness=randomness)

@@ -83,10 +83,11 @@ class BasicDocument(TrustedDocument):
         return self
 
     def _asks_no_exact_number(self) -> None:
-        """Where only who has a value takes part, no answer may be how many have one: their number is published exactly.
+        """Refuse an answer that is how many have a value, where only who has one takes part.
 
-        Whether SQL gives everybody the same cannot be told from looking at it. But an answer that adds no people up (a
-        mean, a quantile, a spread) is the same however many there are, so this refuses all that do.
+        Their number is published exactly. Whether SQL gives everybody the same cannot be told from looking at it. But
+        an answer that adds no people up (a mean, a quantile, a spread) is the same however many there are, so this
+        refuses all that do.
         """
         if self.aggregator == "count" or (self.aggregator in ADDED_UP and self.taking_part_tells):
             advice = "" if self.aggregator == "count" else "; or declare a default for those who have none"

@@ -1,4 +1,4 @@
-"""Which mechanism answers which statistic: the one with the least expected error within (epsilon, delta).
+"""The choice of the mechanism that answers a statistic: the one with the least expected error within (epsilon, delta).
 
 Contributions are replace-one neighbours. Where nobody is missing their number is public; where missing values are
 counted, one person may also be absent, and every mechanism is told so.
@@ -130,7 +130,7 @@ def _beyond(document: BasicDocument, made: Answer, ends: Ends, unknown: list[str
 
 
 def count_of(document: BasicDocument, people: int, epsilon: Decimal, randomness: Randomness) -> Answer:
-    """How many people have a value."""
+    """Count the people who have a value."""
     counted = np.ones(people, dtype=np.bool_)
     measured = count(counted, epsilon=epsilon, delta=document.delta, adjacency=REPLACE, randomness=randomness)
     return _made(document, measured, None)
@@ -187,7 +187,7 @@ def _over_range(
 
 
 def histogram_of(document: BasicDocument, values: NDArray[Any], epsilon: Decimal, randomness: Randomness) -> Answer:
-    """How many people have which value: declared ones, bins of a range, or the common ones among unknown ones."""
+    """Count the people by value: by declared ones, bins of a range, or the common ones among unknown ones."""
     bound, delta = (document.bounds or {}).get(document.column), document.delta
     if bound is None:
         measured = histogram_of_unknown_keys(
@@ -207,7 +207,7 @@ def histogram_of(document: BasicDocument, values: NDArray[Any], epsilon: Decimal
 
 
 def labels_of(document: BasicDocument) -> list[str] | None:
-    """What a histogram's keys are called."""
+    """Name a histogram's keys."""
     bound = (document.bounds or {}).get(document.column)
     if isinstance(bound, Values):
         return [str(v) for v in bound.values]
@@ -232,7 +232,7 @@ def _made(
 
 
 def _is_pure(measured: Measurement) -> bool:
-    """Whether the event has a pure price: then no delta was spent."""
+    """Return whether the event has a pure price: then no delta was spent."""
     try:
         pure.price(measured.event, adjacency=measured.adjacency)
     except Mistake:

@@ -1,4 +1,4 @@
-"""How a row becomes reports: which mechanism carries which columns, with which share of epsilon.
+"""The plan of how a row becomes reports: which mechanism carries which columns, with which share of epsilon.
 
 Owner and aggregator build the same plan from the document alone. The shares add up to at most the document's
 epsilon and delta.
@@ -58,7 +58,7 @@ class Plan:
         return "privunit" if self.whole is not None else "split"
 
     def epsilon(self) -> Decimal:
-        """What the parts declare together; at most the document's."""
+        """Add up what the parts declare; the sum is at most the document's."""
         return sum((m.epsilon for m in self.parts.values()), Decimal(0))
 
     def delta(self) -> Decimal:
@@ -91,7 +91,7 @@ _plans: dict[str, Plan] = {}  # by digest: making a plan searches for caps and c
 
 
 def plan(document: BoundedDocument) -> Plan:
-    """Which mechanism carries which columns; a `Mistake` names what cannot work."""
+    """Plan which mechanism carries which columns; a `Mistake` names what cannot work."""
     digest = document.digest
     if digest not in _plans:
         if len(_plans) >= 64:

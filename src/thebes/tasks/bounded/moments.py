@@ -32,7 +32,7 @@ class Moments:
     contributors: int
 
     def block(self, column: str) -> list[int]:
-        """Where a column's axes stand."""
+        """Find the places of a column's axes."""
         return [i for i, axis in enumerate(self.axes) if axis.column == column]
 
 

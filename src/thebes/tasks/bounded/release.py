@@ -1,4 +1,4 @@
-"""What a bounded task releases: the perturbed rows, and what is needed to use them well."""
+"""The release of a bounded task: the perturbed rows, and what is needed to use them well."""
 
 from __future__ import annotations
 

@@ -70,12 +70,12 @@ class DrawDiscardAggregator(Gathering):
 
     @property
     def accepted(self) -> int:
-        """How many contributions it has, over every turn."""
+        """The number of contributions it has, over every turn."""
         return sum(self.counts)
 
     @property
     def updates(self) -> int:
-        """How many of them were mixed in."""
+        """The number of them that were mixed in."""
         return sum(lane.updates for lane in self.lanes)
 
     def layout(self, part: str, partition: int = 0) -> Layout:
@@ -95,7 +95,7 @@ class DrawDiscardAggregator(Gathering):
         return Ask(ask_id, self.parts[packet], self.phase, payload, self.document.deadline)
 
     def asked(self, ask_id: str, slot: str, packet: int = 0) -> bool:
-        """Whether a model of such a lane and version was ever there to be drawn."""
+        """Return whether a model of such a lane and version was ever there to be drawn."""
         digest, _, rest = ask_id.partition(".")
         lane, _, version = rest.partition(".")
         if self.state is not State.OPEN or digest != self._digest[:16] or packet >= len(self.counts):
@@ -159,7 +159,7 @@ class DrawDiscardAggregator(Gathering):
 
     @property
     def settled(self) -> bool:
-        """Whether the document's target was met: `advance` then ends it."""
+        """Return whether the document's target was met: `advance` then ends it."""
         return self._settled and self._enough
 
     def conclude(self) -> Release | None:
@@ -195,7 +195,7 @@ class DrawDiscardAggregator(Gathering):
             )
 
     def allowed(self, lane: int, version: int) -> Floats:
-        """How far from a lane's average the weights of an update of that version may lie."""
+        """Return how far from a lane's average the weights of an update of that version may lie."""
         return self.limits(lane, self.lanes[lane].variance(), version, self.lanes[lane].age)
 
     def limits(self, lane: int, variance: Floats, version: Any, age: Any) -> Floats:

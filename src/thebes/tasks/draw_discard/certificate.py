@@ -1,4 +1,4 @@
-"""What the certificate of a draw-discard task says: what is proved against everybody, and, labelled as estimates, what
+"""The certificate of a draw-discard task. It says what is proved against everybody, and, labelled as estimates, what
 weaker adversaries would learn and what one contribution can move."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def certificate(
 
 
 def estimates(document: DrawDiscardDocument) -> dict[str, Any]:
-    """What one participation is expected to tell adversaries who see less than the channel.
+    """Estimate what one participation is expected to tell adversaries who see less than the channel.
 
     internal: sees all instances, but not which one the update was made from: (k - 1) / k of epsilon / 2 (the seed's
     lemma 1, an expectation over the server's coins) if it cannot tell, and all of epsilon where it can. It mostly can:

@@ -26,13 +26,13 @@ INTERCEPT = "intercept"
 
 @dataclass(frozen=True)
 class Features:
-    """What the document says about the columns of a design."""
+    """The columns of a design, as the document describes them."""
 
     document: DrawDiscardDocument
 
     @cached_property
     def blocks(self) -> dict[str, slice]:
-        """Which columns of a design an input has to itself."""
+        """The columns of a design that each input has to itself."""
         found, start = {}, 1
         for column in self.document.inputs:
             stop = start + len(self._own(column))
@@ -41,7 +41,7 @@ class Features:
 
     @property
     def count(self) -> int:
-        """How many columns a design has, without naming them."""
+        """The number of columns that a design has, without naming them."""
         wide: dict[str, int] = {column: block.stop - block.start for column, block in self.blocks.items()}
         return 1 + sum(wide.values()) + sum(wide[a] * wide[b] for a, b in self.document.pairs)
 

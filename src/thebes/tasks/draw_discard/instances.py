@@ -164,7 +164,7 @@ class Instances:
         }
 
     def sums(self) -> Floats:
-        """What mean and variance are made of, in three lines; without them a copy would round differently."""
+        """Return what mean and variance are made of, in three lines; without them a copy would round differently."""
         return np.stack([self._origin, self._sum, self._squares])
 
     def go_on_from(self, sums: Floats) -> None:

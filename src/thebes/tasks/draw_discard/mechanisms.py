@@ -1,4 +1,4 @@
-"""What hides one owner's gradient, behind one face: clipped, perturbed on a public grid, decoded.
+"""Mechanisms that hide one owner's gradient, behind one face: it is clipped, perturbed on a public grid, and decoded.
 
 Everything after the draw on the grid (decoding, times the rate, off the drawn model, which the server knows) is a
 function of public things and the draw: post-processing, so that floating point adds nothing that could leak.

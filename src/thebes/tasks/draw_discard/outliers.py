@@ -1,4 +1,5 @@
-"""Which contributions lie farther from the instances than honest ones do, without knowing what they were made from.
+"""Limits beyond which a contribution lies farther from the instances than honest ones do. What it was made from is not
+known.
 
 The seed's rule, mean plus or minus three standard deviations for every weight, refuses most honest models of many
 weights. Here the multiple follows from the rate at which honest contributions may be refused, over all weights.
@@ -40,7 +41,7 @@ class Outliers:
 
     @property
     def active(self) -> bool:
-        """Whether there are instances enough to judge by."""
+        """Return whether there are instances enough to judge by."""
         return self.instances >= LEAST_INSTANCES
 
     @property
@@ -57,8 +58,11 @@ class Outliers:
         age: float | Floats,
         slowing: float | Floats = 1.0,
     ) -> Floats:
-        """How far from the mean each weight of an update may lie, where updates are usually `age` updates old and the
-        rate was `slowing` times what it is now when the oldest noise came that still counts."""
+        """Return how far from the mean each weight of an update may lie.
+
+        Updates are usually `age` updates old, and the rate was `slowing` times what it is now when the oldest noise
+        came that still counts.
+        """
         own, turns = np.square(deviation), (self.instances + np.asarray(age)) / 2
         most = LARGEST * turns * np.square(slowing) * (own + np.square(reach))
         return np.asarray(self.multiple * np.sqrt(np.clip(variance, turns * own, most) + own) + reach)

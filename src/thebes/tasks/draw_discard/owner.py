@@ -128,7 +128,7 @@ class Prepared:
         self._read = Encoded(self._plan.features, rows)
 
     def numbers(self, people: Integers) -> int:
-        """How many numbers a person's rows and model take, at most."""
+        """Count the numbers that a person's rows and model take, at most."""
         return self._plan.weights + self._read.rows_of(people) * self._plan.features.count
 
     def batch(self, people: Integers) -> Batch:
@@ -164,7 +164,7 @@ def stepped(drawn: Floats, rate: float | Floats, perturbed: Floats) -> Floats:
 
 
 def _drawn(document: DrawDiscardDocument, ask: Ask) -> tuple[Floats, int, int]:
-    """What the ask drew: a model of the consented size, its version, its lane."""
+    """Read strictly what the ask drew: a model of the consented size, its version, its lane."""
     version, lane = ask.payload.get("version"), ask.payload.get("lane")
     for field, value, below in (("version", version, 2**53), ("lane", lane, len(document.rates))):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:

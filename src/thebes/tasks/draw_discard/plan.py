@@ -1,4 +1,5 @@
-"""What owner and aggregator build alike from the document alone: the weights, what hides a gradient, what it costs."""
+"""The plan that owner and aggregator build alike from the document alone: the weights, what hides a gradient, what that
+costs."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Plan:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What each weight is called; of several predictors with the output's value in front."""
+        """The name of each weight; of several predictors with the output's value in front."""
         if self.network is not None:
             return tuple(f"{w.name}[{i}]" for w in self.network.model.graph.trained for i in range(w.size))
         return tuple(f"{value}{name}" for value in predictors(self.document) for name in self.features.names)
@@ -78,7 +79,7 @@ class Plan:
         return mechanisms.first_deviation(self.document, self.hiding)
 
     def layout(self) -> dict[str, Slot]:
-        """What a contribution looks like; asked for with each of them, so it is always the same object."""
+        """Return the layout of a contribution. It is asked for with each of them, so it is always the same object."""
         return self._slots
 
     @cached_property
@@ -109,7 +110,7 @@ def plan(document: DrawDiscardDocument) -> Plan:
 
 
 def weights_of(document: DrawDiscardDocument) -> int:
-    """How many weights the model has."""
+    """Count the weights of the model."""
     if document.model is not None:
         return _network(document).model.graph.parameter_count
     weights = len(predictors(document)) * Features(document).count
@@ -119,7 +120,7 @@ def weights_of(document: DrawDiscardDocument) -> int:
 
 
 def predictors(document: DrawDiscardDocument) -> tuple[str, ...]:
-    """What stands before the names of the weights of each linear predictor: one for each class of a multinomial."""
+    """Return what stands before the names of each linear predictor's weights; a multinomial has one for each class."""
     bound = document.bounds[document.output]
     if document.family == "multinomial" and isinstance(bound, Values):
         return tuple(f"{document.output}={value}: " for value in bound.values)
@@ -174,7 +175,7 @@ def _network(document: DrawDiscardDocument) -> Network:
 
 
 def facts(document: DrawDiscardDocument) -> Mapping[str, Any]:
-    """What the certificate says about one participation."""
+    """State what the certificate says about one participation."""
     made = plan(document)
     said: dict[str, Any] = {
         "weights": made.weights,

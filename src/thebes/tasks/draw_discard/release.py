@@ -1,4 +1,4 @@
-"""What a draw-discard task releases: the average of the instances as a model that predicts, with what its lanes did."""
+"""The release of a draw-discard task: the average of the instances, as a model that predicts, with what the lanes did."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AT_ONCE = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How things stand at an aggregator. `allowed(lane, version)` is the outliers' limit there now."""
+    """The standing of a task at an aggregator. `allowed(lane, version)` is the outliers' limit there now."""
 
     lanes: Sequence[Instances]
     contributions: int
@@ -70,7 +70,7 @@ def released(
 
 
 def _lane(document: DrawDiscardDocument, rate: float, lane: Instances) -> dict[str, Any]:
-    """What is public of one learning rate's instances."""
+    """Tell what is public of one learning rate's instances."""
     told = {"learning_rate": rate, **lane.facts(), "spread": _rms(lane.models)}
     told = {name: value for name, value in told.items() if name not in ("stride", "settled", "age")}
     told["weights"] = packed(lane.models.mean(axis=0))
@@ -82,7 +82,7 @@ def _lane(document: DrawDiscardDocument, rate: float, lane: Instances) -> dict[s
 
 
 def _filtering(document: DrawDiscardDocument, standing: Standing) -> dict[str, Any]:
-    """What is done about outliers, and how far one contribution that is no outlier can move the average."""
+    """Tell what is done about outliers, and how far one contribution that is no outlier can move the average."""
     outliers, kept = standing.outliers, document.kept
     said: dict[str, Any] = {
         "active": outliers.active,
@@ -128,7 +128,7 @@ def _value(document: DrawDiscardDocument, weights: Floats) -> dict[str, Any]:
 
 
 class _OfLanes(Release):
-    """What both forms share: one lane is shown, the others can be."""
+    """A release of lanes, in what both forms share: one lane is shown, the others can be."""
 
     form = "lanes"
 
@@ -139,12 +139,12 @@ class _OfLanes(Release):
 
     @property
     def updates(self) -> int:
-        """How many contributions were mixed in."""
+        """The number of contributions that were mixed in."""
         return int(self.extra["updates"])
 
     @property
     def spread(self) -> float:
-        """How much the instances differ, as one standard deviation over all weights; no error bar."""
+        """The spread of the instances, as one standard deviation over all weights; no error bar."""
         return float(self.extra["spread"])
 
     @property
@@ -160,7 +160,7 @@ class _OfLanes(Release):
         return type(self)(_value(self.document, unpacked(told["weights"])), self.certificate, {}, extra)
 
     def _told(self, learning_rate: float) -> Mapping[str, Any]:
-        """What is public of one lane."""
+        """Return what is public of one lane."""
         for told in self.extra["lanes"]:
             if told["learning_rate"] == learning_rate:
                 return dict(told)
@@ -235,7 +235,7 @@ class GeneralisedModel(NamedInputs):
         return dict(zip(plan(self._document).names, self.coefficients.tolist(), strict=True))
 
     def expected(self, rows: Any) -> Floats:
-        """What is expected of each row as the family counts it: one column, or one for each class of a multinomial."""
+        """Predict each row as the family counts it: one column, or one for each class of a multinomial."""
         family, table = str(self._document.family), Rows.one_each(columns_of(rows, self.inputs))
         columns = [encoded(self._document, table, column) for column in self._document.inputs]
         step = max(1, _AT_ONCE // self._features.count)

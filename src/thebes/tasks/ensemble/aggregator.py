@@ -182,7 +182,7 @@ class EnsembleAggregator(Gathering):
 
     @cached_property
     def _ballots(self) -> tuple[list[Ballot], list[int]]:
-        """What is scored once the packets are there, and which of it each member casts."""
+        """The ballots that are scored once the packets are there, and which of them each member casts."""
         return voters.ballots(self._members, self._base)
 
     def _learned(self) -> list[Member]:
@@ -228,7 +228,7 @@ class EnsembleAggregator(Gathering):
         return [self._histogram(phase, 0, place) for place in range(len(self.document.features))]
 
     def _scored(self) -> list[Histogram]:
-        """What was said about each ballot."""
+        """Collect what was said about each ballot."""
         return [self._histogram(self.document.learning + 1, 0, place) for place in range(len(self._ballots[0]))]
 
     # --- what is remembered -----------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class EnsembleAggregator(Gathering):
 
 
 def _more(document: EnsembleDocument) -> float:
-    """How many times the scouts the phase after them has."""
+    """Return how many times as many people as the scouts the phase after them has."""
     return document.least_in(document.learning) / document.least_in(document.learning - 1)
 
 

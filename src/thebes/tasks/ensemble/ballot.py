@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 
 def outcomes(document: EnsembleDocument) -> Cells:
-    """What may be said about a classifier: the label it votes for, with the label that is true."""
+    """Return what may be said about a classifier: the label it votes for, with the label that is true."""
     label = given(document, document.label)
     assert isinstance(label.bound, Values)  # noqa: S101
     every = label.bound.model_copy(update={"default": label.bound.values[0]})  # a vote is never missing
@@ -39,7 +39,7 @@ def outcomes(document: EnsembleDocument) -> Cells:
 
 @dataclass(frozen=True)
 class Ballot:
-    """How a classifier votes: for each combination of its features' bins, the place of a label among the labels."""
+    """The votes of a classifier: for each combination of its features' bins, the place of a label among the labels."""
 
     cells: Cells
     votes: tuple[int, ...]

@@ -1,4 +1,5 @@
-"""Where to cut a range: AnonML's algorithm 1, binary search over disjoint groups of peers, for several quantiles.
+"""The search for where to cut a range: AnonML's algorithm 1, binary search over disjoint groups of peers, for several
+quantiles.
 
 Each step asks people of its own on which side of a threshold their value lies; quantiles that still share an estimate
 share the question. A search steps only where the answers leave no doubt beyond their margin of error.

@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cut:
-    """How one column is cut: a range at rising `thresholds` (a value at one counts as above), a set into `groups` of
+    """The cut of one column: a range at rising `thresholds` (a value at one counts as above), a set into `groups` of
     positions among its values. What is missing takes the default's bin, or without one a last bin of its own."""
 
     column: str
@@ -75,7 +75,7 @@ class Cut:
         return np.array([*(several.pop() for several in found), *last])
 
     def names(self) -> list[str]:
-        """What the bins are called."""
+        """Name the bins."""
         if isinstance(self.bound, Range):
             ends = [figure(end) for end in (self.bound.low, *self.thresholds, self.bound.high)]
             found = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]

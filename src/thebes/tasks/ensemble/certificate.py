@@ -1,4 +1,4 @@
-"""What the certificate of an ensemble says: who pays what in which role, and what peers who collude can move."""
+"""The certificate of an ensemble: who pays what in which role, and what peers who collude can move."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ COLLUDING = (0.01, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What an aggregator heard: histograms by packet and peer partition, those of the scouts, those about each ballot,
-    from how many people."""
+    """The histograms that an aggregator heard: by packet and peer partition, those of the scouts, those about each
+    ballot; and from how many people."""
 
     packets: Sequence[Sequence[Histogram]]
     scouted: Sequence[Histogram]
@@ -115,7 +115,7 @@ def _per_feature(document: EnsembleDocument) -> dict[str, Any]:
 
 
 def _scoring(document: EnsembleDocument, scored: Sequence[Histogram]) -> dict[str, Any]:
-    """Who weighed the votes, and with what."""
+    """Tell who weighed the votes, and with what."""
     return {
         "classifiers": len(scored),
         "reports": sum(histogram.count for histogram in scored),
@@ -126,8 +126,9 @@ def _scoring(document: EnsembleDocument, scored: Sequence[Histogram]) -> dict[st
 
 
 def _influence(document: EnsembleDocument, heard: Heard) -> dict[str, Any]:
-    """How far peers who report what they like can move a phase's shares: each moves its partition's by 1 / (p - q)
-    over the partition's reports. What follows from a moved share is bounded where it is, else said not to be."""
+    """Bound how far peers who report what they like can move a phase's shares: each moves its partition's by
+    1 / (p - q) over the partition's reports. What follows from a moved share is bounded where it is, else said not to
+    be."""
     freely = document.anonymity == "none"
     sent = [histogram.reporter for histogram in heard.sent]
     told: dict[str, Any] = _moved("a_cells_share_moves_by_at_most", sent, len(heard.packets[0]) if freely else None)

@@ -1,4 +1,4 @@
-"""What an ask could be and how its answer reads, for a person who looks at an example before agreeing.
+"""An example of an ask and of how its answer reads, for a person who looks at one before agreeing.
 
 Only the server's ask says which features a packet is about and, where thresholds are looked for, where they lie. An
 example takes asks that a server could make which keeps to the document; ranges whose thresholds are not known are cut

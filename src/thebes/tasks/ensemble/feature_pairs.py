@@ -1,4 +1,5 @@
-"""Which features the "odds" method asks about together, where a document names no subsets: from public things only.
+"""The choice of features that the "odds" method asks about together, where a document names no subsets: from public
+things only.
 
 Every feature is asked about in one joint, every peer about one joint. Nothing is measured for this choice, so it costs
 nobody anything: a person sends one report with the whole of epsilon and pays epsilon, as if the joints were given.

@@ -1,4 +1,4 @@
-"""What the reports about one subset say together: counts of support, kept by fold, and what they estimate.
+"""The histogram of the reports about one subset: counts of support, kept by fold, and what they estimate.
 
 Only sums are kept, so an aggregator's memory does not grow with its contributors. Folds are for cross-validation on
 the noisy data and for error bars: report i of a partition is of fold i modulo their number.

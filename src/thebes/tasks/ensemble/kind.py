@@ -163,7 +163,7 @@ class EnsembleDocument(PeopleDocument):
 
     @property
     def searching(self) -> int:
-        """How many phases look for thresholds; each asks people of its own."""
+        """The number of phases that look for thresholds; each asks people of its own."""
         return self.binning_steps if self.ranges and not isinstance(self.bins, dict) else 0
 
     @property

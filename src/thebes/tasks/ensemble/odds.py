@@ -1,4 +1,5 @@
-"""What a histogram adds to the log-odds of each label: each of its features by itself, and what they say only together.
+"""The log-odds that a histogram adds to each label: of each of its features by itself, and of what they say only
+together.
 
 All of it is post-processing of what owners already perturbed, and costs nobody anything. A table is believed as far as
 it says more than noise would: what noise and chance explain is taken off, so that a feature that tells nothing hardly
@@ -22,8 +23,8 @@ LEAST = 0.3  #: of what single features say is believed however much of it noise
 
 @dataclass(frozen=True)
 class Table:
-    """What `count` reports say: `shares` by (combination of bins, label), unbiased, of which the last column may be
-    for missing labels; and in each row the standard deviation that `noise` left in a cell."""
+    """The table that `count` reports make: `shares` by (combination of bins, label), unbiased, of which the last column
+    may be for missing labels; and in each row the standard deviation that `noise` left in a cell."""
 
     shares: Floats
     noise: Floats
@@ -39,7 +40,7 @@ class Table:
         return np.asarray(np.log(smoothed / smoothed.sum(axis=1, keepdims=True) / base))
 
     def belief(self, expected: Floats, freedom: int) -> float:
-        """How much of the distance from `expected` is more than noise and chance make: 1 less their part in it."""
+        """Return the share of the distance from `expected` beyond what noise and chance make: 1 less their part in it."""
         told, many = self.shares[:, : self.labels], self.labels
         mass = told.sum(axis=1, keepdims=True)
         noise = (self.noise[:, None] ** 2) * ((1 - expected) ** 2 + (many - 1) * expected**2)

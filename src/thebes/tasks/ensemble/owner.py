@@ -119,8 +119,8 @@ def _may(document: EnsembleDocument, ask: Ask, packet: int) -> Sequence[str]:
 
 
 def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:
-    """Whether the document lets a packet be about these features together: scouts, and who answers where they chose,
-    are asked about one; else it is one of the fixed subsets, or as many as a packet holds."""
+    """Return whether the document lets a packet be about these features together. Scouts, and who answers where they
+    chose, are asked about one; else it is one of the fixed subsets, or as many as a packet holds."""
     if document.scouting:
         return len(cells.columns) == 1
     fixed = plan.pool(document, packet)
@@ -130,8 +130,8 @@ def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:
 
 
 def _coarse(document: EnsembleDocument, phase: int, cut: Cut) -> bool:
-    """Whether a feature is in no finer steps than the document says. Where thresholds are looked for only their number
-    is known; what scouts measured may come back with bins put together, never with others."""
+    """Return whether a feature is in no finer steps than the document says. Where thresholds are looked for only their
+    number is known; what scouts measured may come back with bins put together, never with others."""
     if isinstance(cut.bound, Range) and not isinstance(document.bins, dict):
         return cut.known <= (2 if document.bins == "median" else document.bins)
     told = given(document, cut.column)

@@ -1,4 +1,5 @@
-"""Who is asked about what: subsets of features by packet and peer partition, and the mechanism of each report.
+"""The plan of who is asked about what: subsets of features by packet and peer partition, and the mechanism of each
+report.
 
 Owner and aggregator compute the same from the document alone. One person's packets are over different blocks of
 features and share epsilon; an answer about a threshold, or to a scout, is all that its owner sends and has the whole.
@@ -61,7 +62,7 @@ Reporter = CategoryMechanism | Unperturbed
 
 
 def share(document: EnsembleDocument, phase: int) -> Decimal:
-    """What one packet of a phase costs its owner, rounded down so that all of them stay within epsilon."""
+    """Return what one packet of a phase costs its owner, rounded down so that all of them stay within epsilon."""
     whole = exact.epsilon(document.epsilon)
     return (whole / document.packets(phase)).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
 

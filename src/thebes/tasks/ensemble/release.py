@@ -1,4 +1,4 @@
-"""What an ensemble task releases: an ordinary classifier, as data."""
+"""The release of an ensemble task: an ordinary classifier, as data."""
 
 from __future__ import annotations
 

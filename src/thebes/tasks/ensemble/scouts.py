@@ -1,4 +1,5 @@
-"""Which single features the "odds" method asks about where a document wants scouts: from what they said privately.
+"""The choice of single features that the "odds" method asks about, where a document wants scouts: from what they said
+privately.
 
 Of each feature it is estimated how much it tells about the label, freed of what noise alone would seem to tell; bins
 that tell the same are put together; and as many features are asked about as pay for sharing the peers among them.
@@ -83,7 +84,7 @@ def merged(histogram: Histogram) -> tuple[Cut, Floats]:
 
 
 def _apart(pair: Floats, noise: float, left: int, right: int) -> float:
-    """How many standard errors the labels' shares of two bins lie apart."""
+    """Return how many standard errors the labels' shares of two bins lie apart."""
     sums = np.maximum(pair.sum(axis=1, keepdims=True), 1e-9)
     shares = pair / sums
     labels = pair.shape[1]

@@ -104,7 +104,7 @@ def backbone_text(document: GradientDocument) -> str | None:
 
 
 def catalogue_folder() -> Path:
-    """Where this machine's owner installs backbones; those that come with Thebes need no folder."""
+    """Find the folder in which this machine's owner installs backbones; those that come with Thebes need no folder."""
     return Path(os.environ.get("THEBES_BACKBONES", str(Path.home() / ".thebes" / "backbones")))
 
 
@@ -172,7 +172,7 @@ def tables(document: Tabular, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bo
 
 
 def taken(inputs: Sequence[str], bounds: Bounds | None, rows: Rows) -> Floats:
-    """What a network is fed of each row: when it is trained, and when it predicts from a table."""
+    """Return what a network is fed of each row: when it is trained, and when it predicts from a table."""
     return np.concatenate([_encoded(bounds, rows, column)[0] for column in inputs], axis=1)
 
 
@@ -191,7 +191,7 @@ def _encoded(bounds: Bounds | None, rows: Rows, column: str) -> tuple[Floats, ND
 
 
 def facts(document: GradientDocument) -> Mapping[str, Any]:
-    """What the certificate says about the mechanism."""
+    """State what the certificate says about the mechanism."""
     made = network(document)
     return {
         "rounds": document.rounds,

@@ -1,4 +1,4 @@
-"""What a gradient task releases: the trained weights, as data that loads into the consented graph."""
+"""The release of a gradient task: the trained weights, as data that loads into the consented graph."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TrainedNetwork(NamedInputs):
             self._backbone = read_model(text, argument="backbone", limits=BACKBONE)
 
     def outputs(self, rows: Any) -> Floats:
-        """What the network says, one line for each row."""
+        """Return what the network says, one line for each row."""
         from thebes.learning.graph.interpret import outputs_of
 
         table = self._taken(rows)
@@ -77,7 +77,7 @@ class TrainedNetwork(NamedInputs):
 
     @property
     def loss(self) -> Loss:
-        """What it was trained to make small."""
+        """The loss that it was trained to make small."""
         return self._loss
 
     @property

@@ -92,8 +92,8 @@ class IntegratedAggregator(Keeping):
         return estimator.fit(table, target), tuple(estimated)
 
     def _budget(self, epsilon: Decimal, *, fixed_size: bool) -> dict[str, Any]:
-        """What the estimator may spend. Where one person may also be absent from the rows it sees, replacing that
-        person is a removal and an addition: half of epsilon each, and delta / (1 + e^(epsilon/2))."""
+        """Return what the estimator may spend. Where one person may also be absent from the rows it sees, replacing
+        that person is a removal and an addition: half of epsilon each, and delta / (1 + e^(epsilon/2))."""
         common = {"random_state": self.setting.randomness}
         declared = self.document.delta
         if self.document.missing == "refuse" and fixed_size:

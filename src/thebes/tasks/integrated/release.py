@@ -1,4 +1,4 @@
-"""What an integrated task releases: a model as JSON, which loads into a fitted estimator and never into code."""
+"""The release of an integrated task: a model as JSON, which loads into a fitted estimator and never into code."""
 
 from __future__ import annotations
 

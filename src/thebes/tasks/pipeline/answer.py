@@ -1,5 +1,5 @@
-"""What a site says of a pipeline: the verdict, every attempt, the bundle of a model that was accepted, and what it all
-cost. As one text of JSON, read strictly."""
+"""The answer of a site about a pipeline: the verdict, every attempt, the bundle of a model that was accepted, and what
+it all cost. It is one text of JSON, read strictly."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def read(text: str) -> Answer:
 
 
 def of_bundle(bundle: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a bundle in the store belongs into the answer."""
+    """Return what of a bundle in the store belongs into the answer."""
     return {name: bundle[name] for name in sorted(_BUNDLE)}

@@ -1,4 +1,4 @@
-"""What a pipeline releases: the verdict with every attempt, and the model where it was accepted."""
+"""The release of a pipeline: the verdict with every attempt, and the model where it was accepted."""
 
 from __future__ import annotations
 

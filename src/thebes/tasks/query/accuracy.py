@@ -1,4 +1,4 @@
-"""What an accuracy costs: the least epsilon with which all answers together lie within `alpha` of the exact ones, but
+"""The price of an accuracy: the least epsilon with which all answers together lie within `alpha` of the exact ones, but
 for the odds `beta`; and how that is split over sites.
 
 Everything here follows from the document, the schemas and what sites said of answers that they have already. The odds
@@ -62,8 +62,8 @@ def priced(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quote
 
 
 def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> Split:
-    """How the accuracy is split over these sites: the same for the same document, schemas and quotes, before and after
-    its price was filled in."""
+    """Split the accuracy over these sites: the same for the same document, schemas and quotes, before and after its
+    price was filled in."""
     if document.accuracy is None or not schemas:
         return Split(document.epsilon)
     for smooth in (True, False) if _in_rho(document, schemas, quotes) else (False,):
@@ -79,7 +79,7 @@ def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes
 
 
 def _in_rho(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> bool:
-    """Whether Gaussian noise is far cheaper at every site, though its epsilon, taken alone, is larger."""
+    """Return whether Gaussian noise is far cheaper at every site, though its epsilon, taken alone, is larger."""
     counted = all(quotes.get(site, {}).get("filter") in IN_RHO for site in schemas)
     return counted and document.noise == "site" and exact.delta(document.delta) >= exact.DELTA_STEP
 
@@ -99,7 +99,7 @@ def _split(
 
 
 def expected(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> dict[str, tuple[float, str]]:
-    """What each site is expected to pay, and where its answer would come from."""
+    """Tell what each site is expected to pay, and where its answer would come from."""
     found = split(document, schemas, quotes)
     told = {}
     for site in schemas:
@@ -110,8 +110,9 @@ def expected(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quo
 
 
 def alone(document: QueryDocument, schemas: Mapping[str, Schema]) -> dict[str, float]:
-    """What each of these sites would be told if it answered within a width of its own; nothing where no synopsis can
-    be paid for: it costs more at most than noise alone, so there must be a `max_epsilon` that leaves room for it."""
+    """Return what each of these sites would be told if it answered within a width of its own; nothing where no
+    synopsis can be paid for: it costs more at most than noise alone, so there must be a `max_epsilon` that leaves
+    room for it."""
     if document.accuracy is None or document.max_epsilon is None or document.exact or not schemas:
         return {}
     plan = document.model_copy(update={"epsilon": 0.0}).plan(next(iter(schemas.values())))
@@ -175,8 +176,8 @@ class _Splitting:
         return {"width": self.within / len(self.schemas), "beta": self.accuracy.beta / len(self.schemas)}
 
     def _through(self, site: str) -> float | None:
-        """What an answer from a site's synopsis costs at most; None where it has none, or that is too much, or it has
-        an answer with noise."""
+        """Return what an answer from a site's synopsis costs at most; None where it has none, or that is too much, or
+        it has an answer with noise."""
         told = self.quotes.get(site, {})
         if "made" in told or not isinstance(told.get("synopsis"), (list, tuple)):
             return None
@@ -223,7 +224,7 @@ class _Splitting:
     def _using(
         self, free: Sequence[str], sites: Sequence[str], have: Mapping[str, Additive], within: float, beta: float
     ) -> Split | None:
-        """What the others pay where these answers are used as they are; None where that is not enough."""
+        """Find what the others pay where these answers are used as they are; None where that is not enough."""
         kept = [have[site] for site in free]
         paying = [self.schemas[site] for site in sites if site not in free]
         if kept and together(kept).width(1 - beta / self.plan.size) > within:

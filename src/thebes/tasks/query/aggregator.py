@@ -50,7 +50,7 @@ class QueryAggregator(Convening):
 
     @cached_property
     def split(self) -> Split:
-        """How the accuracy is split over the sites that are asked."""
+        """The split of the accuracy over the sites that are asked."""
         asked = {site: schema for site, schema in self.setting.sites.items() if site not in self._unlike}
         return split(self.document, asked, self.setting.quotes)
 
@@ -120,14 +120,14 @@ class QueryAggregator(Convening):
         return self.document.plan(self._schema(site))
 
     def _found(self, plan: Plan, schemas: Mapping[str, Schema]) -> dict[str, Error]:
-        """What is known of every error in the sum, by whose it is."""
+        """Return what is known of every error in the sum, by whose it is."""
         if self.document.noise == "coordinator":
             budget = {"epsilon": self.document.epsilon, "delta": self.document.delta}
             return {"coordinator": Error(noise_for(plan, loosest(schemas.values()), **budget))}
         return {site: error_of(self._plan(site), schema, self._errors[site]) for site, schema in schemas.items()}
 
     def _answer(self, site: str, errors: Mapping[str, Error]) -> dict[str, Any]:
-        """What a site's answer cost there and where it came from: as it says, else as the document does."""
+        """Tell what a site's answer cost there and where it came from: as it says, else as the document does."""
         if site in self._paid and not self.document.exact:
             return self._paid[site]
         noise = next((error.noise for name, error in errors.items() if name in (site, "coordinator")), None)
@@ -239,7 +239,7 @@ class QueryAggregator(Convening):
 
 
 def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What a certificate says of an accuracy that was asked for."""
+    """State what a certificate says of an accuracy that was asked for."""
     if accuracy is None:
         return ()
     asked, found = f"within {figure(accuracy['alpha'])}", accuracy["reached"]
@@ -255,7 +255,7 @@ def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> Finding:
-    """What the sum of totals says, each with its error (none: exact)."""
+    """Return what the sum of totals says, each with its error (none: exact)."""
     if not all(error.known for error in errors):
         return plan.finish(totals, None, LEVELS)
     noises = [error.noise for error in errors if error.noise is not None]

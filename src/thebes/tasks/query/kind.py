@@ -134,7 +134,7 @@ class QueryDocument(SiteDocument):
 
     @property
     def question(self) -> Question:
-        """What is asked of a table."""
+        """The question that is asked of a table."""
         named = (self.columns or ()) if self.statistic == "correlation" else (self.column,)
         return Question(
             statistic=self.statistic,
@@ -159,7 +159,7 @@ class QueryDocument(SiteDocument):
 
     @property
     def exact(self) -> bool:
-        """Whether a site's totals leave it without noise."""
+        """Return whether a site's totals leave it without noise."""
         return self.noise == "coordinator" or self.privacy == "none"
 
     @property
@@ -172,13 +172,13 @@ class QueryDocument(SiteDocument):
         return tuple(dict.fromkeys((*self.question.columns, *self.question.by)))
 
     def plan(self, schema: Schema) -> Plan:
-        """How a data set of this schema answers."""
+        """Plan how a data set of this schema answers."""
         return self.question.plan(schema, epsilon=self.epsilon, delta=self.delta)
 
     def wanted(self, payload: Mapping[str, Any]) -> Wanted:
-        """What a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where another
-        site's answer leaves room for more noise; or with Gaussian noise; or within a width that is its own. Of a
-        document without a price, all that it may cost is what it costs at most."""
+        """Read strictly what a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where
+        another site's answer leaves room for more noise; or with Gaussian noise; or within a width that is its own. Of
+        a document without a price, all that it may cost is what it costs at most."""
         most = self.epsilon or self.max_epsilon
         if not most:
             raise Mistake("accuracy", _UNPRICED)
@@ -248,7 +248,7 @@ class _Query:
 
 
 def _does(document: QueryDocument) -> str:
-    """What is computed, in one sentence."""
+    """Say what is computed, in one sentence."""
     what = {
         "count": "how many rows there are",
         "sum": f"the sum of {document.column}",
@@ -267,7 +267,7 @@ def _does(document: QueryDocument) -> str:
 
 
 def _price(document: QueryDocument) -> str | None:
-    """What an accuracy costs, as far as that is known; None: what every document says."""
+    """Say what an accuracy costs, as far as that is known; None: what every document says."""
     if document.accuracy is None:
         return None
     share = 100 * (1 - document.accuracy.beta)

@@ -48,7 +48,7 @@ class QueryOwner:
         return document.plan(schema), wanted, document.question.text
 
     def told(self, document: QueryDocument, ask: Ask, answered: Answered) -> Contributions:
-        """What a planner answered, as it travels."""
+        """Write what a planner answered, as it travels."""
         return Contributions(
             ask.part, 1, noised(answered.totals, made=answered.made, bound=answered.bound), ask.partition
         )

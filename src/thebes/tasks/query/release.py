@@ -25,7 +25,7 @@ class QueryRelease(Release):
 
     @property
     def source(self) -> str:
-        """What gave the answer: a mechanism over the rows, an earlier answer (`cache`), a `synopsis` of earlier
+        """The source of the answer: a mechanism over the rows, an earlier answer (`cache`), a `synopsis` of earlier
         answers, or `mixed`: then `sites` says which where."""
         return str(self.extra.get("source", "mechanism"))
 

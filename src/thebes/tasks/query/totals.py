@@ -1,4 +1,4 @@
-"""What a site sends to answer a query: totals with what is known of their error, or exact ones as whole numbers in two
+"""Totals that a site sends to answer a query: with what is known of their error, or exact ones as whole numbers in two
 halves, because what travels as a number is exact up to 2^53 only.
 
 An answer that a site gives from its cache holds noise that was calibrated to another epsilon than this document's, or
@@ -54,9 +54,9 @@ def layout_of(document: QueryDocument, plan: Plan) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """What is known of the error in a site's totals: the noise that was added, calibrated to `made` (epsilon, delta),
-    or that all of them lie within `width` of the exact ones but for the odds `beta`; neither, where a synopsis promises
-    nothing."""
+    """The error in a site's totals, as far as it is known: the noise that was added, calibrated to `made` (epsilon,
+    delta), or that all of them lie within `width` of the exact ones but for the odds `beta`; neither, where a synopsis
+    promises nothing."""
 
     noise: Additive | None = None
     made: tuple[float, float] = (0.0, 0.0)

@@ -138,7 +138,7 @@ class TrainAggregator(Convening):
         return self._released() if self.finished() else None
 
     def _averages(self) -> _Means:
-        """What the sites' own steps amount to: noised there."""
+        """Average the sites' own steps: noised there."""
         plan = self.plan
         self._sizes.update(self._told)
         sizes = [plan.believed(self._sizes[site]) for site in self.answered]
@@ -209,7 +209,7 @@ class TrainAggregator(Convening):
         return self._course.coverage
 
     def progress(self) -> dict[str, Any]:
-        """How far it is: the last round in figures, and all of them for a curve."""
+        """Tell how far it is: the last round in figures, and all of them for a curve."""
         rounds = self._course.rounds
         return {**super().progress(), "last": rounds[-1] if rounds else None, "rounds": rounds}
 

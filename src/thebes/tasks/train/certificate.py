@@ -1,4 +1,4 @@
-"""What became of a training, round by round, and what its certificate says."""
+"""The course of a training, round by round, and what its certificate says."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Course:
 
     @property
     def coverage(self) -> dict[str, Any]:
-        """Who is in the answer, in how many of its rounds, and who was never there or not always, for which reason."""
+        """The sites in the answer, in how many of its rounds, and those never there or not always, for which reason."""
         return {
             "answered": sorted(self.answered),
             "missing": {site: why for site, why in sorted(self.why.items()) if site not in self.answered},

@@ -1,5 +1,5 @@
-"""What a document asks of sites that go downhill together, whichever kind it is of: a model, a budget, and how it is
-spent."""
+"""The descent that a document asks of sites which go downhill together, whichever kind it is of: a model, a budget, and
+how it is spent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_CLIP = 1e-100  #: below, the steps in which gradients are counted are numb
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the common weights move. `momentum` goes with sgd, `ridge` with newton."""
+    """The rule by which the common weights move. `momentum` goes with sgd, `ridge` with newton."""
 
     name: Literal["sgd", "adam", "newton"] = "sgd"
     learning_rate: float = 1.0
@@ -62,12 +62,12 @@ class Descent:
 
     @property
     def steps(self) -> int:
-        """How often noise is added at a site, over all rounds."""
+        """The number of times that noise is added at a site, over all rounds."""
         return self.rounds * self.local_steps
 
     @property
     def curved(self) -> bool:
-        """Whether the curvature is told beside the gradient."""
+        """Return whether the curvature is told beside the gradient."""
         return self.rule.name == "newton"
 
 

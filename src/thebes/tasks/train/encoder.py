@@ -33,7 +33,7 @@ class Encoding:
 
     @property
     def width(self) -> int:
-        """How many numbers a model is fed."""
+        """The width of a model's input, in numbers."""
         return sum(_wide(column) for column in self.inputs.values())
 
     @property
@@ -46,7 +46,7 @@ class Encoding:
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
-        """What the output may be; None where it is a number."""
+        """The values that the output may have; None where it is a number."""
         return self.output.values
 
     def design(self, numbers: Floats) -> Floats:
@@ -68,7 +68,7 @@ class Encoding:
         return numbers if self.output.values is not None else scaled(self.output, numbers)
 
     def unscaled(self, said: Floats) -> Floats:
-        """What a model says of a number, in the output's own units."""
+        """Convert what a model says of a number to the output's own units."""
         low, high = _ends(self.output)
         return np.asarray(low + (said + 1) / 2 * (high - low))
 

@@ -110,7 +110,7 @@ class TrainDocument(SiteDocument):
 
     @cached_property
     def descent(self) -> Descent:
-        """What sites and coordinator do, whichever kind asks for it."""
+        """The descent that sites and coordinator do, whichever kind asks for it."""
         same = {field.name: getattr(self, field.name) for field in fields(Descent) if field.name != "rule"}
         return Descent(**same, rule=Rule("sgd", self.learning_rate, self.momentum))
 

@@ -49,8 +49,8 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What one step adds up, in whole numbers: everybody's clipped gradient, everybody, everybody's loss, everybody's
-    second derivatives (without any where they are not wanted)."""
+    """The sums that one step makes, in whole numbers: everybody's clipped gradient, everybody, everybody's loss,
+    everybody's second derivatives (without any where they are not wanted)."""
 
     sums: Integers
     people: int
@@ -73,7 +73,7 @@ def read(plan: Plan, table: Table) -> Iterator[People]:
 
 
 class Shelf:
-    """What was read of a table for a task, for as long as the table is there."""
+    """The rows that were read of a table for a task, held for as long as the table is there."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[tuple[int, str], tuple[weakref.ref[Table], list[People]]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""What follows from a train document and a data set's schema, the same for every site and for the coordinator.
+"""The plan that follows from a train document and a data set's schema, the same for every site and for the coordinator.
 
 The budget is shared out in rho (what a Gaussian release of a ratio costs is 1 / (2 ratio^2) of it): equally over all
 steps of all rounds, and in each step over what is told there: the gradients' sum, the loss where it was bought, and, in
@@ -59,7 +59,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How one step's budget is shared out; together 1."""
+    """The shares of one step's budget; together 1."""
 
     sums: Decimal
     size: Decimal
@@ -69,7 +69,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What every step may spend. `rho` is 1 / (2 ratio^2) of its one noised vector."""
+    """The budget that every step may spend. `rho` is 1 / (2 ratio^2) of its one noised vector."""
 
     descent: Descent
     rho: Decimal
@@ -87,7 +87,7 @@ class Budget:
 
     @property
     def event(self) -> Event:
-        """What one round does to one person."""
+        """The event that one round is to one person."""
         if self.coin is None:
             return Repeated(ConcentratedEvent(self.rho), self.descent.local_steps)
         # A ratio that is a hair too small costs more, never less.
@@ -144,7 +144,7 @@ _ONE_PERSON = Change(Adjacency.ADD_REMOVE_ONE)
 
 @lru_cache(maxsize=16)
 def budget(descent: Descent) -> Budget:
-    """How the document's (epsilon, delta) is shared out; a `Mistake` where it is too small for that."""
+    """Share the document's (epsilon, delta) out; a `Mistake` where it is too small for that."""
     epsilon, delta = exact.epsilon(descent.epsilon), exact.delta(descent.delta)
     if descent.batch is None or descent.batch == 1:
         whole = rho_for(epsilon, delta)
@@ -299,7 +299,7 @@ class Plan:
         return max(1.0, self.doubt, size)
 
     def layout(self, *, buying: bool) -> Layout:
-        """What a site sends."""
+        """Return the layout of what a site sends."""
         descent = self.descent
         if descent.noise == "coordinator":
             most = _MOST_PEOPLE << self.sums.bits
@@ -369,7 +369,7 @@ class Noises:
 
 
 def facts(plan: Plan) -> dict[str, Any]:
-    """What a certificate says about the noise."""
+    """State what a certificate says about the noise."""
     descent, made = plan.descent, plan.budget
     first, later = plan.noises(buying=True), plan.noises(buying=False)
     assert first.size is not None  # noqa: S101

@@ -1,4 +1,4 @@
-"""What a train task releases: the trained model as plain data, which predicts from the sites' own columns."""
+"""The release of a train task: the trained model as plain data, which predicts from the sites' own columns."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TrainedModel(NamedInputs):
         return self.encoding.classes
 
     def scores(self, rows: Any) -> Floats:
-        """What the model says, one line for each row: a number, one score for each class, or of two the second's."""
+        """Return what the model says, a line for each row: a number, one score for each class, or of two the second's."""
         design = self.encoding.of_table(rows)
         if self._network is None:
             columns = self.weights.reshape(design.shape[1] + 1, -1)

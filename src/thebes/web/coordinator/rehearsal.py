@@ -193,7 +193,7 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
 
 
 def _beside_guess(what: str, exact: list[float], reached: list[float], repeats: int) -> dict[str, Any]:
-    """What `SHARE` of the models keep to, beside the same without noise and a guess: `exact` has these two."""
+    """Find what `SHARE` of the models keep to, beside the same without noise and a guess: `exact` has these two."""
     import numpy as np
 
     worst = _reached([np.array([1.0 - each if what == RIGHT else each]) for each in reached], repeats)

@@ -146,7 +146,7 @@ class Draft:
 
     @property
     def counts_missing(self) -> bool:
-        """Whether it adds people up of whom somebody may have no value: only so can it be asked for."""
+        """Return whether it adds people up of whom somebody may have no value: only so can it be asked for."""
         asked = self.get("aggregator") if self.kind == "basic" else ""
         everybody = any(bound.kind and bound.default.strip() for bound in self.bounds)
         return asked == "count" or (asked in ADDED_UP and not everybody)
