@@ -1,4 +1,4 @@
-"""The release of a draw-discard task: the average of the instances, as a model that predicts, with what the lanes did."""
+"""The release of a draw-discard task: the average of the instances as a model that predicts, and what its lanes did."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class Table:
         return np.asarray(np.log(smoothed / smoothed.sum(axis=1, keepdims=True) / base))
 
     def belief(self, expected: Floats, freedom: int) -> float:
-        """Return the share of the distance from `expected` beyond what noise and chance make: 1 less their part in it."""
+        """Return how much of the distance from `expected` is more than noise and chance make: 1 less their part in
+        it."""
         told, many = self.shares[:, : self.labels], self.labels
         mass = told.sum(axis=1, keepdims=True)
         noise = (self.noise[:, None] ** 2) * ((1 - expected) ** 2 + (many - 1) * expected**2)

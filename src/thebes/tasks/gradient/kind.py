@@ -74,7 +74,7 @@ class GradientDocument(PeopleDocument):
 
     @property
     def input_width(self) -> int:
-        """The width of the model's input, in numbers: m - 1 for a set of m values, whose last value is the reference."""
+        """The width of the model's input, in numbers. A set of m values is m - 1 of them; the last is the reference."""
         return sum(self._width(column) for column in self.inputs)
 
     def _width(self, column: str) -> int:

@@ -125,7 +125,10 @@ class TrainedModel(NamedInputs):
         return self.encoding.classes
 
     def scores(self, rows: Any) -> Floats:
-        """Return what the model says, a line for each row: a number, one score for each class, or of two the second's."""
+        """Return what the model says, one line for each row.
+
+        It is a number, one score for each class, or, where there are two classes, the second's score.
+        """
         design = self.encoding.of_table(rows)
         if self._network is None:
             columns = self.weights.reshape(design.shape[1] + 1, -1)
