@@ -10,16 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from thebes.privacy.faults import Fault
 from thebes.privacy.figures import figure
 
 READY_SECONDS = 120.0
+HEED_SECONDS = 0.2  #: so soon is a request to end noticed while a process is silent
 STOP_SECONDS = 15.0
 _OURS = (
     "THEBES_HOME",
@@ -31,10 +31,13 @@ _OURS = (
 
 class Process:
     """`python -m module arguments...`, with `log` for what it says on standard error. It does not hear Ctrl-C; who
-    started it stops it. `said` gives its lines of JSON in order, and None once it has ended."""
+    started it stops it. `said` gives its lines of JSON in order, and None once it has ended. `heed` is called
+    while it is waited for, and may end that by raising."""
 
-    def __init__(self, name: str, module: str, *arguments: str, log: Path) -> None:
-        self.name, self._log = name, log
+    def __init__(
+        self, name: str, module: str, *arguments: str, log: Path, heed: Callable[[], None] = lambda: None
+    ) -> None:
+        self.name, self._log, self._heed = name, log, heed
         # A home in a temporary folder leaves nothing in the keyring of whoever runs this.
         kept = {key: value for key, value in os.environ.items() if key not in _OURS}
         environment = {**kept, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
@@ -62,10 +65,16 @@ class Process:
 
     def hear(self, timeout: float) -> dict[str, Any]:
         """Its next line; a Fault when it has ended or stays silent."""
-        try:
-            line = self.said.get(timeout=timeout)
-        except queue.Empty:
-            raise Fault(f"{self.name} has said nothing for {figure(timeout)} seconds") from None
+        end = time.monotonic() + timeout
+        while True:
+            self._heed()
+            left = end - time.monotonic()
+            try:
+                line = self.said.get(timeout=max(0.0, min(left, HEED_SECONDS)))
+                break
+            except queue.Empty:
+                if left <= 0:
+                    raise Fault(f"{self.name} has said nothing for {figure(timeout)} seconds") from None
         if line is None:
             raise self.lost()
         return line
@@ -119,30 +128,3 @@ class Process:
                 with suppress(ValueError):
                     self.said.put(json.loads(line))
         self.said.put(None)
-
-
-class Stopped(BaseException):
-    """Somebody asked this command to end: Ctrl-C, SIGTERM, or the terminal that went away."""
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Inside, the first request to end raises `Stopped` in the main thread, and later ones do nothing: what has begun
-    to clean up goes on."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
-        raise Stopped
-
-    for number in numbers:
-        signal.signal(number, stop)
-    try:
-        yield
-    except KeyboardInterrupt:  # DuckDB forgets what a handler raised while it worked, and tells of Ctrl-C instead
-        raise Stopped from None
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)

@@ -52,20 +52,20 @@ def demo(
 
     from thebes.cli.demo.deployment import Stage
     from thebes.cli.demo.scenes import scenes, waiting
-    from thebes.cli.processes import Stopped, stoppable
+    from thebes.cli.stop_signals import Stopped, stoppable
 
     started = time.perf_counter()
     console = Console(stderr=json == "-")
     rows: list[dict[str, Any]] = []
     playing = True
     try:
-        with stoppable(), ExitStack() as stack:
+        with stoppable() as heed, ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="thebes-demo-", dir=_quick_place(people)))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "torch")  # which PyTorch makes when it is first used
             progress = stack.enter_context(_progress())
             with _told(progress, "people come in", people) as told:
-                stage = stack.enter_context(Stage(folder, people=people, sites=sites, seed=seed, told=told))
+                stage = stack.enter_context(Stage(folder, people=people, sites=sites, seed=seed, told=told, heed=heed))
             if progress is None:
                 joined = f" and {sites} sites are linked" if sites else ""
                 _tell_step(f"{people} people have come in{joined}", time.perf_counter() - started)
@@ -82,6 +82,7 @@ def demo(
                     _tell_step(f"{asked.name}: {rows[-1]['verdict']}", rows[-1]["seconds"])
             for scene in [] if exit else waiting(people):
                 _play(stage, scene, progress, leave=1)
+            heed()
             if progress is not None:
                 progress.stop()
             show(rows, people, sites, console)
@@ -91,6 +92,7 @@ def demo(
                 seconds = time.perf_counter() - started
                 output.write_json(json, {"tasks": rows, "urls": stage.urls, "seconds": seconds})
                 sys.stdout.flush()
+            heed()
             playing = False
             if not exit:
                 stage.live()

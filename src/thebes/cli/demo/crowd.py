@@ -37,17 +37,25 @@ ANSWER_SECONDS = 120.0
 
 class Crowd:
     """The processes together. In them are the first `people` of a population of `size` drawn with `seed`. `started`
-    hears of each process at once, and stops it."""
+    hears of each process at once, and stops it; `heed` is called while they are waited for."""
 
     def __init__(
-        self, coordinator: str, folder: Path, *, people: int, size: int, seed: int, started: Callable[[Process], None]
+        self,
+        coordinator: str,
+        folder: Path,
+        *,
+        people: int,
+        size: int,
+        seed: int,
+        started: Callable[[Process], None],
+        heed: Callable[[], None],
     ) -> None:
         count = min(people, max(2, min(os.cpu_count() or 1, 8), -(-people // MOST_TOGETHER)))
         ends = [people * place // count for place in range(count + 1)]
         self._processes: list[Process] = []
         for place in range(count):
             name = f"crowd-{place}"
-            process = Process(name, "thebes.cli.demo.crowd", log=folder / f"{name}.log")
+            process = Process(name, "thebes.cli.demo.crowd", log=folder / f"{name}.log", heed=heed)
             started(process)
             self._processes.append(process)
             work = {"coordinator": coordinator, "homes": str(folder), "size": size, "seed": seed}

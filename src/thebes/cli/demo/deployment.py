@@ -42,10 +42,20 @@ Told = Callable[[int], None]
 
 
 class Stage:
-    """Everything runs while the `with` block lasts. The last of `people` has a process of their own."""
+    """Everything runs while the `with` block lasts. The last of `people` has a process of their own. `heed` is called
+    over and over while it is waited for something, and may end that by raising."""
 
-    def __init__(self, folder: Path, *, people: int, sites: int = 0, seed: int, told: Told) -> None:
-        self._folder, self._people, self._seed, self._told = folder, people, seed, told
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        people: int,
+        sites: int = 0,
+        seed: int,
+        told: Told,
+        heed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._folder, self._people, self._seed, self._told, self._heed = folder, people, seed, told, heed
         self._everybody = population(people, seed)
         self._tables = people_of(self._everybody.columns)
         self.hospitals = Hospitals(folder, sites, seed) if sites else None
@@ -93,7 +103,7 @@ class Stage:
                 contributors.append(self._people - 1)
             else:
                 contributors += self._answered(handle.task_id, 1, told, group)
-        return handle.wait(timeout=RELEASE_SECONDS), contributors
+        return handle.wait(timeout=RELEASE_SECONDS, progress=lambda body: self._heed()), contributors
 
     def ask_sites(self, document: Mapping[str, Any], told: Told) -> Release:
         """Submit a document that sites answer, and wait; `told` hears of the phases that are over."""
@@ -126,7 +136,8 @@ class Stage:
             time.sleep(LOOK_SECONDS)
 
     def check(self) -> None:
-        """A Fault that names a process which has ended, where one has."""
+        """Heed a request to end; a Fault that names a process which has ended, where one has."""
+        self._heed()
         for process in self._processes:
             if process.ended:
                 raise process.lost()
@@ -176,8 +187,10 @@ class Stage:
         own = self._folder / "person"
         address = ("--home", str(own), "--coordinator", self.urls["coordinator"], "--port", "0", "--no-delay")
         one = self._start("person", *address)
-        crowd = {"people": self._people - 1, "size": self._people, "seed": self._seed}
-        self._crowd = Crowd(self.urls["coordinator"], self._folder, started=self._processes.append, **crowd)
+        crowd: dict[str, Any] = {"people": self._people - 1, "size": self._people, "seed": self._seed}
+        self._crowd = Crowd(
+            self.urls["coordinator"], self._folder, started=self._processes.append, heed=self._heed, **crowd
+        )
         self._requestor = connect(self.urls["coordinator"], token=self.token_file.read_text().strip())
         self._stack.callback(self._requestor.close)
         if self.hospitals is not None:
@@ -186,18 +199,20 @@ class Stage:
             self._requestor.client.publish_schema(app, tables)
         ready = one.ready()
         self.urls["person"] = str(ready["url"])
-        self._one = OnePerson(str(ready["address"]), (own / "token").read_text().strip())
+        self._one = OnePerson(str(ready["address"]), (own / "token").read_text().strip(), self._heed)
         give(self._one, self._everybody[-1])
         self._one.allow(ALLOWANCE)
         self._crowd.open(self._told)
         if self.hospitals is not None:
-            self.urls |= self.hospitals.ready(self._requestor)
+            self.urls |= self.hospitals.ready(self._requestor, self._heed)
         self._known: set[str] = set()
         self._left: list[str] = []
 
     def _start(self, command: str, *arguments: str, called: str | None = None) -> Process:
         name = called or command
-        process = Process(name, "thebes.cli.main", command, *arguments, log=self._folder / f"{name}.log")
+        process = Process(
+            name, "thebes.cli.main", command, *arguments, log=self._folder / f"{name}.log", heed=self._heed
+        )
         self._processes.append(process)
         return process
 
@@ -211,7 +226,8 @@ class Stage:
 class OnePerson:
     """The person who has a process: what a collector and a browser do there, over its REST interface."""
 
-    def __init__(self, address: str, token: str) -> None:
+    def __init__(self, address: str, token: str, heed: Callable[[], None]) -> None:
+        self._heed = heed
         headers = {"Authorization": f"Bearer {token}"}
         self._http = answers.client(base_url=address, headers=headers, timeout=OWN_SECONDS, seconds=OWN_SECONDS)
 
@@ -241,6 +257,7 @@ class OnePerson:
         """Wait until the contribution has arrived, or will not."""
         end = time.monotonic() + OWN_SECONDS
         while time.monotonic() < end:
+            self._heed()
             mine = [p for p in self._ask("GET", "/api/participations") if p["task_id"] == task_id]
             if mine and mine[-1]["state"] in ("sent", "done"):
                 return True

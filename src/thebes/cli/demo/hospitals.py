@@ -69,11 +69,13 @@ class Hospitals:
             arguments = ("--home", str(home), "--coordinator", site_url, "--port", "0")
             self._processes[name] = start("site", *arguments, called=f"site-{name}")
 
-    def ready(self, server: Server) -> dict[str, str]:
-        """The addresses of their pages, once all of them are linked and have said what they have."""
+    def ready(self, server: Server, heed: Callable[[], None]) -> dict[str, str]:
+        """The addresses of their pages, once all of them are linked and have said what they have; `heed` is called
+        until then."""
         urls = {f"site {name}": str(process.ready()["url"]) for name, process in self._processes.items()}
         end = time.monotonic() + READY_SECONDS
         while not self._linked(server):
+            heed()
             if time.monotonic() > end:
                 raise Fault(
                     f"not every site is linked after {figure(READY_SECONDS)} seconds; "
