@@ -185,6 +185,8 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
     quantities = []
     for what, exact in list(truth.items())[:_MOST_QUANTITIES]:
         if what in (RIGHT, ERROR):
+            if what == RIGHT:  # of as many of each, but for an odd one
+                exact = [exact[0], 1 / len(document.bounds[learned_by(document)].values)]
             quantities.append(_beside_guess(what, exact, [answer[what][0] for answer in heard], done))
             continue
         off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
