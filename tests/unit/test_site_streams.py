@@ -474,6 +474,18 @@ def test_how_coarse_counts_of_users_will_be_is_said_beforehand(run: Callable[...
     ]
 
 
+def test_a_steward_is_told_of_a_growing_set_which_values_did_not_fit(run: Callable[..., Any], tmp_path: Path) -> None:
+    assert run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "9")[0] == 0
+    high = RIDES["columns"]["km"]["high"]
+    lines = "".join(f"2026-01-0{1 + n % 2},{high + 1 if n % 4 == 0 else 1}\n" for n in range(40))
+    (tmp_path / "rides.csv").write_text(f"at,km\n{lines}")
+    assert run("ingest", "taxi", "rides.csv")[0] == 0
+    asked = ("query", "taxi", "--statistic", "mean", "--column", "km", "--epsilon", "0.5")
+    status, told, error = run(*asked)
+    assert (status, error) == (0, f"thebes: warning: km: 25 % above {high:g}, cut to it\n")
+    assert "25 %" not in told
+
+
 def test_an_answer_about_blocks_of_users_says_what_their_counts_cost_beside(
     run: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -319,6 +319,22 @@ def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford()
         assert sum(document.epsilon for document in documents) < ALLOWANCE["trusted"]["epsilon"]
 
 
+def test_a_simulated_model_no_better_than_guessing_is_a_warning(thebes) -> None:
+    x = np.random.default_rng(1).normal(0, 1, 200)
+    label = np.random.default_rng(2).integers(0, 2, 200)
+    bounds = {"x": {"type": "range", "low": -3, "high": 3}, "y": {"type": "set", "values": [0, 1]}}
+    document = {
+        "type": "integrated", "epsilon": 0.01, "featurizer": "SELECT x, y FROM p.t", "model": "GaussianNB",
+        "inputs": ["x"], "output": "y", "bounds": bounds,
+    }  # fmt: skip
+    Path("model.json").write_text(json.dumps(document))
+    Path("rows.csv").write_text("x,y\n" + "".join(f"{a:.3f},{b}\n" for a, b in zip(x, label, strict=True)))
+    status, out, err = thebes("simulate", "model.json", "rows.csv", "--seed", "1")
+    assert status == 0
+    assert "thebes: warning: the model is no better than guessing: it tells " in err
+    assert "rows simulated, y: the model tells " in out
+
+
 def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
     import io
 
