@@ -11,6 +11,7 @@ import pytest
 import thebes
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
+from thebes.simulation.sweeps import plan, sweep
 from thebes.tasks import fit, registry
 
 N = 2000
@@ -46,6 +47,23 @@ def said(document: dict[str, Any], rows: Any) -> tuple[Any, list[str]]:
         warnings.simplefilter("always")
         release = thebes.simulate(document, rows, seed=1)
     return release, [str(warning.message) for warning in caught]
+
+
+def warned(ask: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ask()
+    return [str(warning.message) for warning in caught]
+
+
+def test_sweeps_and_plans_say_once_which_values_do_not_fit() -> None:
+    document = mean("basic", {"type": "range", "low": 0.0, "high": 10.0})
+    rows, line = {"age": AGES}, "age: 100 % above 10, cut to it"
+    assert warned(lambda: sweep(document, rows, vary={"epsilon": [1.0, 2.0]}, repeats=3)) == [line]
+    assert warned(lambda: plan(document, within=5.0, people=200, rows=rows, repeats=5)) == [line]
+    assert warned(lambda: plan(document, within=5.0, people=200, repeats=5)) == []
+    wider = [{"age": {"type": "range", "low": 0.0, "high": high}} for high in (10.0, 100.0)]
+    assert warned(lambda: sweep(document, rows, vary={"bounds": wider}, repeats=2)) == [line]
 
 
 @pytest.mark.parametrize("kind", KINDS)

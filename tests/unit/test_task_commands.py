@@ -335,6 +335,13 @@ def test_a_simulated_model_no_better_than_guessing_is_a_warning(thebes) -> None:
     assert "rows simulated, y: the model tells " in out
 
 
+def test_a_plan_over_a_table_says_which_values_do_not_fit(thebes) -> None:
+    Path("old.csv").write_text("age\n" + "130\n" * 20 + "40\n" * 80)
+    status, _, err = thebes("task", "plan", "task.json", "--within", "20", "--people", "100", "--data", "old.csv")
+    assert (status, err.count("thebes: warning: age: ")) == (0, 1)
+    assert "cut to it" in err
+
+
 def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
     import io
 

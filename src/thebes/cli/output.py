@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,3 +68,14 @@ def doubt(epsilon: float | Decimal, delta: float | Decimal) -> None:
     if delta > WEAK_DELTA:
         told = f"with a chance of {figure(float(delta))} the promise may not hold at all, for each person"
         typer.echo(f"thebes: warning: delta {figure(float(delta))} is large: {told}", err=True)
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Tell what a simulation warns of, a line each on standard error, once it has ended."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        if warning.category is UserWarning:
+            typer.echo(f"thebes: warning: {warning.message}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +92,10 @@ def simulate(
         raise Mistake("DATA", "must be one file: this is a task that people answer")
     else:
         table = None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with output.told_warnings():
         if table is None:
             table = load(Path(data[0]), numbers=_numbers(document), sets=_sets(document))
         release = run(document, table, seed=seed, schema=body)
-    for warning in caught:
-        if warning.category is UserWarning:
-            typer.echo(f"thebes: warning: {warning.message}", err=True)
     if json is not None:
         output.write_json(json, release.as_json())
     else:

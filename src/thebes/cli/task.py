@@ -97,7 +97,8 @@ def plan(
     from thebes.simulation.sweeps import plan as find
 
     document = output.read_document(task)
-    found = find(document, within=within, people=people, rows=None if data is None else load(data), share=share)
+    with output.told_warnings():
+        found = find(document, within=within, people=people, rows=None if data is None else load(data), share=share)
     if json is not None:
         output.write_json(json, {"epsilon": found.epsilon, "within": within, "people": people, "share": share})
         return

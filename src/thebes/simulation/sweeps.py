@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import Mistake
+from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import Population, people_of
 from thebes.simulation.world import simulate
 from thebes.tasks import registry
-from thebes.tasks.document import PeopleDocument, Range, Values
+from thebes.tasks.document import Document, PeopleDocument, Range, Values
+from thebes.tasks.fit import fits
 from thebes.tasks.release import Release
 
 Score = Callable[[Release], float]
@@ -47,8 +49,9 @@ def sweep(
 
     measure = score or _number
     people = people_of(rows)
-    lines = []
+    lines, told = [], set[str]()
     for varied in _combinations(vary):
+        _tell_misfits(registry.check({**document, **varied}), people, told)
         runs = [r.score for r in _runs({**document, **varied}, people, varied, repeats, measure, seed)]
         lines.append(
             {**varied, "repeats": repeats, "mean": np.mean(runs), "sd": np.std(runs, ddof=1 if repeats > 1 else 0)}
@@ -61,6 +64,16 @@ def _combinations(vary: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]
         raise Mistake("vary", "must name at least one field of the document, each with at least one value")
     for values in product(*vary.values()):
         yield dict(zip(vary, values, strict=True))
+
+
+def _tell_misfits(document: Document, people: Population, told: set[str]) -> None:
+    """Warn once of values that do not fit; of a hundred simulations each would say it again."""
+    if not isinstance(document, PeopleDocument):
+        return
+    for fit in fits(document, featurize(document.featurizer, people)):
+        if fit.told is not None and fit.told not in told:
+            told.add(fit.told)
+            warnings.warn(fit.told, stacklevel=3)
 
 
 def _runs(
@@ -118,6 +131,7 @@ def plan(
     if not isinstance(checked, PeopleDocument):
         raise Mistake("type", "is not a kind that people answer")
     crowd = _crowd(checked, rows, people, seed)
+    _tell_misfits(checked, crowd, set())
 
     def reached(epsilon: float) -> float:
         asked = {**document, "epsilon": epsilon}
