@@ -115,7 +115,7 @@ def made() -> dict[str, Any]:
         "other part": replace(here, part="h1"),
     }
     peers = [maker.enrol() for _ in range(2)]
-    accepted = [
+    accepted: list[dict[str, Any]] = [
         {"peer": peer, "context": name, "report": REPORT.decode(), "token": core}
         for peer, (_, _, credential) in enumerate(peers)
         for name, context in contexts.items()

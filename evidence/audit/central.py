@@ -162,7 +162,8 @@ def _statistics() -> list[Case]:
 
 def _vector(norm: int, noise: Any, x: Rows, adjacency: Adjacency) -> Measurement:
     rows = [[v / 5 - 1, 0.0, 0.0] for v in x]  # from one end of the ball to the other
-    return (VectorSum(1.0, norm, 3, bits=10) >> noise)(rows, adjacency=adjacency, randomness=FAST)
+    made: Measurement = (VectorSum(1.0, norm, 3, bits=10) >> noise)(rows, adjacency=adjacency, randomness=FAST)
+    return made
 
 
 # --- order statistics and bounds ---

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from evidence.audit import growing, learning, made_up, people, query, sites, synthesis
+from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.recipe import Independent
 from thebes.data.growing.writer import Writer
 from thebes.data.schema import schema_of
@@ -88,8 +89,12 @@ class Half(Randomness):
         return self._source.gaussian(values, scale=scale / 2)
 
 
-def _halved(task: Task) -> list[Told]:
-    return [lambda source, run=run: run(Half(source)) for run in (task.here, task.there)]  # type: ignore[misc]
+def _halved(task: Task) -> tuple[Told, Told]:
+    return partial(_with_half, task.here), partial(_with_half, task.there)
+
+
+def _with_half(run: Told, source: Randomness) -> Certificate | None:
+    return run(Half(source))
 
 
 # --- people, of whom a server is trusted with the rows ---
@@ -233,7 +238,7 @@ def _attempted(document: Any, mine: bool, randomness: Randomness) -> Certificate
 def _data_sets() -> Iterator[Task]:
     tables = synthesis.tables()
     for delta in (0.0, 1e-3):
-        recipe = Independent(synthesis.DOMAIN, synthesis.Allowance(1, delta))
+        recipe = Independent(synthesis.DOMAIN, Allowance(1, delta))
         runs = [partial(_histograms, recipe, table) for table in tables]
         title = f"synthetic rows, {'Gaussian' if delta else 'Laplace'} noise"
         yield Task(title, 1.0, delta, ADD, runs[0], runs[1], 0.8)

@@ -96,7 +96,9 @@ def _sizes(rows: int) -> Draw:
                 randomness=lambda: FAST,
             )
             first = stream.by.window(FIRST)
-            parts = {first + place: [(f"{place}", rows)] for place in range(count)}
+            parts: dict[int | None, list[tuple[str, int]]] = {
+                first + place: [(f"{place}", rows)] for place in range(count)
+            }
             stream._manifest.admit(folder="f", digest="d", key=None, at="", rows=count * rows, parts=parts)
             stream._open()
             stream.seal(block.name for block in stream.blocks())

@@ -54,8 +54,8 @@ def cases(*, epsilon: float = 1.0) -> list[Audited]:
 
 def attacked(each: Fitted, epsilon: float) -> Audited:
     """Return the case of an estimator that claims `epsilon`."""
-    draws = [repeatedly(partial(fit, bulk())) for fit in (each.here, each.there)]
-    return Audited(each.name, epsilon, each.delta, each.adjacency, *draws, draws=each.draws)
+    here, there = (repeatedly(partial(fit, bulk())) for fit in (each.here, each.there))
+    return Audited(each.name, epsilon, each.delta, each.adjacency, here, there, draws=each.draws)
 
 
 def fitted(*, epsilon: float = 1.0) -> list[Fitted]:

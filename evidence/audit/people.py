@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def cases() -> list[Case]:
     made: list[Case] = []
     for name, fields, bounds, look, delta in told:
         document = document_of({"type": "basic", **fields}, bounds)
-        draws = [repeatedly(lambda d=document, row=row, see=look: see(released(d, row))) for row in (HERE, THERE)]
+        draws = [repeatedly(partial(_seen, look, document, row)) for row in (HERE, THERE)]
         made.append(
             Audited(
                 name, 1.0, delta, REPLACE, draws[0], draws[1], draws=_DRAWS if fields.get("type") is None else _FITS
@@ -82,6 +83,10 @@ def cases() -> list[Case]:
         draws = [_sent(document, row) for row in (HERE, THERE)]
         made.append(Audited(f"bounded, {mechanism}", 1.0, 0.0, REPLACE, draws[0], draws[1], draws=60_000))
     return made
+
+
+def _seen(look: Look, document: Any, row: dict[str, Any]) -> list[float]:
+    return look(released(document, row))
 
 
 def broken() -> list[Case]:

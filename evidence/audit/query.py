@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def cases() -> list[Case]:
         tables = [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([mine], [])]
         for noise, seen in (("site", _sent), ("coordinator", _told)):
             document = document_of(name, fields, noise)
-            draws = [repeatedly(lambda d=document, t=table, s=seen: s(d, t)) for table in tables]
+            draws = [repeatedly(partial(seen, document, table)) for table in tables]
             title = f"query: {name}, noise at the {noise}"
             made.append(
                 Audited(title, 1.0, document.delta, ADD, draws[0], draws[1], draws=1000 if noise == "site" else 300)
@@ -93,7 +94,7 @@ def cases() -> list[Case]:
             [(0.0, 0.0), (0.0, 10.0)] + [(0.0, 10.0)] * (adjacency is REPLACE),
             [(0.0, 0.0), (0.0, 10.0), (10.0, 0.0)],
         )
-        draws = [repeatedly(lambda r=each, a=adjacency: _correlated(r, a)) for each in rows]
+        draws = [repeatedly(partial(_correlated, each, adjacency)) for each in rows]
         made.append(Audited("correlation", 1.0, 0.0, adjacency, draws[0], draws[1], draws=2000))
     return made
 

@@ -17,6 +17,7 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import bulk
 from thebes.tasks import registry
 from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.train.kind import TrainDocument
 from thebes.tasks.train.local import read, totals
 from thebes.tasks.train.plan import Plan
 from thebes.testing.audit import Audited, Case, Draw
@@ -87,12 +88,16 @@ def broken() -> list[Case]:
 
 
 def _as_if_alone(table: Table, *, times: int) -> Draw:
-    plan = Plan(registry.check({**TRAIN, "rounds": 1}).descent, table.schema)
+    document = registry.check({**TRAIN, "rounds": 1})
+    assert isinstance(document, TrainDocument)
+    plan = Plan(document.descent, table.schema)
     found = totals(plan, list(read(plan, table)), LinearSlopes(1), np.zeros(2), None, FAST)
     noise = plan.noises(buying=False).sums
 
     def draw(n: int) -> NDArray[np.float64]:
-        return np.sum([noise.add(np.tile(found.sums, (n, 1)), FAST) for _ in range(times)], axis=0)
+        drawn = [noise.add(np.tile(found.sums, (n, 1)), FAST) for _ in range(times)]
+        together: NDArray[np.float64] = np.sum(drawn, axis=0)
+        return together
 
     return draw
 

@@ -31,8 +31,9 @@ def cases() -> list[Case]:
         Audited(f"validator: {name}", 1.0, 0.0, ADD, _draw(OTHERS, **how), _draw(OTHERS + mine, **how), draws=3000)
         for name, how, mine in tests
     ]
-    with_best = [_draw(rows, best=Best(total, len(rows))) for rows, total in ((OTHERS, 1.0), ([*OTHERS, 1.0], 2.0))]
-    made.append(Audited("validator: losses, and the least of a class", 1.0, 0.0, ADD, *with_best, draws=3000))
+    neighbours = (OTHERS, 1.0), ([*OTHERS, 1.0], 2.0)
+    one, other = (_draw(rows, best=Best(total, len(rows))) for rows, total in neighbours)
+    made.append(Audited("validator: losses, and the least of a class", 1.0, 0.0, ADD, one, other, draws=3000))
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.pmw.guess import Guess
 from thebes.curator.cache.store import Store
+from thebes.curator.cache.vectors import Vectors
 from thebes.curator.questions.question import Question
 from thebes.data.schema import schema_of
 from thebes.privacy.randomness import system
@@ -78,18 +80,22 @@ def _cells() -> dict[str, Any]:
     report["bytes"] = sum(array.nbytes for array in guess.arrays().values())
     slowest = 0.0
     for name, question in ASKED.items():
-        vectors = cells.vectors(question.plan(WIDE, epsilon=1))
+        vectors = _vectors(cells, question)
         strengths = np.full(vectors.size, 0.01)
         took = {
-            "vectors": _milliseconds(lambda q=question: cells.vectors(q.plan(WIDE, epsilon=1))),
-            "guess": _milliseconds(lambda v=vectors: guess.totals(v)),
-            "update": _milliseconds(lambda v=vectors, s=strengths: guess.tilt(v, s)),
+            "vectors": _milliseconds(partial(_vectors, cells, question)),
+            "guess": _milliseconds(partial(guess.totals, vectors)),
+            "update": _milliseconds(partial(guess.tilt, vectors, strengths)),
         }
         slowest = max(slowest, took["update"])
         report[name] = {what: round(each, 2) for what, each in took.items()}
     report["slowest_update"] = round(slowest, 2)
     report["goal_met"] = slowest <= GOAL_MILLISECONDS
     return report
+
+
+def _vectors(cells: Cells, question: Question) -> Vectors:
+    return cells.vectors(question.plan(WIDE, epsilon=1))
 
 
 def _milliseconds(work: Callable[[], Any]) -> float:

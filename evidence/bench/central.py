@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,9 @@ def _beside(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, Any
 
 def run() -> dict[str, Any]:
     """Seconds and ratios; a ratio below 1 is faster than opendp."""
-    import opendp.prelude as dp
+    import opendp.prelude
 
+    dp: Any = opendp.prelude  # most of it has no types
     dp.enable_features("contrib")
     rng = np.random.default_rng(0)
     ages = np.clip(rng.normal(40, 12, ROWS), 0, 100)
@@ -64,7 +66,7 @@ def run() -> dict[str, Any]:
 
     def their_mean() -> float:  # private n: whole-number sum (opendp's sum of floats keeps 2^20 rows only) and count
         quantised = np.rint((np.clip(ages, 0, 100) - 50) / 100 * steps).astype(np.int64)
-        return total(quantised) / steps * 100 / max(count(quantised), 1) + 50
+        return float(total(quantised) / steps * 100 / max(count(quantised), 1) + 50)
 
     public = sized >> dp.t.then_clamp((0.0, 100.0)) >> dp.t.then_mean() >> dp.m.then_laplace(100 / ROWS / EPSILON)
     spread = sized >> dp.t.then_clamp((0.0, 100.0)) >> dp.t.then_variance() >> dp.m.then_laplace(1e4 / ROWS / EPSILON)
@@ -77,15 +79,15 @@ def run() -> dict[str, Any]:
     laplace = dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=1000.0)
     gaussian = dp.m.make_gaussian(vector, dp.l2_distance(T=float), scale=1000.0)
 
-    said = {"epsilon": EPSILON, "adjacency": "add-remove-one", "randomness": real}
-    with_n = {**said, "adjacency": "replace-one"}
-    ages_bounds = {"bounds": (0, 100)}
+    said: dict[str, Any] = {"epsilon": EPSILON, "adjacency": "add-remove-one", "randomness": real}
+    with_n: dict[str, Any] = {**said, "adjacency": "replace-one"}
+    within = (0.0, 100.0)
     report: dict[str, Any] = {
         "rows": ROWS,
-        "mean_private_n": _beside(lambda: mean(ages, **ages_bounds, **said), their_mean),
-        "mean_public_n": _beside(lambda: mean(ages, **ages_bounds, **with_n, n=ROWS), lambda: public(ages)),
-        "variance_public_n": _beside(lambda: variance(ages, **ages_bounds, **with_n, n=ROWS), lambda: spread(ages)),
-        "median_of_1025_points": _beside(lambda: median(ages, **ages_bounds, **said, bits=10), lambda: middle(ages)),
+        "mean_private_n": _beside(lambda: mean(ages, bounds=within, **said), their_mean),
+        "mean_public_n": _beside(lambda: mean(ages, bounds=within, **with_n, n=ROWS), lambda: public(ages)),
+        "variance_public_n": _beside(lambda: variance(ages, bounds=within, **with_n, n=ROWS), lambda: spread(ages)),
+        "median_of_1025_points": _beside(lambda: median(ages, bounds=within, **said, bits=10), lambda: middle(ages)),
         "histogram_of_numbers": _beside(
             lambda: histogram(codes, keys=list(range(CATEGORIES)), **said), lambda: of_codes(codes)
         ),
@@ -94,7 +96,7 @@ def run() -> dict[str, Any]:
     own = bulk()
     for name, theirs in (("laplace", laplace), ("gaussian", gaussian)):
         draw = getattr(own, name)
-        mine, other = _alternating(lambda d=draw: d(zeros, scale=1000.0), lambda t=theirs: t(zeros[: DRAWS // 10]))
+        mine, other = _alternating(partial(draw, zeros, scale=1000.0), partial(theirs, zeros[: DRAWS // 10]))
         report[f"{name}_draws"] = {
             "million_seconds": round(mine, 3),
             "opendp_million_seconds": round(other * 10, 3),

@@ -24,7 +24,7 @@ RECORDS = 20_000
 PAGE = 900
 ROUNDS = 3
 RARE = "age = 33 AND weight > 100"
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "unit": "person",
     "columns": {
         "who": {"type": "string", "key": True},
@@ -65,11 +65,11 @@ def serve(name: str) -> None:
         source = {"kind": "redcap", "url": server.url}
         secret = server.token
     else:
-        from tests.support.openspecimen import Bank, OpenSpecimenServer
+        from tests.support.openspecimen import Bank, OpenSpecimenServer, Value
 
         kinds = {"id": "INTEGER", "who": "STRING", "age": "INTEGER", "weight": "FLOAT", "sex": "STRING"}
         kinds["smokes"] = "BOOLEAN"
-        rows = [
+        rows: list[dict[str, Value]] = [
             {
                 "P.id": n + 1,
                 "P.who": p["who"],
@@ -150,7 +150,7 @@ def told(measured: dict[str, Any]) -> dict[str, float]:
 
 
 def _axis(column: str) -> Axis:
-    return Axis(column, values=tuple(SCHEMA["columns"][column]["values"]))  # type: ignore[index]
+    return Axis(column, values=tuple(SCHEMA["columns"][column]["values"]))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ MEDIAN = {
 }
 
 
-def run() -> dict:
+def run() -> dict[str, Any]:
     """Rates and times over a real socket."""
     loads: dict[str, Any] = {}
     for where, directory in (("disk", None), ("memory", "/dev/shm")):

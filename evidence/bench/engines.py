@@ -25,13 +25,15 @@ ASKED = {
 }
 
 
-def run() -> dict:
+def run() -> dict[str, dict[str, float]]:
     """Rows per second, ratio to the bare SUM's time, and the most memory, for each question."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         made_up(folder, ROWS)
         bare = min((measured(folder, "bare") for _ in range(3)), key=lambda one: one["seconds"])
-        found: dict = {"bare SUM": {"rows/s": round(ROWS / bare["seconds"]), "peak MB": round(bare["peak MB"])}}
+        found: dict[str, dict[str, float]] = {
+            "bare SUM": {"rows/s": round(ROWS / bare["seconds"]), "peak MB": round(bare["peak MB"])}
+        }
         for name, (question, most) in ASKED.items():
             one = measured(folder, question, most=most)
             found[name] = {

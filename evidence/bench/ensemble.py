@@ -75,7 +75,9 @@ def compared(people: People, epsilon: float) -> dict[str, str]:
     told = {method: f"{np.mean(scores):.3f} +- {np.std(scores):.3f}" for method, scores in by_method.items()}
     for word, targets in (("floor", FLOORS), ("goal", GOALS)):
         wanted = targets[people.name].get(epsilon)
-        for method in () if wanted is None else ("odds, automatic", "odds, joints by hand"):
+        if wanted is None:
+            continue
+        for method in ("odds, automatic", "odds, joints by hand"):
             met = np.mean(by_method[method]) >= wanted
             told[f"{word}, {method.removeprefix('odds, ')}"] = f"{wanted:g} {'met' if met else 'MISSED'}"
     return told

@@ -5,6 +5,9 @@ Mean of 3 seeds x 5 folds, delta 1e-5, replace-one, one setting for all.
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn import ensemble, linear_model, naive_bayes
@@ -16,7 +19,7 @@ import thebes.learning as learning
 from papers import datasets
 
 #: estimator, data set, {epsilon: (floor, goal)}
-TABLE = [
+TABLE: list[tuple[str, str, dict[int, tuple[float | None, float | None]]]] = [
     ("GaussianNB", "wine", {1: (None, None), 4: (None, None), 8: (0.80, 0.90), 32: (0.917, 0.95)}),
     ("LogisticRegression", "wine", {1: (None, None), 4: (None, 0.92), 8: (0.85, 0.95), 32: (0.94, None)}),
     ("RandomForestClassifier", "wine", {1: (None, None), 4: (None, None), 8: (None, None), 32: (None, None)}),
@@ -26,7 +29,7 @@ TABLE = [
     ("LinearRegression", "diabetes", {1: (0.0, 0.35), 4: (0.25, None), 8: (0.42, 0.46), 32: (0.45, None)}),
     ("LinearRegression", "housing", {1: (0.60, 0.665), 4: (None, None), 8: (0.64, None), 32: (None, None)}),
 ]
-PLAIN = {
+PLAIN: dict[str, Callable[[], Any]] = {
     "GaussianNB": lambda: naive_bayes.GaussianNB(),
     "LogisticRegression": lambda: make_pipeline(StandardScaler(), linear_model.LogisticRegression(max_iter=1000)),
     "RandomForestClassifier": lambda: ensemble.RandomForestClassifier(n_estimators=20, random_state=0),
@@ -35,7 +38,8 @@ PLAIN = {
 SEEDS = 3
 
 
-def _scores(make, data, seeds):
+def _scores(make: Callable[[int], Any], data: Any, seeds: int) -> tuple[float, float, float]:
+    """The mean score, its spread over the seeds, and the seconds of a fit."""
     regression = data.name in ("diabetes", "housing")
     by_seed, seconds, fits = [], 0.0, 0
     for seed in range(seeds):
@@ -50,12 +54,23 @@ def _scores(make, data, seeds):
     return float(np.mean(by_seed)), float(np.std(by_seed)), seconds / fits
 
 
-def run() -> dict:
+def _without_privacy(name: str, _seed: int) -> Any:
+    return PLAIN[name]()
+
+
+def _private(name: str, epsilon: int, data: Any, _seed: int) -> Any:
+    declared = {} if data.classes is None else {"classes": data.classes}
+    return getattr(learning, name)(epsilon=epsilon, delta=1e-5, adjacency="replace-one", bounds=data.bounds, **declared)
+
+
+def run() -> dict[str, Any]:
     """The accuracy table by data set, estimator and epsilon; `ratio` is our fit time over scikit-learn's.
 
     Noise comes from the operating system, so figures move within their spread.
     """
-    table, floors, goals = {}, [], []
+    table: dict[str, dict[str, Any]] = {}
+    floors: list[bool] = []
+    goals: list[bool] = []
     # The first fit of a process loads the sampler; that is not what is measured.
     first = learning.GaussianNB(epsilon=8, adjacency="replace-one", bounds={0: (0, 1)}, classes=[0, 1])
     first.fit([[0.0], [1.0]], [0, 1])
@@ -64,17 +79,10 @@ def run() -> dict:
         if data is None:
             table.setdefault(dataset, {})[name] = "skipped: THEBES_DATA holds no California housing"
             continue
-        plain, _, plain_seconds = _scores(lambda _seed, name=name: PLAIN[name](), data, SEEDS)
-        measured = {"plain": round(plain, 4)}
+        plain, _, plain_seconds = _scores(partial(_without_privacy, name), data, SEEDS)
+        measured: dict[str, Any] = {"plain": round(plain, 4)}
         for epsilon, (floor, goal) in cells.items():
-
-            def make(_seed, name=name, epsilon=epsilon, data=data):
-                declared = {} if data.classes is None else {"classes": data.classes}
-                return getattr(learning, name)(
-                    epsilon=epsilon, delta=1e-5, adjacency="replace-one", bounds=data.bounds, **declared
-                )
-
-            ours, spread, seconds = _scores(make, data, SEEDS)
+            ours, spread, seconds = _scores(partial(_private, name, epsilon, data), data, SEEDS)
             floors += [] if floor is None else [ours >= floor]
             goals += [] if goal is None else [ours >= goal]
             targets = {word: value for word, value in (("floor", floor), ("goal", goal)) if value is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,8 @@ def run() -> dict[str, Any]:
         reports = mechanism.perturb(categories, ours)
         results[mechanism.name] = _entry(
             people,
-            lambda m=mechanism: m.perturb(categories, ours),  # type: ignore[misc]
-            lambda m=mechanism, r=reports: m.estimate(r),  # type: ignore[misc]
+            partial(mechanism.perturb, categories, ours),
+            partial(mechanism.estimate, reports),
             baseline,
         )
     numbers = {
@@ -93,8 +94,8 @@ def run() -> dict[str, Any]:
         reports = number.perturb(shares, ours)
         results[number.name] = _entry(
             f"{n} people, one number",
-            lambda m=number: m.perturb(shares, ours),  # type: ignore[misc]
-            lambda m=number, r=reports: m.estimate(r),  # type: ignore[misc]
+            partial(number.perturb, shares, ours),
+            partial(number.estimate, reports),
             baseline,
         )
     rows = rng.normal(size=(ROWS, COLUMNS)) / 5

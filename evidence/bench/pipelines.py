@@ -1,5 +1,7 @@
 """How fast a linear regression learns from ten million rows in blocks, and in how much memory: aims 30 s and 1 GB."""
 
+from __future__ import annotations
+
 import json
 import resource
 import subprocess
@@ -9,15 +11,19 @@ import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from thebes.curator.streams.stream import Stream
 
 ROWS, BLOCKS = 10_000_000, 10
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def _stream(folder: Path, now: datetime):
+def _stream(folder: Path, now: datetime) -> Stream:
     from papers.sage.rides import SCHEMA
     from thebes.curator.streams.stream import Stream, Terms
     from thebes.data.growing.block_rule import block_by
@@ -60,7 +66,7 @@ def _grow(folder: Path, rows: int, blocks: int) -> None:
         stream.close()
 
 
-def _train(folder: Path) -> dict:
+def _train(folder: Path) -> dict[str, float]:
     """In a process of its own: seconds and the most memory it had."""
     from papers.sage.rides import EDGES, FLAGS
     from thebes.curator.pipelines.allowance import Allowance
@@ -96,7 +102,7 @@ def _train(folder: Path) -> dict:
     }
 
 
-def run() -> dict:
+def run() -> dict[str, Any]:
     """Ten blocks of a million rows each, 61 features; nine tenths of the rows are learned from."""
     with tempfile.TemporaryDirectory() as home:
         folder, started = Path(home), time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,12 @@ def run() -> dict[str, Any]:
         for name, (fields, plainly) in QUESTIONS.items():
             body = {"type": "query", "dataset": "d", "statistic": name, "epsilon": 1.0, "noise": noise, **fields}
             document: Any = registry.check(body)
-            whole = _seconds(lambda d=document: simulated(d, tables, system()))
-            task = _seconds(lambda d=document: simulated(d, known, system()))
+            whole = _seconds(partial(simulated, document, tables, system()))
+            task = _seconds(partial(simulated, document, known, system()))
             report.setdefault(f"noise_at_the_{noise}", {})[name] = {
                 "milliseconds": round(whole * 1e3, 2),
                 "without_reading_rows": round(task * 1e3, 2),
-                "numpy_on_all_rows": round(_seconds(lambda p=plainly: p(everybody)) * 1e3, 3),
+                "numpy_on_all_rows": round(_seconds(partial(plainly, everybody)) * 1e3, 3),
             }
     counted = report["noise_at_the_site"]["count"]["milliseconds"] / 1e3
     report["count_over_all_sites"] = {"seconds": counted, "goal": GOAL_SECONDS, "goal_met": counted <= GOAL_SECONDS}

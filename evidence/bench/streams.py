@@ -40,7 +40,7 @@ _MADE = (
 )
 
 
-def run() -> dict:
+def run() -> dict[str, float]:
     """Seconds and rates on this machine, as it is loaded just now."""
     with tempfile.TemporaryDirectory() as folder:
         return {**_rows(Path(folder)), **_blocks(Path(folder))}
@@ -82,7 +82,7 @@ def _of_hours(folder: Path, hours: int, called: str) -> dict[str, float]:
         opened.execute(f"COPY ({made}) TO '{file}' (FORMAT parquet)")
     found = {f"{called}, in, s": round(_seconds(lambda: stream.ingest(file)), 2)}
     dataset = DataSet("s", stream.schema, {}, Budget.of(1, "1e-6"), Blocks(stream.by))
-    shown = {
+    shown: dict[str, Callable[[], object]] = {
         "listed": stream.blocks,
         "offered": stream.offered,
         "shown": lambda: json.dumps(views.shown(dataset, stream.ledger, lambda _: stream)),

@@ -1,4 +1,4 @@
-"""Whatever tests, audits, benches and tools take from a file of this house is there. Types are not checked in them, and
+"""Whatever tests, audits, benches and tools take from a file of this house is there. Tests are not typed, and
 a name that has moved would else be found by collecting every test only, which takes long. Nothing is imported here."""
 
 from __future__ import annotations
