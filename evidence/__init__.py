@@ -1,1 +1,1 @@
-"""What is done to show that Thebes keeps its promises: attacks, measurements, blows, strange input, comparisons."""
+"""Evidence that Thebes keeps its promises: attacks, measurements, blows, strange input, comparisons."""

@@ -25,7 +25,7 @@ _PIECE = 2**20
 
 
 def is_published(name: str, content: bytes) -> bool:
-    """Whether this is the published file of that name below the folder of data, or one that holds the same."""
+    """Return whether this is the published file of that name below the folder of data, or one that holds the same."""
     if name in _FILES and hashlib.sha256(content).hexdigest() == _FILES[name]:
         return True
     return name in HELD and held(name, content) == HELD[name]
@@ -65,8 +65,8 @@ def of_table(table: pd.DataFrame) -> str:
 
 
 def _numbered(column: pd.Series) -> tuple[str, list[str], NDArray[np.uint64]]:
-    """What a column holds, its words in their order, and a number for each value: the bits of a float64, or the place
-    of a word, where 0 is nothing."""
+    """Return what a column holds, its words in their order, and a number for each value: the bits of a float64, or the
+    place of a word, where 0 is nothing."""
     from pandas.api import types
 
     if types.is_datetime64_any_dtype(column):

@@ -32,12 +32,12 @@ def pictures(side: int, most: Mapping[str, int]) -> Parts | None:
 
 
 def called() -> str:
-    """What the pictures are that are read here."""
+    """Name the pictures that are read here."""
     return "CIFAR-10 (re-encoded as JPEG)" if _readable() else "CIFAR-10"
 
 
 def _readable() -> bool:
-    """Whether there are JPEG files, and Pillow, which reads them."""
+    """Return whether there are JPEG files, and Pillow, which reads them."""
     try:
         import PIL.Image  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Whether outcomes fell behind earlier ones by more than seeds differ.
+"""A comparison of outcomes with earlier ones: whether they fell behind by more than seeds differ.
 
 Two means of independent seeds are told apart by a t test. A few seeds say little about their spread, so the variances
 of a panel's rows are taken to be draws of one family (scaled inverse chi squared), whose place and width are estimated
@@ -39,7 +39,7 @@ class Fall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What became of one outcome. `rows` were compared, `blind` of them by single seeds, for which no odds can be
+    """The comparison of one outcome. `rows` were compared, `blind` of them by single seeds, for which no odds can be
     stated; the median one of them would have been called a fall from a share of `notices` of its value on."""
 
     name: str
@@ -95,7 +95,7 @@ def compare(
 
 
 def reason(before: Outcome, now: Outcome) -> str:
-    """Why two outcomes cannot be compared; nothing where they can."""
+    """Say why two outcomes cannot be compared; nothing where they can."""
     if before.quick != now.quick:
         return "one of them is a quick run"
     if before.made_up or now.made_up:

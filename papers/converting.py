@@ -1,4 +1,5 @@
-"""What lies at public places, turned into the files that experiments read: unpacked, mended, put together, written.
+"""Conversions of what lies at public places into the files that experiments read: unpacked, mended, put together,
+written.
 
 Everything here takes bytes that may be anything, and nothing in them is run: pictures stay as they are, tables are
 numbers and words. Whether the outcome is the published file its checksum says, not these functions.

@@ -227,7 +227,7 @@ def opened_in(folder: Path, name: str) -> BytesIO | None:
 
 
 def data_folder() -> Path:
-    """Where real data lie: THEBES_DATA, or shared/data beside the repository."""
+    """Find the folder where real data lie: THEBES_DATA, or shared/data beside the repository."""
     return Path(os.environ.get("THEBES_DATA") or Path(__file__).parents[4] / "shared" / "data")
 
 

@@ -19,9 +19,9 @@ MOST_TOLD = 16  #: rows in short, where no headline chooses them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """Which rows tell the story in short. Words are looked for in a row's panel and series, places are along the axis;
-    what is left empty asks for nothing. `drawn` are words of panels whose picture belongs to the story; `differs` is
-    the number of the note that says where we differ from the paper, and why."""
+    """The rows that tell the story in short. Words are looked for in a row's panel and series, places are along the
+    axis; what is left empty asks for nothing. `drawn` are words of panels whose picture belongs to the story;
+    `differs` is the number of the note that says where we differ from the paper, and why."""
 
     panels: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Headline:
 
 
 def ends(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Where every curve ends; rows with a name for a place are kept."""
+    """Find the row with which every curve ends; rows with a name for a place are kept."""
     found: dict[tuple[str, str, str | None], Row] = {}
     for row in rows:
         key = row.panel, row.series, row.at if isinstance(row.at, str) else None
@@ -81,7 +81,7 @@ class Experiment:
     headline: Headline | None = None
 
     def direction(self, row: Row) -> Better | None:
-        """Which way `row` is better; None where it is not for comparing."""
+        """Tell which way `row` is better; None where it is not for comparing."""
         if self.better is None or isinstance(self.better, str):
             return self.better
         where = f"{row.panel}: {row.series}"

@@ -28,8 +28,8 @@ class NotFetched(Refusal):
 
 
 def fetch(one: Published, folder: Path, *, lying: Path | None = None) -> bool:
-    """Whether anything was fetched: a file that is there and right stays as it is, any other is written whole or not at
-    all. `lying` is a folder in which to look, instead of the network."""
+    """Fetch a file, and return whether anything was fetched. A file that is there and right stays as it is, any other
+    is written whole or not at all. `lying` is a folder in which to look, instead of the network."""
     if opened_in(folder, one.name) is not None:
         return False
     content = _downloaded(one) if lying is None else _found(one, lying)

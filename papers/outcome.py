@@ -1,4 +1,4 @@
-"""What an experiment found: one shape for every table and figure, so that one page can show them all.
+"""The outcome of an experiment: one shape for every table and figure, so that one page can show them all.
 
 An epsilon is what one `unit` pays in all, never what a part of it paid; a printed value stands only where the paper
 prints a number (a curve without numbers has none).
@@ -56,8 +56,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What an experiment's own code hands over. `data` says which data; `made_up` that they only stand in for them;
-    `notes` where we differ from the paper, and why."""
+    """The findings that an experiment's own code hands over. `data` says which data; `made_up` that they only stand in
+    for them; `notes` where we differ from the paper, and why."""
 
     rows: Sequence[Row]
     data: str
@@ -67,8 +67,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What an outcome was made with, and on which day (UTC): enough to make it again, nothing about whose machine it
-    was but how many cores it lent."""
+    """The versions and cores that an outcome was made with, and the day (UTC): enough to make it again, nothing about
+    whose machine it was but how many cores it lent."""
 
     version: str
     day: str
@@ -113,7 +113,7 @@ class Outcome:
     made: Made | None = None
 
     def of(self, panel: str) -> str:
-        """What the numbers of a panel are, in words: its own, where the measure leaves that to them."""
+        """Say what the numbers of a panel are, in words: its own, where the measure leaves that to them."""
         if panel and "panel says" in self.measure:
             return panel
         return f"{self.measure}, {panel}" if panel else self.measure
@@ -139,7 +139,7 @@ class Outcome:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """What `as_json` gave; a Mistake where it is something else."""
+        """Read what `as_json` gave; a Mistake where it is something else."""
         try:
             rows = tuple(Row(**row) for row in told["rows"])
             lists = {"seeds": tuple(told["seeds"]), "notes": tuple(told["notes"]), "rows": rows}

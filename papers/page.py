@@ -36,7 +36,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    """What the page says of one: the rows in short, and the sentence where we differ before the other notes."""
+    """Return what the page says of one: the rows in short, and the sentence where we differ before the other notes."""
     known = experiments().get(outcome.name)
     rows = outcome.rows if known is None else known.told(outcome)
     first = 0 if known is None or known.headline is None else known.headline.differs

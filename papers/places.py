@@ -1,4 +1,5 @@
-"""Where the public can have the data that experiments read, under which licence, and what has to be done to them."""
+"""Places where the public can have the data that experiments read, under which licence, and what has to be done to
+them."""
 
 from __future__ import annotations
 

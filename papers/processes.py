@@ -41,7 +41,7 @@ class Processes:
 
     @property
     def ended(self) -> bool:
-        """Whether one of them is no longer there."""
+        """Return whether one of them is no longer there."""
         return any(process.poll() is not None for process in self._running)
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
@@ -79,14 +79,14 @@ def client(url: str, bearer: Path, seconds: float = 60.0) -> httpx.Client:
 
 
 def told(answer: httpx.Response) -> Any:
-    """What the coordinator says; a Fault where it refuses."""
+    """Return what the coordinator says; a Fault where it refuses."""
     if answer.is_error:
         raise Fault(f"the coordinator of an experiment refused: {answer.text[:300]}")
     return answer.json()
 
 
 def ready(process: subprocess.Popen[str], what: str) -> dict[str, Any]:
-    """What a process says when it is ready."""
+    """Return what a process says when it is ready."""
     assert process.stdout is not None  # noqa: S101
     facts: dict[str, Any] = json.loads(process.stdout.readline() or "{}")
     if not facts.get("ready"):

@@ -1,5 +1,5 @@
-"""Which experiments there are: every module `figure_*` or `table_*` in a paper's folder that holds an EXPERIMENT, and
-every `figures_*` that holds several EXPERIMENTS."""
+"""The experiments that there are: every module `figure_*` or `table_*` in a paper's folder that holds an EXPERIMENT,
+and every `figures_*` that holds several EXPERIMENTS."""
 
 from __future__ import annotations
 

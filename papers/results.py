@@ -1,4 +1,4 @@
-"""Where outcomes are kept, so that a report needs no second run: one JSON file each, in a folder of one's own."""
+"""The folder of outcomes, kept so that a report needs no second run: one JSON file each, in a folder of one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one owner sends for a draw-discard task: the changed model, which who sent the drawn one takes apart again."""
+"""The changed model that one owner sends for a draw-discard task, and that who sent the drawn one takes apart again."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _packets(document: Any) -> Any:
 
 
 def _score(document: Any) -> Any:
-    """How a classifier of x0 votes about a person, and what is true."""
+    """Draw how a classifier of x0 votes about a person, and what is true."""
     return lambda values: _drawn(document, [_scoring(document)], values)
 
 

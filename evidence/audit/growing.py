@@ -56,7 +56,7 @@ STATISTICS: dict[str, dict[str, Any]] = {
 
 
 def cases() -> list[Case]:
-    """What is told of how many there are, and every statistic with the bound that is read off it."""
+    """List what is told of how many there are, and every statistic with the bound that is read off it."""
     made: list[Case] = [
         Audited("growing: a block's size", 1.0, 0.0, ADD, _sizes(3), _sizes(4), draws=3000),
         Audited("growing: users, one with a row more", 1.0, 0.0, ADD, _users(5, 9), _users(6, 10), draws=20_000),

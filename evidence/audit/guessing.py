@@ -62,7 +62,7 @@ def _draws(told: Callable[[Pmw, _Rows], list[float]]) -> tuple[Pmw, Draw, Draw]:
 
 
 def _told(pmw: Pmw, rows: _Rows) -> list[float]:
-    """How many answers came from the guess, and the one that did not."""
+    """Count the answers that came from the guess, and return the one that did not."""
     pmw.restore({})
     for place in range(QUESTIONS):
         answered = pmw.answer(PLAN, WANTED, rows, lambda purchase: None, FAST)
@@ -72,7 +72,7 @@ def _told(pmw: Pmw, rows: _Rows) -> list[float]:
 
 
 def _told_on(pmw: Pmw, rows: _Rows) -> list[float]:
-    """How many more guesses about the person fail than guesses about nobody."""
+    """Count how many more guesses about the person fail than guesses about nobody."""
     sought = Sought(ROWS, 12, 0.45)
     scale = 3 * UNIT / float(SparseCheck().price(sought) or 1)
     distance = abs(int(rows.totals(PLAN)[0]) - round(GUESSED))

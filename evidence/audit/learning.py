@@ -136,7 +136,7 @@ _EACH_ITS_OWN = np.arange(len(_ROWS))
 
 
 def _over_batches(epsilon: float) -> list[Fitted]:
-    """What pipelines train with: rows come in batches, and their number is private."""
+    """Fit what pipelines train with: rows come in batches, and their number is private."""
     size = 5.0
 
     def squares(count: int) -> Fit:

@@ -36,7 +36,7 @@ BETA = 0.4
 
 
 def cases() -> list[Case]:
-    """What is told of the rows in each of the three ways."""
+    """List what is told of the rows in each of the three ways."""
     return [
         Audited("marginals of made-up rows", float(EPSILON), 0.0, ADD, *_marginals("independent"), draws=1500),
         Audited("made-up rows with pairs", float(EPSILON), 0.0, ADD, *_marginals("mst"), draws=300),
@@ -74,12 +74,12 @@ class Rows:
 
 
 def groundwork(source: str) -> Groundwork:
-    """What made-up rows are made of, not yet bought."""
+    """Return what made-up rows are made of, not yet bought."""
     return Groundwork(Domain(SCHEMA, CUTS), source=source, epsilon=EPSILON, delta=Decimal(0))
 
 
 def _marginals(source: str) -> tuple[Draw, Draw]:
-    """How many rows there are in the cells of somebody's, over all histograms."""
+    """Count the rows in the cells of somebody's, over all histograms."""
 
     made = groundwork(source)
 
@@ -105,7 +105,7 @@ def _alone(exact: NDArray[np.int64], draws: int) -> NDArray[np.float64]:
 
 
 def _thresholds(reach: int) -> tuple[Draw, Draw]:
-    """Whether a guess passes that is off by all that one person has, or by nothing."""
+    """Draw whether a guess passes that is off by all that one person has, or by nothing."""
     check = ThresholdCheck.of(EPSILON, reach=reach, threshold=0, beta=BETA)
     assert check is not None
 
@@ -116,8 +116,8 @@ def _thresholds(reach: int) -> tuple[Draw, Draw]:
 
 
 def _directions() -> tuple[Draw, Draw]:
-    """How often a direction passes before it fails, of up to five times, where one unit turns the exact one about as
-    far as it can."""
+    """Draw how often a direction passes before it fails, of up to five times, where one unit turns the exact one about
+    as far as it can."""
     features = Features([Range("x", 0, 10)])
     taught = Taught(SCHEMA, features, "y", LinearSlopes(features.width))
     made = groundwork("independent")

@@ -106,7 +106,7 @@ def rows_of(document: Any, people: list[dict[str, Any]]) -> Rows:
 
 
 def released(document: Any, own: dict[str, Any], randomness: Randomness = FAST) -> Release:
-    """What everybody is told of the four and the fifth."""
+    """Release what everybody is told of the four and the fifth."""
     everybody = [*OTHERS, own]
     aggregator: Any = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=randomness, simulated=True))
     aggregator.expect(len(everybody))
@@ -120,7 +120,7 @@ def released(document: Any, own: dict[str, Any], randomness: Randomness = FAST) 
 
 
 def _sent(document: Any, own: dict[str, Any]) -> Draw:
-    """What one person sends, again and again."""
+    """Draw what one person sends, again and again."""
     owner, ask = registry.owner(document), Ask("any", "phase-0", 0, {})
 
     def draw(n: int) -> NDArray[np.float64]:

@@ -46,7 +46,7 @@ async def connected(url: str) -> AsyncIterator[Line]:
 
 @dataclass(frozen=True)
 class Hostile:
-    """What an attacker knows, and what they were told."""
+    """An attacker: what they know, and what they were told."""
 
     url: str
     task: str

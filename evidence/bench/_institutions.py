@@ -69,7 +69,7 @@ class Institutions:
     _processes: Processes = field(init=False)
 
     def prepare(self) -> None:
-        """What lies in the homes before anything is started."""
+        """Write what lies in the homes before anything is started."""
         if self.pipelines:
             _stream(Home(self.home))
         for number in range(self.sites):

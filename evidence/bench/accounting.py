@@ -1,4 +1,4 @@
-"""What accounting costs: ten thousand events, one more event on a long history, and dp-accounting beside it."""
+"""The cost of accounting: ten thousand events, one more event on a long history, and dp-accounting beside it."""
 
 from __future__ import annotations
 

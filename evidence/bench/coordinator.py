@@ -63,7 +63,8 @@ def run() -> dict[str, Any]:
 
 
 def _synchronisation() -> float:
-    """What the disk takes for the least durable write there is, just now; every transaction waits for at least one."""
+    """Measure what the disk takes for the least durable write there is, just now; every transaction waits for one at
+    least."""
     took = []
     with tempfile.NamedTemporaryFile() as file:
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""How accurate the private estimators are on real data, beside floors, goals and plain scikit-learn; and how fast.
+"""Accuracy of the private estimators on real data, beside floors, goals and plain scikit-learn; and how fast they are.
 
 Mean of 3 seeds x 5 folds, delta 1e-5, replace-one, one setting for all.
 """

@@ -98,7 +98,7 @@ def _stored(store: str | None) -> Iterator[str | None]:
 
 @dataclass
 class Heard:
-    """What a crowd was told."""
+    """The answers that a crowd heard."""
 
     times: dict[str, list[float]] = field(default_factory=dict)
     receipts: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""How long local randomisers take for a million people, beside numpy drawing the same amount of (unsafe) noise."""
+"""Time that local randomisers take for a million people, beside numpy drawing the same amount of (unsafe) noise."""
 
 from __future__ import annotations
 

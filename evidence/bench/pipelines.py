@@ -1,4 +1,4 @@
-"""How fast a linear regression learns from ten million rows in blocks, and in how much memory: aims 30 s and 1 GB."""
+"""Time and memory in which a linear regression learns from ten million rows in blocks: aims 30 s and 1 GB."""
 
 from __future__ import annotations
 

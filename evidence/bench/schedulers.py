@@ -1,4 +1,5 @@
-"""Who is granted of 1,000 waiting claims on 10,000 blocks, hours of more than a year: the goal is under a second.
+"""Time to choose who is granted of 1,000 waiting claims on 10,000 blocks, hours of more than a year: the goal is under
+a second.
 
 Beside it what a plain loop over claims and their blocks takes for first come, first served, in the same run.
 """

@@ -111,7 +111,7 @@ def _large(name: str) -> dict[str, Any]:
 
 
 def _plain(name: str, table: dict[str, Any]) -> Any:
-    """What an analyst without any privacy would do with the same columns."""
+    """Do what an analyst without any privacy would do with the same columns."""
     if name == "median":
         return np.median(table["age"])
     if name == "mean":

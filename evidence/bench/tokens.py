@@ -1,4 +1,4 @@
-"""How long a token takes to make and to verify, alone and a thousand at once, on one core, beside the bare pairing.
+"""Time that a token takes to make and to verify, alone and a thousand at once, on one core, beside the bare pairing.
 
 The goal is about one second for a thousand tokens.
 """

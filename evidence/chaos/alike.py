@@ -1,4 +1,5 @@
-"""Whether a certificate that came over the network is the one that the same document gets in one process (I6)."""
+"""A comparison of a certificate that came over the network with the one that the same document gets in one process
+(I6)."""
 
 from __future__ import annotations
 

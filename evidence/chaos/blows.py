@@ -1,4 +1,4 @@
-"""What befalls a world: one blow after another, drawn from a seed."""
+"""Blows that befall a world: one after another, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BEFORE = 4  #: questions that are under way when the first blow falls
 
 @dataclass(frozen=True)
 class Blow:
-    """What to tell of it, what it does, after how many seconds it ends, and how."""
+    """A blow: what to tell of it, what it does, after how many seconds it ends, and how."""
 
     name: str
     strike: Callable[[], None]

@@ -1,4 +1,4 @@
-"""What must hold of every world, whatever befell it: I1 to I7 of the house, proved from its databases alone.
+"""Invariants that must hold of every world, whatever befell it: I1 to I7 of the house, proved from its databases alone.
 
 What must stay true: nothing here asks a running program; each rule is tested with databases that break it. A rule says
 no more than databases can show: of I5 that only documents were stored, of I6 that a certificate is the one that the
@@ -65,7 +65,7 @@ class World:
         self.witnessed = dict(witnessed or {})
 
     def of(self, task: str, contributor: str) -> tuple[Diary, list[Sent]] | None:
-        """Whose pseudonym that is in a task, and what that person sent there."""
+        """Find whose pseudonym that is in a task, and what that person sent there."""
         for diary in self.diaries:
             mine = [sent for sent in diary.sent if sent.task == task]
             if any(contributor in _slots(sent.slot) for sent in mine) or contributor in diary.pseudonyms(task):
@@ -73,7 +73,7 @@ class World:
         return None
 
     def epsilon(self, task: str) -> Decimal:
-        """What its document says that it may cost."""
+        """Return what the document of a task says that it may cost."""
         return Decimal(str(self.registry.tasks[task]["document"]["epsilon"]))
 
 
@@ -206,7 +206,8 @@ def certified(world: World) -> Iterator[Broken]:
 
 
 def only_documents(world: World) -> Iterator[Broken]:
-    """What owners were given is a document that passes its check, the same for everybody, and stands in the list."""
+    """Check that what owners were given is a document that passes its check, the same for everybody, and stands in the
+    list."""
     previous = START
     listed: dict[str, str] = {}
     for index, entry in enumerate(world.registry.listed):
@@ -326,7 +327,7 @@ def _epsilon(loss: Loss, delta: Decimal) -> float:
 
 
 def _together(losses: list[Loss], delta: Decimal) -> float | None:
-    """What several charges of one document are as an epsilon at its delta; None where that cannot be said."""
+    """Return what several charges of one document are as an epsilon at its delta; None where that cannot be said."""
     if all(isinstance(loss, (Pure, Approximate)) for loss in losses):
         return float(sum((_paid(loss) for loss in losses), Decimal(0)))
     if delta and all(isinstance(loss, Concentrated) for loss in losses):

@@ -55,7 +55,7 @@ class Process:
         threading.Thread(target=self._listen, args=(self._running,), daemon=True).start()
 
     def ready(self, timeout: float) -> bool:
-        """Whether it listens by now, or within so long."""
+        """Return whether it listens by now, or within so long."""
         return self._heard.wait(timeout)
 
     @property

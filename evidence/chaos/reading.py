@@ -1,4 +1,4 @@
-"""What the databases of a world hold, read without the programs that wrote them: nothing here changes anything."""
+"""The databases of a world, read without the programs that wrote them: nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Books:
 
     @cached_property
     def parts(self) -> dict[str, dict[str, Loss]]:
-        """What was consumed, by the key of the claim and the part."""
+        """The losses that were consumed, by the key of the claim and the part."""
         found: dict[str, dict[str, Loss]] = {}
         sql = "SELECT key, part, p.loss FROM ledger_part p JOIN ledger_claim c ON c.id = p.claim WHERE key IS NOT NULL"
         for row in rows(self.path, sql):
@@ -131,7 +131,7 @@ class Diary:
         return {row["task_id"]: (row["digest"], json.loads(row["body"])) for row in rows(self._file, sql)}
 
     def pseudonyms(self, task: str) -> set[str]:
-        """What this person is called in the parts of a task with tokens to which they answered; else nothing."""
+        """Return what this person is called in the parts of a task with tokens to which they answered; else nothing."""
         digest, document = self.documents.get(task, ("", {}))
         credential = self._credentials.get((document.get("group"), document.get("epoch")))
         if credential is None:
@@ -153,7 +153,7 @@ class Diary:
 
     @cached_property
     def results(self) -> dict[str, Row]:
-        """What was kept of tasks that are done."""
+        """The results that were kept of tasks that are done."""
         sql = "SELECT task_id, result FROM participation WHERE state = 'done' AND result IS NOT NULL"
         return {row["task_id"]: json.loads(row["result"]) for row in rows(self._file, sql)}
 
@@ -222,7 +222,7 @@ class Registry:
 
     @cached_property
     def answered(self) -> dict[str, list[str]]:
-        """Which sites' answers were counted in the last phase, by task."""
+        """The sites whose answers were counted in the last phase, by task."""
         found = stored(self._store, "SELECT task, progress FROM coordinator_run")
         return {row["task"]: json.loads(row["progress"]).get("answered", []) for row in found}
 

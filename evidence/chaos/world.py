@@ -216,12 +216,12 @@ class World:
         return [f"{process.name} ended with {status}" for process in order if (status := process.stop()) != 0]
 
     def broken(self) -> list[invariants.Broken]:
-        """What its databases say, once it has stopped."""
+        """Find the invariants that its databases break, once it has stopped."""
         people, sites = ([process.home for process in some] for some in (self.people, self.sites))
         return invariants.broken(invariants.World(self.coordinator.home, people, sites, self.witnessed, self.store))
 
     def ended(self) -> Counter[str]:
-        """How many tasks stand where."""
+        """Count the tasks by their status."""
         tasks = Registry(self.coordinator.home, self.store).tasks.values()
         return Counter(str(row["status"]) for row in tasks)
 
@@ -273,7 +273,7 @@ class World:
         self.processes.append(made)
 
     def _settle(self, person: Process) -> None:
-        """What a person says once, on their page."""
+        """Send what a person says once, on their page."""
         self._await(person)
         web = self._person_s(person)
         limits = {"local": _GENEROUS, "trusted": _GENEROUS}

@@ -67,7 +67,7 @@ def tried(name: str, asked: argparse.Namespace, looking: bool) -> int:
 
 
 def _telling(said: str) -> list[str]:
-    """What a broken run said of its end, without libFuzzer's diary."""
+    """Return what a broken run said of its end, without libFuzzer's diary."""
     lines = [line for line in said.splitlines() if not line.startswith(("#", "INFO:", "stat::", "NEW_FUNC"))]
     return lines[-30:]
 

@@ -1,4 +1,4 @@
-"""What one input may do at most."""
+"""Limits of what one input may do."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Broken(Exception):
 
 
 def judged(one: Callable[[bytes], None], data: bytes, *, memory: bool = False) -> bool:
-    """Whether the input was taken (True) or refused as it may be; any other error passes through. With `memory` it gets
-    no more than it may, so that a reader which wants more meets a MemoryError."""
+    """Return whether the input was taken (True) or refused as it may be; any other error passes through. With `memory`
+    it gets no more than it may, so that a reader which wants more meets a MemoryError."""
     from thebes.privacy.faults import Mistake, Refusal
 
     begun, taken = time.process_time(), True

@@ -1,4 +1,4 @@
-"""What targets keep open from one input to the next: closed when the process ends, or before it by a test."""
+"""Things that targets keep open from one input to the next: closed when the process ends, or before it by a test."""
 
 from __future__ import annotations
 

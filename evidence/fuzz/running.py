@@ -23,7 +23,7 @@ NAMES = tuple(sorted(file.stem for file in (HERE / "targets").glob("[a-z]*.py"))
 
 
 def guided() -> bool:
-    """Whether coverage guides."""
+    """Return whether coverage guides."""
     return importlib.util.find_spec("atheris") is not None
 
 

@@ -34,7 +34,7 @@ def told(body: object) -> bytes:
 
 
 def samples() -> list[Any]:
-    """What every kind is tested with."""
+    """Return what every kind is tested with."""
     sys.path.insert(0, str(ROOT / "tests" / "contract"))
     from test_kinds import SAMPLES as PEOPLE  # type: ignore[import-not-found]
     from test_site_kinds import SAMPLES as SITES  # type: ignore[import-not-found]
@@ -192,7 +192,7 @@ def statements() -> Seeds:
 
 
 def sites() -> Seeds:
-    """What a real site answers to what the target asks, and what else a site may say."""
+    """Collect what a real site answers to what the target asks, and what else a site may say."""
     import asyncio
 
     from evidence.fuzz.targets.sites import ASKED
@@ -249,7 +249,7 @@ def asks() -> Seeds:
 
 
 def forms() -> Seeds:
-    """What the pages send, and programs of the same machine."""
+    """Collect what the pages send, and programs of the same machine."""
     rule = {"type": "basic", "epsilon_at_most": 1, "epsilon_per_week": 2, "probability": 50, "tables": "profile.pets"}
     limits = {"local.epsilon": 5, "trusted.delta": 0.001, "delay_seconds": 60, "period_days": 7}
     columns = {"mood": {"type": "integer", "description": "1 to 5"}}

@@ -1,4 +1,4 @@
-"""How many lines a user must write: those of a function's body that hold code, or those of whole files."""
+"""The count of lines that a user must write: those of a function's body that hold code, or those of whole files."""
 
 from __future__ import annotations
 

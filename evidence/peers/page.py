@@ -91,7 +91,7 @@ def _cells(work: Mapping[str, Any], result: Mapping[str, Any], rounds: int) -> l
 
 
 def _apart(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether two figures differ by more than their spreads explain: only then one is printed as the better one."""
+    """Return whether two figures differ by more than their spreads explain: only then is one printed as the better."""
     return abs(one["score"] - other["score"]) > max(2 * (one["spread"] + other["spread"]), 1e-3 * abs(other["score"]))
 
 

@@ -1,5 +1,5 @@
-"""What a peer is, and a piece of work that it and Thebes both do. Nothing but the standard library: every environment
-imports this."""
+"""A peer, and a piece of work that it and Thebes both do. Nothing but the standard library: every environment imports
+this."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Work:
     why: str = ""
 
     def function(self, side: str) -> str:
-        """What is called in `SIDE.py`."""
+        """Name the function that is called in `SIDE.py`."""
         return str(getattr(self, side)) or self.name
 
 

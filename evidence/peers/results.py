@@ -1,4 +1,4 @@
-"""What was measured, as JSON beside the code; each peer's part stands until it is run again."""
+"""The measured results, as JSON beside the code; each peer's part stands until it is run again."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _work(name: str, work: Work, python: Path, rounds: int) -> dict[str, Any]:
 
 
 def worded(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    """What was found, with the words of today and the lines of today: neither asks for another run."""
+    """Return what was found, with the words of today and the lines of today: neither asks for another run."""
     peer: Peer = import_module(f"evidence.peers.{name}").PEER
     works = {work.name: work for work in peer.works}
     told = ("does", "measure", "better", "why", "ours_promises", "theirs_promises")

@@ -1,4 +1,5 @@
-"""What both sides are handed: plain arrays of published data with their public bounds, made in Thebes' environment.
+"""Tables that both sides are handed: plain arrays of published data with their public bounds, made in Thebes'
+environment.
 
 Each function takes the number of the round, which decides how rows are shared out, and gives one mapping of arrays for
 each call. What begins with `answer` is not handed over: returned figures are judged by it.
@@ -106,7 +107,7 @@ def area_under_curve(table: Table, said: Any) -> float:
 
 
 def mean_distance(table: Table, said: Any) -> float:
-    """How many rows a count is off, on average over all of them."""
+    """Return how many rows a count is off, on average over all of them."""
     return float(np.mean(np.abs(np.asarray(said, dtype=np.float64) - table["answer"])))
 
 

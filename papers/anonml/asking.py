@@ -1,4 +1,4 @@
-"""What is asked of two tables of people, and what comes out: documents of ensembles and their AUC on held-out people.
+"""Documents of ensembles that are asked of two tables of people, and their AUC on held-out people.
 
 The thresholds, groups and subsets given here are what somebody who knows such data would write down before asking;
 where a document gives none, they are found privately inside the same epsilon, or follow from public rules.
@@ -192,7 +192,7 @@ def without_noise(people: People, asked: dict[str, Any], *, pieces: int = 2) -> 
 
 
 def quantiles(people: People, pieces: int) -> dict[str, list[float]]:
-    """Where so many pieces of equal size would end, from the data themselves; where most values are the least one,
+    """Find where so many pieces of equal size would end, from the data themselves; where most values are the least one,
     at least above that."""
     found = {}
     for column, bound in people.bounds.items():
@@ -207,7 +207,7 @@ def quantiles(people: People, pieces: int) -> dict[str, list[float]]:
 
 
 def about(people: People) -> str:
-    """Which data these are, in words."""
+    """Say in words which data these are."""
     if people.made_up:
         return f"made-up people with the columns of {NAMES[people.name]}"
     return f"{NAMES[people.name]}: {len(people.train[people.label]):,} people to learn from"

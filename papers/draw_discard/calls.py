@@ -75,7 +75,7 @@ class Calls:
 
     @property
     def yes(self) -> NDArray[np.bool_]:
-        """Which calls of the test ended with a deposit."""
+        """The calls of the test that ended with a deposit."""
         return np.asarray(self.test["y"] == "yes")
 
     def __str__(self) -> str:

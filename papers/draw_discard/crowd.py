@@ -63,7 +63,8 @@ class Crowd:
         return Prepared(document, self.rows)
 
     def trained(self, asked: Mapping[str, Any], seed: int, *, in_flight: int = 1) -> Trained:
-        """What `thebes.simulate` does with this document and these people, in as many passes as the document allows."""
+        """Train as `thebes.simulate` does with this document and these people, in as many passes as the document
+        allows."""
         document: Any = registry.check({**asked, "featurizer": self.featurizer})
         source = randomness.seeded_for_simulation(seed)
         aggregator = Watched(document, Setting(unit=Unit.PERSON, randomness=source, simulated=True))

@@ -1,4 +1,4 @@
-"""How good a yes or no is, counted."""
+"""Measures of how good a yes or no is, counted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def judged(said: Any, true: Any) -> dict[str, float]:
-    """How often a yes or no is right, how many of the yes are, and how many of those who should get one do."""
+    """Count how often a yes or no is right, how many of the yes are, and how many of those who should get one do."""
     both = float((said & true).sum())
     return {
         "accuracy": float((said == true).mean()),

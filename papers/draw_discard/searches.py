@@ -86,7 +86,7 @@ def hashed(grams: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def ranked(searches: Searches, score: Floats) -> dict[str, float]:
-    """How far up the item that was taken stands when those shown are ordered by a score; ties count half."""
+    """Measure how far up the item that was taken stands when those shown are ordered by a score; ties count half."""
     by_search = score.reshape(-1, SHOWN)
     taken = searches.table["taken"].reshape(-1, SHOWN) == 1
     its = by_search[taken][:, None]

@@ -82,7 +82,7 @@ def _measured(held: Calls, score: Any) -> dict[str, float]:
 
 
 def _together(held: Calls) -> dict[str, float]:
-    """Who sees all calls, with the same features."""
+    """Measure somebody who sees all calls, with the same features."""
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -67,7 +67,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
 
 
 def _popularity(told: Searches) -> Floats:
-    """How often items of each tag are taken when they are shown."""
+    """Count how often items of each tag are taken when they are shown."""
     tag, taken = told.table["tag"], told.table["taken"]
     return np.asarray(np.bincount(tag, taken, TAGS) / np.maximum(np.bincount(tag, minlength=TAGS), 1))
 

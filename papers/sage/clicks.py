@@ -36,8 +36,8 @@ SCHEMA: dict[str, Any] = {
 
 
 def clicks(path: Path | None = None) -> Sample:
-    """What lies at `path` or THEBES_CRITEO (the published `train.txt`, also as .gz), else the sample or made-up ones:
-    one row for each advertisement that was shown, in the order of the file."""
+    """Read what lies at `path` or THEBES_CRITEO (the published `train.txt`, also as .gz), else the sample or made-up
+    ones: one row for each advertisement that was shown, in the order of the file."""
     return Published(
         what="advertisements",
         variable="THEBES_CRITEO",

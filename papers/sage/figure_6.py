@@ -82,7 +82,7 @@ def firsts(task: str, sizes: Sequence[int], ends: Floats) -> list[dict[float, in
 
 
 def _tested(task: Task, model: str, size: int, quick: bool, seed: int) -> tuple[float, float]:
-    """What the last tenth of so many rows keeps and loses with a model of the others."""
+    """Measure what the last tenth of so many rows keeps and loses with a model of the others."""
     learned = size * 9 // 10
     made = task.trained(model, learned, EPSILON, seed, training.QUICK[model] if quick else None)
     losses = task.losses(made, task.train.iloc[learned:size])

@@ -59,7 +59,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
 
 
 class _Mean:
-    """What several models say on average."""
+    """The average of what several models say."""
 
     def __init__(self, models: Sequence[object]) -> None:
         self.models = models

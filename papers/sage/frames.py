@@ -48,7 +48,7 @@ class FrameRows:
 
 
 def data_of(schema: dict[str, Any], frame: pd.DataFrame, randomness: Randomness) -> Data:
-    """What a step of a pipeline is given; how many rows there are is known here."""
+    """Return what a step of a pipeline is given; how many rows there are is known here."""
     return Data(FrameRows(schema_of(schema), frame), float(max(1, len(frame))), randomness=randomness)
 
 

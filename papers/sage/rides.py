@@ -69,8 +69,8 @@ def features(*, ways: bool = False) -> Features:
 
 
 def rides(path: Path | None = None) -> Sample:
-    """What lies at `path` or THEBES_TAXI (a file of the city, Parquet or CSV, or a folder of them), else the sample of
-    2018 to 2020, else made-up ones; one row for each ride, ordered by when it began."""
+    """Read what lies at `path` or THEBES_TAXI (a file of the city, Parquet or CSV, or a folder of them), else the
+    sample of 2018 to 2020, else made-up ones; one row for each ride, ordered by when it began."""
     return Published(
         what="rides",
         variable="THEBES_TAXI",

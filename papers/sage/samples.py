@@ -33,8 +33,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where rows of one data set may lie, and how they become a table: the whole (`called`) where the environment's
-    `variable` or a path says so, else `sample` below THEBES_DATA, else made-up ones."""
+    """The places where rows of one data set may lie, and how they become a table: the whole (`called`) where the
+    environment's `variable` or a path says so, else `sample` below THEBES_DATA, else made-up ones."""
 
     what: str
     variable: str

@@ -34,7 +34,8 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted from what: rows to learn from in an order that says nothing, and others to test on."""
+    """A task of prediction: what is predicted from what, with rows to learn from in an order that says nothing, and
+    others to test on."""
 
     name: str
     schema: dict[str, Any]
@@ -70,7 +71,7 @@ class Task:
         return float(self.losses(model, self.test).mean())
 
     def naive(self) -> float:
-        """What whoever knows only the mean, or only the usual class, would score."""
+        """Score somebody who knows only the mean, or only the usual class."""
         known, truth = self.train[self.output].to_numpy(np.float64), self.test[self.output].to_numpy(np.float64)
         if self.name == TAXI:
             return float(np.mean((truth - known.mean()) ** 2))
@@ -86,7 +87,8 @@ _MODELS = {LINEAR: "LinearRegression", LOGISTIC: "LogisticRegression", NETWORK: 
 
 @cache
 def taxi() -> Task:
-    """How long will a ride take? The 61 columns of 0 and 1 of the paper's task, from ten that say something."""
+    """Make the task of telling how long a ride takes: the 61 columns of 0 and 1 of the paper's task, from ten that say
+    something."""
     held = rides.rides()
     table = held.shuffled()
     cut = max(len(table) - 50_000, len(table) // 2)
@@ -104,7 +106,7 @@ def taxi() -> Task:
 
 @cache
 def criteo() -> Task:
-    """Will somebody click?"""
+    """Make the task of telling whether somebody clicks."""
     held = clicks.clicks()
     table = held.shuffled()
     cut = max(len(table) - 25_000, len(table) // 2)

@@ -38,7 +38,7 @@ class Model:
     released: int | None = None
 
     def enough(self, rows: float, epsilon: float, *, noises: float = 1.0) -> bool:
-        """Whether a model of so many rows reaches its target; `noises`: of as many blocks as were noised apart."""
+        """Return whether a model of so many rows reaches its target; `noises` counts the blocks that were noised apart."""
         return rows >= self.needs * (CHANCE + NOISE * math.sqrt(noises) / epsilon)
 
 
@@ -68,8 +68,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a workload: mean hours until a model that came in the middle of it was out (of those that were
-    not, what they had waited when it ended), how many of all were out, and the most that any block paid."""
+    """The result of a workload: mean hours until a model that came in the middle of it was out (of those that were not,
+    what they had waited when it ended), how many of all were out, and the most that any block paid."""
 
     hours: float
     released: int

@@ -106,8 +106,8 @@ STRATEGIES = (
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """What one unit had paid after each question (epsilon, at `DELTA` where it was paid in rho), and how far the
-    farthest total of each answer was off, as a share of what it might be."""
+    """The trail of one unit: what it had paid after each question (epsilon, at `DELTA` where it was paid in rho), and
+    how far the farthest total of each answer was off, as a share of what it might be."""
 
     paid: tuple[float, ...]
     errors: tuple[float, ...]
@@ -247,5 +247,5 @@ def _made_up(rows: Truth, paid: Paid, randomness: Randomness) -> tuple[Cells, Fl
 
 
 def width_of(plan: Plan, asked: Asked) -> float:
-    """What a total may be off, in its own steps."""
+    """Return how far a total may be off, in its own steps."""
     return ALPHA * asked.rows * (plan.grid.steps if isinstance(plan, SumPlan) else 1)

@@ -1,4 +1,4 @@
-"""What is asked: counts, histograms and sums over one table, and the order in which questions come.
+"""Questions that are asked: counts, histograms and sums over one table, and the order in which they come.
 
 Two fifths are counts of rows with one or two attributes, 35 % histograms of one attribute (half of them of some rows
 only), a quarter sums of a number (three fifths of some rows only). An attribute of more than four values or bins is

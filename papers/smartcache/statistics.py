@@ -1,4 +1,4 @@
-"""What 500 counts, histograms and sums cost and how far their answers are off: one run, which several figures show."""
+"""The cost and the errors of 500 counts, histograms and sums: one run, which several figures show."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trail(name: str, order: str, strategy: Strategy, queries: int, seed: int) ->
 
 
 def rows(name: str, strategies: Sequence[Strategy], quick: bool, seeds: Sequence[int]) -> list[Row]:
-    """What was paid and how far answers were off, by questions asked."""
+    """Tell what was paid and how far answers were off, by questions asked."""
     queries = QUICK_QUERIES if quick else QUERIES
     points = [at for at in POINTS if at <= queries]
     found = []

@@ -38,7 +38,7 @@ class Asked:
         return len(self.frame)
 
     def cells(self, name: str) -> list[Any]:
-        """What a column is told apart by: its values, or the edges of its bins."""
+        """Return what a column is told apart by: its values, or the edges of its bins."""
         column = self.schema.columns[name]
         if column.values is not None:
             return list(column.values)
@@ -62,7 +62,7 @@ def made_up(name: str, rows: int = 0) -> Asked:
 
 
 def about(asked: Asked) -> str:
-    """Which data these are, in words."""
+    """Say in words which data these are."""
     if asked.made_up:
         return f"made-up rows with the columns of {_NAMES[asked.name]}"
     return f"{_NAMES[asked.name]}: {asked.rows:,} rows"

@@ -1,4 +1,4 @@
-"""What is asked of a table in the paper's three ways, each as a document that people could be asked."""
+"""Documents that ask a table in the paper's three ways, each of which people could be asked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLE, TARGET = "p.t", "y"
 
 
 def is_number(data: Dataset) -> bool:
-    """Whether the target is one, and not a class."""
+    """Return whether the target is a number, and not a class."""
     return TARGET in data.bounds
 
 

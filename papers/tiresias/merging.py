@@ -101,7 +101,7 @@ WAYS: Mapping[str, Way] = {
 
 
 def together(own: pd.DataFrame, inputs: Sequence[str]) -> Chance:
-    """Who sees everything and hides nothing."""
+    """Learn as somebody who sees everything and hides nothing."""
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

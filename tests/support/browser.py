@@ -104,18 +104,19 @@ class Visitor:
             self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True)
 
     def fits(self) -> bool:
-        """Whether nothing has to be scrolled sideways."""
+        """Return whether nothing has to be scrolled sideways."""
         return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
 
     def wide(self) -> list[str]:
-        """What reaches beyond the right edge, where something does."""
+        """List what reaches beyond the right edge, where something does."""
         script = """() => [...document.querySelectorAll('main *, header *, footer *')]
           .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest('.scroll, pre'))
           .map(e => e.outerHTML.slice(0, 120))"""
         return [str(found) for found in self.page.evaluate(script)][:5]
 
     def sweep(self) -> list[str]:
-        """What of this page somebody cannot use who does not see it, sees little, or has no mouse; as sentences."""
+        """List what of this page somebody cannot use who does not see it, sees little, or has no mouse, as
+        sentences."""
         return [str(found) for found in self.page.evaluate(_SWEEP)]
 
     def close(self) -> None:

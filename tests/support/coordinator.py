@@ -86,7 +86,7 @@ class HandClock:
 
 
 class Talking:
-    """What both coordinators share: how a test speaks to them."""
+    """Ways in which a test speaks to a coordinator, shared by both coordinators."""
 
     client: httpx.Client
     admin_token: str
@@ -103,7 +103,7 @@ class Talking:
         return str(answer.json()["task_id"])
 
     def ask(self, task_id: str) -> dict[str, Any]:
-        """What the task asks now."""
+        """Return what the task asks now."""
         answer = self.client.get(f"/api/task/{task_id}/ask", params={"slot": "test"})
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
@@ -139,7 +139,7 @@ class Talking:
         return [answer.json()["receipt"] for answer in answers]
 
     def progress(self, task_id: str) -> dict[str, Any]:
-        """How a training goes, as an operator sees it."""
+        """Tell how a training goes, as an operator sees it."""
         return dict(self.client.get(f"/api/task/{task_id}/training", headers=self.admin).json())
 
     def close_task(self, task_id: str) -> httpx.Response:

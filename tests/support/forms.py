@@ -24,7 +24,7 @@ def composing(folder: Path, app: str, table: str, columns: Mapping[str, Any]) ->
 
 
 def write(front: Front, path: str, body: dict[str, Any]) -> str:
-    """What a page answers to a form."""
+    """Send a form to a page, and return what it answers."""
     answer = front.client.post(path, json=body, headers=HERE)
     assert answer.status_code == 200, answer.text
     return str(answer.text)
@@ -39,7 +39,7 @@ def put_up(front: Front, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def filled(page: str) -> dict[str, Any]:
-    """What a browser would send of the form on a page."""
+    """Return what a browser would send of the form on a page."""
     body: dict[str, Any] = {}
 
     class Form(HTMLParser):

@@ -120,7 +120,7 @@ def verify(homes: Homes, known: dict[str, str]) -> None:
 
 
 def told(homes: Homes) -> dict[str, Any]:
-    """What the homes hold, in words that outlast a release: tasks, answers, budgets, rows, rules, claims."""
+    """Tell what the homes hold, in words that outlast a release: tasks, answers, budgets, rows, rules, claims."""
     office, me, names = homes.office, homes.me, homes.names
     spending = me.ledger()
     return {

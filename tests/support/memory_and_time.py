@@ -1,4 +1,5 @@
-"""What a question over many rows takes, measured in a process of its own: seconds, and the most memory at any time."""
+"""Time and memory that a question over many rows takes, measured in a process of its own: seconds, and the most memory
+at any time."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class User:
 
 @dataclass
 class Bank:
-    """What is kept: the type of every field, the rows, and which fields identify people."""
+    """A bank of what is kept: the type of every field, the rows, and which fields identify people."""
 
     fields: Mapping[str, str]
     rows: list[dict[str, Value]]

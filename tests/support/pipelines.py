@@ -147,7 +147,7 @@ class Home:
         return self.runner().run(pipeline, **more)
 
     def spent(self) -> dict[str, Decimal]:
-        """What every block has paid beyond its size."""
+        """Return what every block has paid beyond its size."""
         size = self.stream.terms.size_epsilon
         sized = {block.name for block in self.stream.blocks() if block.size is not None}
         whole = Decimal(self.epsilon)

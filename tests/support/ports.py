@@ -38,7 +38,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _range() -> range:
-    """What this process may choose from."""
+    """Return the ports that this process may choose from."""
     below = _BELOW
     with suppress(OSError, ValueError):
         given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])

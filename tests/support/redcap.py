@@ -34,8 +34,8 @@ class Variable:
 
 @dataclass
 class Entry:
-    """What was entered for one record, in one event, or as one instance of an instrument. A checkbox has the set of its
-    ticked codes, or a code for missing data."""
+    """An entry for one record, in one event, or as one instance of an instrument. A checkbox has the set of its ticked
+    codes, or a code for missing data."""
 
     record: str
     values: dict[str, Value] = field(default_factory=dict)

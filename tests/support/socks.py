@@ -15,7 +15,7 @@ DOMAIN = 3
 
 @dataclass(frozen=True)
 class Asked:
-    """What one connection asked for: the kind of address (3 is a name), the address, and who it said it was."""
+    """The request of one connection: the kind of address (3 is a name), the address, and who it said it was."""
 
     kind: int
     host: str

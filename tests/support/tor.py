@@ -220,7 +220,7 @@ class Stream:
 
 
 class Watch:
-    """What the client's control port tells of streams while this is open."""
+    """A watch on what the client's control port tells of streams while this is open."""
 
     def __init__(self, client: Node) -> None:
         self._streams: dict[str, Stream] = {}
@@ -326,7 +326,7 @@ def _inode(port: int, there: int) -> str | None:
 
 
 def _holds(pid: str, inode: str) -> bool:
-    """Whether a process has that socket open."""
+    """Return whether a process has that socket open."""
     with suppress(OSError):
         for handle in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):

@@ -73,7 +73,7 @@ class WebServer:
         return f"{'https' if self._secure else 'http'}://127.0.0.1:{self._server.server_address[1]}"
 
     def answer(self, call: Call) -> Reply:
-        """What is right."""
+        """Return the right answer to a call."""
         raise NotImplementedError
 
     def take(self, call: Call) -> Reply:

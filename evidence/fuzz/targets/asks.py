@@ -1,4 +1,4 @@
-"""What a coordinator says to a site, once it is read: JSON of an envelope.
+"""A target for what a coordinator says to a site, once it is read: JSON of an envelope.
 
 What must stay true: a site answers, in words of its own, and never with what nobody thought of; nothing is released
 beyond what its ledger had.

@@ -1,5 +1,5 @@
-"""What an owner submits, against layouts as the kinds have them: a digit that chooses one, `j` or `f`, and JSON or a
-frame."""
+"""A target for what an owner submits, against layouts as the kinds have them: a digit that chooses one, `j` or `f`, and
+JSON or a frame."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a browser or a program of this machine writes to a server: a letter that chooses the address, and the body as
-JSON. Small letters are a person's pages and interface, capitals a coordinator's pages, to an operator.
+"""A target for what a browser or a program of this machine writes to a server: a letter that chooses the address, and
+the body as JSON. Small letters are a person's pages and interface, capitals a coordinator's pages, to an operator.
 
 What must stay true: every answer is one that was meant, whatever was typed. What one input changed the next one may
 find changed; limits and rules alone are put back.

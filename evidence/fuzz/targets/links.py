@@ -1,5 +1,5 @@
-"""What a site and a coordinator say to each other: `p` and pieces, each after its length in four bytes, or `e` and one
-envelope."""
+"""A target for what a site and a coordinator say to each other: `p` and pieces, each after its length in four bytes, or
+`e` and one envelope."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a site answers over its link: a letter that chooses what it was asked, and the answer as JSON or as a frame, in
-which `$task`, `$ask` and `$part` stand for what was asked.
+"""A target for what a site answers over its link: a letter that chooses what it was asked, and the answer as JSON or as
+a frame, in which `$task`, `$ask` and `$part` stand for what was asked.
 
 What must stay true: whatever a site says, the task ends with it or without it; a word of one site never brings the
 work for the others to an end that nobody meant.
@@ -59,7 +59,7 @@ class _World:
         OPEN.callback(self._close)
 
     def answered(self, document: dict[str, Any], answer: bytes) -> bool:
-        """Whether a task is done once its only site has said this, again and again."""
+        """Return whether a task is done once its only site has said this, again and again."""
         self._answer, self._asked = answer, set()
         self._lamenting.heard.clear()
         told = self._loop.run_until_complete(self._over(document))
