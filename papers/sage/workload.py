@@ -38,7 +38,7 @@ class Model:
     released: int | None = None
 
     def enough(self, rows: float, epsilon: float, *, noises: float = 1.0) -> bool:
-        """Return whether a model of so many rows reaches its target; `noises` counts the blocks that were noised apart."""
+        """Return whether a model of so many rows reaches its target; `noises` counts the blocks noised apart."""
         return rows >= self.needs * (CHANCE + NOISE * math.sqrt(noises) / epsilon)
 
 
