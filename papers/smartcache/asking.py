@@ -22,7 +22,7 @@ from papers.smartcache.tables import Asked
 from thebes.curator.cache.answer import Source
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.planner import Planner
-from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import Store
 from thebes.curator.cache.synopsis import View
@@ -34,11 +34,10 @@ from thebes.curator.questions.plans import Integers, Plan, SumPlan
 from thebes.curator.questions.question import Question
 from thebes.data.engines.source import frame_table
 from thebes.data.table import Table
+from thebes.ledger.filters import BASIC, CONCENTRATED, charging_events
 from thebes.privacy import exact
-from thebes.privacy.accounting import concentrated
 from thebes.privacy.losses import Concentrated, concentrated_to_approximate
 from thebes.privacy.measurement import Floats
-from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 
 ALPHA, BETA = 0.05, 0.001  #: every total within 5 % of the rows, all of one answer together, but for one in 1,000
@@ -60,7 +59,7 @@ class Strategy:
 
     @property
     def filter(self) -> str:
-        return "zcdp" if self.noise == "gaussian" else "basic"
+        return (CONCENTRATED if self.noise == "gaussian" else BASIC).name
 
     def in_rho(self) -> Strategy:
         """The same where a budget counts in rho."""
@@ -155,20 +154,17 @@ class Paid:
     """Stands for a ledger: what was paid for, in order."""
 
     def __init__(self, filter: str) -> None:
-        self._filter, self._epsilon, self._rho = filter, 0.0, 0.0
+        self._filter, self._size = filter, 0.0
 
     def pay(self, purchase: Purchase, number: int) -> None:
-        if self._filter == "basic":
-            self._epsilon += float(purchase.epsilon)
-        else:
-            self._rho += float(concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho)
+        self._size += float(size_of(purchase, self._filter))
 
     def settle(self, paid: Sequence[Purchase]) -> None:
         """Nothing was set aside."""
 
     @property
     def epsilon(self) -> float:
-        return self._epsilon if self._filter == "basic" else _read(self._rho)
+        return _read(self._size) if self._filter in charging_events() else self._size
 
 
 @lru_cache(maxsize=8)

@@ -225,6 +225,8 @@ def _print(picture: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from thebes.ledger.filters import firm
+
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(Text(f"Ledger {picture['place']}"))
     if picture["frozen"]:
@@ -235,7 +237,7 @@ def _print(picture: dict[str, Any]) -> None:
         blocks.add_column(name, overflow="fold")
     for block in picture["blocks"]:
         protects = f"one {block['unit']}, {block['adjacency']}"
-        places = _shown(block["meters"])
+        places = _shown(block["meters"], firm(block["filter"]))
         counts = [
             "\n".join(f"{place} {figure(values[c])}" for place, values in places)
             for c in ("capacity", "spent", "reserved")
@@ -263,9 +265,9 @@ def _print(picture: dict[str, Any]) -> None:
     console.print(Text(f"({remembered}; `thebes ledger verify --head` then shows any rewriting of what came before)"))
 
 
-def _shown(meters: dict[str, Any]) -> list[tuple[str, Any]]:
+def _shown(meters: dict[str, Any], all_hold: bool) -> list[tuple[str, Any]]:
     """All places of a firm filter; of a Renyi curve the order with the most room, which is the one that decides."""
-    if all(place in ("epsilon", "delta", "rho") for place in meters):
+    if all_hold:
         return sorted(meters.items(), reverse=True)
 
     def room(item: tuple[str, Any]) -> float:

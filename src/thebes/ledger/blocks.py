@@ -56,9 +56,7 @@ class Block:
         if not self.remaining.epsilon:
             return "no answer can be paid for"
         most = at_most(float(self.remaining.epsilon), 4)
-        if self.filter == "basic":
-            return f"an answer may cost up to {most}"
-        return f"a pure answer may cost up to {most} at once, as costs add up by the filter {self.filter}"
+        return filter_of(self.filter).most_of_an_answer(most)
 
 
 @dataclass(frozen=True, slots=True)

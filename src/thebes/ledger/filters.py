@@ -1,5 +1,8 @@
 """Privacy filters: how a block's (epsilon, delta) is counted, so that it holds however requests are chosen.
 
+The only file that tells one filter from another: everybody else asks `filter_of`. A new filter is a class here, and its
+place in `FILTERS`.
+
 What must stay true: whatever sequence of requests a filter grants, each chosen after seeing all answers
 before it, everything released together is (epsilon, delta)-private. Prices round up, capacities down.
 """
@@ -8,15 +11,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
 from thebes.ledger.amounts import Budget, Steps, delta_steps, epsilon_steps
 from thebes.privacy import exact, losses
+from thebes.privacy.accounting import concentrated, renyi
+from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
-from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Loss, Pure, Renyi
+from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Loss, Pure, Renyi, compose
+from thebes.privacy.promise import Adjacency
 
 EPSILON, DELTA, RHO = "epsilon", "delta", "rho"
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
@@ -27,6 +33,21 @@ class Filter(ABC):
 
     name: str
     firm = True
+    measure: str  #: of `size`: what its one number is
+
+    @abstractmethod
+    def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
+        """Return what a block is charged for releasing these events, which together are promised to be (epsilon,
+        delta)-private. A Mistake where the filter has no price for one of them."""
+
+    @abstractmethod
+    def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
+        """Return in one number what releasing an event costs that is promised `epsilon`: for comparing and adding up,
+        never for charging. A Mistake where there is none."""
+
+    @abstractmethod
+    def most_of_an_answer(self, most: str) -> str:
+        """Say that one answer may cost up to `most`, an epsilon in words."""
 
     @abstractmethod
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
@@ -53,6 +74,36 @@ class Filter(ABC):
         beside the block's own delta, which the conversion holds and requests do not use up."""
 
 
+class EventFilter(Filter):
+    """A filter that charges what was released, in losses that add up to much less than epsilons do where noise is
+    Gaussian; what was promised of it does not matter. Its blocks convert at their own delta."""
+
+    measure = RHO
+    guarantee: str  #: the word on a certificate for what its losses come to
+
+    @abstractmethod
+    def of_event(self, event: Event, *, adjacency: str | Adjacency) -> Loss:
+        """Return what a block is charged for releasing an event; a Mistake where there is no price."""
+
+    @abstractmethod
+    def of_pure(self, loss: Pure) -> Loss:
+        """Return what a block is charged for something that is only known to be epsilon-private."""
+
+    @abstractmethod
+    def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
+        """Return the largest epsilon, up to `most`, of something that costs nowhere more than `loss` (one of
+        `of_event`) when nothing but its epsilon is known."""
+
+    def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
+        return compose(self.of_event(event, adjacency=adjacency) for event in events)
+
+    def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
+        return concentrated.price(event, adjacency=adjacency).rho
+
+    def most_of_an_answer(self, most: str) -> str:
+        return f"a pure answer may cost up to {most} at once, as costs add up by the filter {self.name}"
+
+
 class Basic(Filter):
     """Epsilons add and deltas add.
 
@@ -63,6 +114,16 @@ class Basic(Filter):
     """
 
     name = "basic"
+    measure = EPSILON
+
+    def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
+        return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+    def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
+        return epsilon
+
+    def most_of_an_answer(self, most: str) -> str:
+        return f"an answer may cost up to {most}"
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
@@ -85,7 +146,7 @@ class Basic(Filter):
         return Budget.of_steps(max(0, steps.get(EPSILON, 0)), max(0, steps.get(DELTA, 0)))
 
 
-class ZCDP(Filter):
+class ZCDP(EventFilter):
     """Rhos add, up to the largest rho whose tight conversion at delta stays within epsilon.
 
     Sound adaptively: at every order a the granted Renyi losses sum to at most rho a, so by Feldman & Zrnic
@@ -93,7 +154,19 @@ class ZCDP(Filter):
     for all orders at once, with nothing chosen along the path: the whole is rho-zCDP, converted once at the end.
     """
 
-    name = "zcdp"
+    name = guarantee = "zcdp"
+
+    def of_event(self, event: Event, *, adjacency: str | Adjacency) -> Loss:
+        return concentrated.price(event, adjacency=adjacency)
+
+    def of_pure(self, loss: Pure) -> Loss:
+        return losses.pure_to_concentrated(loss)
+
+    def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
+        assert isinstance(loss, Concentrated)  # noqa: S101
+        # The largest epsilon with epsilon^2 / 2 <= rho.
+        largest = _DOWN.sqrt(_DOWN.multiply(loss.rho, Decimal(2))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+        return min(most, largest)
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
@@ -112,7 +185,7 @@ class ZCDP(Filter):
         return Budget.of_steps(math.isqrt(2 * 10**12 * max(0, steps.get(RHO, 0))), delta)
 
 
-class RenyiFilter(Filter):
+class RenyiFilter(EventFilter):
     """A Renyi curve per block; a request is granted while at least one watched order has room for it.
 
     Sound adaptively, paying for the choice of the order. Let A be the watched orders, fixed when the block
@@ -124,8 +197,33 @@ class RenyiFilter(Filter):
     over all paths is at most the sum over a of M_a's: |A| delta/|A| = delta. With one order nothing is paid.
     """
 
-    name = "renyi"
+    name = guarantee = "renyi"
     firm = False
+
+    def of_event(self, event: Event, *, adjacency: str | Adjacency) -> Loss:
+        return renyi.price(event, adjacency=adjacency)
+
+    def of_pure(self, loss: Pure) -> Loss:
+        return losses.pure_to_renyi(loss)
+
+    def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
+        assert isinstance(loss, Renyi)  # noqa: S101
+
+        def holds(epsilon: Decimal) -> bool:
+            own = losses.pure_to_renyi(Pure(epsilon))
+            return all(a <= b for a, b in zip(own.epsilons, loss.epsilons, strict=True))
+
+        if holds(most):
+            return most
+        low, high = Decimal(0), most
+        for _ in range(40):
+            middle = ((low + high) / 2).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        if not low:
+            raise Mistake(
+                "event", f"leaves validation nothing at the orders {figure(ORDERS[0])} to {figure(ORDERS[-1])}"
+            )
+        return low
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         if delta <= 0:
@@ -162,7 +260,8 @@ class RenyiFilter(Filter):
         return Budget.of_steps(_largest_pure(room), delta)
 
 
-FILTERS: dict[str, Filter] = {one.name: one for one in (Basic(), ZCDP(), RenyiFilter())}
+BASIC, CONCENTRATED, RENYI = Basic(), ZCDP(), RenyiFilter()
+FILTERS: dict[str, Filter] = {one.name: one for one in (BASIC, CONCENTRATED, RENYI)}
 
 
 def filter_of(value: str) -> Filter:
@@ -171,6 +270,21 @@ def filter_of(value: str) -> Filter:
     if found is None:
         raise Mistake("filter", f"must be one of {', '.join(map(repr, FILTERS))}")
     return found
+
+
+def firm(name: str) -> bool:
+    """Return whether every place of a block must hold that is counted so; true of a name that nobody knows."""
+    return name not in FILTERS or FILTERS[name].firm
+
+
+def usual(delta: Decimal) -> Filter:
+    """Return the filter of a budget that names none."""
+    return CONCENTRATED if delta else BASIC
+
+
+def charging_events() -> list[str]:
+    """Return the names of the filters that charge what was released, not what was promised of it."""
+    return [name for name, one in FILTERS.items() if isinstance(one, EventFilter)]
 
 
 def _pure(loss: Loss, name: str) -> Pure:
@@ -234,10 +348,9 @@ def _divergences(epsilon: Decimal, delta: Decimal, orders: tuple[float, ...]) ->
 def _largest_pure(room: tuple[tuple[str, int], ...]) -> int:
     places = [place for place, _ in room]
     left = dict(room)
-    renyi = FILTERS["renyi"]
 
     def holds(steps: int) -> bool:
-        return renyi.fits(renyi.price(Pure(steps * exact.EPSILON_STEP), places), left)
+        return RENYI.fits(RENYI.price(Pure(steps * exact.EPSILON_STEP), places), left)
 
     return _largest(holds, start=max(left.values())) if room else 0
 

@@ -13,6 +13,7 @@ from thebes.ledger.address import open_store
 from thebes.ledger.amounts import Budget, Steps
 from thebes.ledger.blocks import Block, Cap
 from thebes.ledger.claim import Claim
+from thebes.ledger.filters import BASIC
 from thebes.ledger.journal import BEGINNING, Entry, Head
 from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
 from thebes.ledger.overview import Use, uses
@@ -70,12 +71,12 @@ class Ledger:
         delta: exact.Number = 0,
         unit: str | Unit = Unit.EVENT,
         adjacency: str | Adjacency = Adjacency.ADD_REMOVE_ONE,
-        filter: str = "basic",
+        filter: str = BASIC.name,
         orders: Iterable[float] | None = None,
     ) -> Block:
         """A new block that everything charged to it keeps within (epsilon, delta), for `unit` under `adjacency`.
 
-        `filter`: "basic" (default), "zcdp" or "renyi"; `orders` are the Renyi orders to watch, fixed for good.
+        `filter` is the name of one of `ledger.filters`; `orders` are the Renyi orders to watch, fixed for good.
         Opening a block again on the same terms changes nothing; on other terms it is a Mistake.
         """
         row = blocks.row_of(
@@ -91,7 +92,7 @@ class Ledger:
         delta: exact.Number = 0,
         unit: str | Unit = Unit.EVENT,
         adjacency: str | Adjacency = Adjacency.ADD_REMOVE_ONE,
-        filter: str = "basic",
+        filter: str = BASIC.name,
     ) -> None:
         """Many blocks on the same terms, all of them or none."""
         rows = [

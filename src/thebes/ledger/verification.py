@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.ledger import journal
+from thebes.ledger.filters import firm
 from thebes.ledger.journal import Entry, Head
 from thebes.ledger.losses import loss_of_text
 from thebes.ledger.store import ALL, ITSELF, Books, Transaction
@@ -113,7 +114,7 @@ def _open(books: Replayed, facts: dict[str, Any]) -> None:
     epsilon, delta = int(facts["epsilon"]), int(facts["delta"])
     books.blocks[name] = (facts["unit"], facts["adjacency"], facts["filter"], epsilon, delta, "open")
     for place, capacity in facts["capacity"].items():
-        books.meters[name, ITSELF, place] = (int(capacity), 0, 0, facts["filter"] != "renyi")
+        books.meters[name, ITSELF, place] = (int(capacity), 0, 0, firm(facts["filter"]))
 
 
 def _retire(books: Replayed, facts: dict[str, Any]) -> None:

@@ -22,13 +22,13 @@ from thebes.data.connectors.connector import read_source
 from thebes.data.growing.block_rule import USER, BlockBy, block_by
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
+from thebes.ledger.filters import BASIC, FILTERS, usual
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.site.home import Home, stamp, written
 from thebes.tasks.site_document import DATASET_NAME
 
-FILTERS = ("basic", "zcdp", "renyi")
 _SUFFIX = ".toml"
 GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, in blocks
 _PARTS = ("schema", "source", "budget", "public", "blocks", "cache")
@@ -44,13 +44,13 @@ class Budget:
 
     epsilon: Decimal
     delta: Decimal = Decimal(0)
-    filter: str = "basic"
+    filter: str = BASIC.name
 
     @classmethod
     def of(cls, epsilon: exact.Number, delta: exact.Number = 0, filter: str | None = None) -> Budget:
-        """Read a budget: the filter is basic for delta 0, else zcdp, unless one is named."""
+        """Read a budget: the filter is the usual one for its delta, unless one is named."""
         e, d = exact.epsilon(epsilon), exact.delta(delta)
-        chosen = filter or ("zcdp" if d else "basic")
+        chosen = filter or usual(d).name
         if chosen not in FILTERS:
             raise Mistake("filter", f"must be one of {', '.join(FILTERS)}")
         return cls(e, d, chosen)

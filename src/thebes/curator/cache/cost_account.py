@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thebes.curator.cache.purchase import Purchase
-from thebes.privacy.accounting import concentrated
-from thebes.privacy.promise import Adjacency
+from thebes.curator.cache.purchase import Purchase, size_of
 
 
 @dataclass(slots=True)
@@ -33,7 +31,4 @@ class Account:
 
 def loss_in(filter: str, purchases: Sequence[Purchase]) -> float:
     """Return what purchases cost a block, in one number: epsilon, or rho where losses add up in rho."""
-    if filter == "basic":
-        return float(sum(purchase.epsilon for purchase in purchases))
-    rho = (concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho for purchase in purchases)
-    return float(sum(rho))
+    return float(sum(size_of(purchase, filter) for purchase in purchases))

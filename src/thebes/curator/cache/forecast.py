@@ -20,7 +20,7 @@ import numpy as np
 from thebes.curator.cache.answer import Source
 from thebes.curator.cache.look_alike_rows import Likeness
 from thebes.curator.cache.planner import Planner
-from thebes.curator.cache.purchase import Purchase, loss_of
+from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.released_answers import key_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import Store
@@ -29,8 +29,8 @@ from thebes.curator.questions.plans import CountPlan, Integers, Plan
 from thebes.curator.questions.question import question_of
 from thebes.data.schema import Schema
 from thebes.data.table import Table
+from thebes.ledger.filters import BASIC, filter_of
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.losses import Approximate, Concentrated, Pure
 from thebes.privacy.randomness import seeded_for_simulation
 
 MOST_REPLAYED = 1000  #: latest questions
@@ -69,7 +69,9 @@ def asked(store: Store, schema: Schema) -> list[tuple[Plan, Wanted]]:
     return found
 
 
-def forecast(store: Store, schema: Schema, made: Callable[[], Synopsis], *, filter: str = "basic") -> Forecast | None:
+def forecast(
+    store: Store, schema: Schema, made: Callable[[], Synopsis], *, filter: str = BASIC.name
+) -> Forecast | None:
     """Tell how a synopsis would have done; None where too little was asked to tell."""
     questions = [(plan, wanted) for plan, wanted in asked(store, schema) if store.latest(key_of(plan, schema))]
     if not questions:
@@ -81,8 +83,7 @@ def forecast(store: Store, schema: Schema, made: Callable[[], Synopsis], *, filt
     except Refusal:
         return None  # it would have to look at rows of which nothing was released
     pays_from, seen = _crossing(alone, beside)
-    measure = "epsilon" if filter == "basic" else "rho"
-    return Forecast(len(questions), alone[-1], beside[-1], measure, hits, pays_from, seen)
+    return Forecast(len(questions), alone[-1], beside[-1], filter_of(filter).measure, hits, pays_from, seen)
 
 
 @dataclass
@@ -131,9 +132,7 @@ class _Bill:
         return self
 
     def pay(self, purchase: Purchase, number: int) -> None:
-        loss = loss_of([purchase], "basic" if self.filter == "basic" else "zcdp")
-        assert isinstance(loss, (Pure, Approximate, Concentrated))  # noqa: S101
-        self.paid += float(loss.rho if isinstance(loss, Concentrated) else loss.epsilon)
+        self.paid += float(size_of(purchase, self.filter))
 
     def settle(self, paid: Sequence[Purchase]) -> None:
         """Nothing was set aside."""

@@ -27,6 +27,7 @@ from thebes.curator.questions.noise import noise_made
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.schema import Schema
 from thebes.data.table import Table
+from thebes.ledger.filters import BASIC
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.randomness import Randomness
 
@@ -115,7 +116,7 @@ class Planner:
         schema: Schema,
         store: Store,
         *,
-        filter: str = "basic",
+        filter: str = BASIC.name,
         fresh_for: float = FRESH_SECONDS,
         synopsis: Synopsis | None = None,
         rows: str = "",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from thebes.curator.cache.answer import NOTHING, Amounts
+from thebes.ledger.filters import filter_of
 from thebes.privacy import exact
-from thebes.privacy.accounting import concentrated, gaussian, pure, renyi
+from thebes.privacy.accounting import concentrated, gaussian, pure
 from thebes.privacy.accounting.calibration import rho_for
 from thebes.privacy.events import Event, GaussianEvent, PureEvent
 from thebes.privacy.faults import Fault
-from thebes.privacy.losses import Approximate, Loss, Pure, compose
+from thebes.privacy.losses import Loss
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.promise import Adjacency
 
@@ -68,9 +69,9 @@ def amounts(purchases: Iterable[Purchase]) -> Amounts:
 def loss_of(purchases: Iterable[Purchase], filter: str) -> Loss:
     """Return what all of them cost together where a block counts with this filter."""
     items = list(purchases)
-    if filter == "basic":
-        epsilon, delta = amounts(items)
-        return Approximate(epsilon, delta) if delta else Pure(epsilon)
-    price = concentrated.price if filter == "zcdp" else renyi.price
-    made: Loss = compose(price(item.event, adjacency=_RELATION) for item in items)
-    return made
+    return filter_of(filter).loss([item.event for item in items], *amounts(items), adjacency=_RELATION)
+
+
+def size_of(purchase: Purchase, filter: str) -> Decimal:
+    """Return in one number what a purchase costs where a block counts with this filter: for comparing."""
+    return filter_of(filter).size(purchase.event, purchase.epsilon, adjacency=_RELATION)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache, partial
 
-from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.questions.noise import noise_for
 from thebes.curator.questions.plans import Plan
 from thebes.data.schema import Schema
+from thebes.ledger.filters import BASIC
 from thebes.privacy import exact
-from thebes.privacy.accounting import concentrated, gaussian
+from thebes.privacy.accounting import gaussian
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace, LeastNoise
-from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import Sensitivity
 
 Calibrated = tuple[Additive, Purchase]  #: a noise, and what it costs
@@ -70,7 +70,7 @@ class Wanted:
         """Return whether this noise gives the width that is wanted."""
         return self.width is None or noise.width(self.level(plan)) <= self.width
 
-    def calibrated(self, plan: Plan, schema: Schema, *, filter: str = "basic") -> Calibrated:
+    def calibrated(self, plan: Plan, schema: Schema, *, filter: str = BASIC.name) -> Calibrated:
         """The noise with which a mechanism answers, and what it costs: calibrated to what is allowed, or to the least
         that gives the width. Of Laplace and Gaussian noise a basic filter takes the one with the smaller epsilon,
         the others the one with the smaller rho. A Refusal where that is more than is allowed."""
@@ -88,11 +88,7 @@ def _calibrated(wanted: Wanted, sensitivity: Sensitivity, level: float, filter: 
     found = [one for one in _least(sensitivity, wanted.width, level, wanted.delta) if one[1].epsilon <= wanted.epsilon]
     if not found:
         raise Refusal("this accuracy costs more than the most that may be paid; allow more, or ask for less")
-    return min(found, key=lambda one: _rho(one[1]) if filter != "basic" else one[1].epsilon)
-
-
-def _rho(purchase: Purchase) -> Decimal:
-    return concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho
+    return min(found, key=lambda one: size_of(one[1], filter))
 
 
 @lru_cache(maxsize=1024)

@@ -118,7 +118,7 @@ class Pipeline(ABC):
             yield METRICS[metric].losses(rows[:, -1], predicted)
 
     def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
-        """Return what training with this budget releases, as an event. Streams that count with the zcdp or renyi filter
+        """Return what training with this budget releases, as an event. Streams with a filter that charges events
         charge it; None: these cannot be trained on."""
         return None
 

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 
 from thebes.curator.pipelines.pipeline import Pipeline
-from thebes.ledger.filters import filter_of
+from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy import exact
-from thebes.privacy.accounting import concentrated, renyi
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
 from thebes.privacy.losses import (
-    ORDERS,
     Approximate,
     Concentrated,
     Loss,
@@ -28,8 +25,6 @@ from thebes.privacy.losses import (
     Renyi,
     compose,
     concentrated_to_approximate,
-    pure_to_concentrated,
-    pure_to_renyi,
     renyi_to_approximate,
 )
 from thebes.privacy.promise import Adjacency
@@ -58,24 +53,18 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
     shares = pipeline.shares
     before = (_part(epsilon, shares.preprocess, exact.EPSILON_STEP), _part(delta, shares.preprocess, exact.DELTA_STEP))
     rest = (epsilon - before[0], delta - before[1])
-    if filter == "basic":
-        loss: Loss = Approximate(epsilon, delta) if delta else Pure(epsilon)
-        return Price(loss, before, rest, rest)
+    counting = filter_of(filter)
+    if not isinstance(counting, EventFilter):
+        return Price(counting.loss((), epsilon, delta, adjacency=_RELATION), before, rest, rest)
     event = pipeline.event(*rest)
     if event is None:
         raise Mistake(
             "event",
             f"of {pipeline.name!r} is not said, and its stream counts with the {filter} filter, which charges it",
         )
-    preparing = Pure(before[0])
-    if filter == "zcdp":
-        rho = concentrated.price(event, adjacency=_RELATION)
-        test = min(rest[0], _largest_pure_under(rho))
-        loss = compose([rho, pure_to_concentrated(preparing)]) if before[0] else rho
-    else:
-        curve = renyi.price(event, adjacency=_RELATION)
-        test = _largest_pure_below(curve, rest[0])
-        loss = compose([curve, pure_to_renyi(preparing)]) if before[0] else curve
+    training = counting.of_event(event, adjacency=_RELATION)
+    test = counting.pure_within(training, rest[0])
+    loss = compose([training, counting.of_pure(Pure(before[0]))]) if before[0] else training
     nothing = Decimal(0)
     return Price(loss, (before[0], nothing), rest, (test, nothing))
 
@@ -107,25 +96,3 @@ def dearest(paid: Mapping[str, Sequence[Loss]], delta: Decimal) -> _Amounts:
 
 def _part(amount: Decimal, share: float, step: Decimal) -> Decimal:
     return _DOWN.multiply(amount, exact.declared("share", share)).quantize(step, ROUND_FLOOR)
-
-
-def _largest_pure_under(rho: Concentrated) -> Decimal:
-    """The largest epsilon with epsilon^2 / 2 <= rho."""
-    return _DOWN.sqrt(_DOWN.multiply(rho.rho, Decimal(2))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
-
-
-def _largest_pure_below(curve: Renyi, most: Decimal) -> Decimal:
-    """The largest epsilon, up to `most`, whose own curve lies nowhere above this one."""
-
-    def holds(epsilon: Decimal) -> bool:
-        return all(a <= b for a, b in zip(pure_to_renyi(Pure(epsilon)).epsilons, curve.epsilons, strict=True))
-
-    if holds(most):
-        return most
-    low, high = Decimal(0), most
-    for _ in range(40):
-        middle = ((low + high) / 2).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    if not low:
-        raise Mistake("event", f"leaves validation nothing at the orders {figure(ORDERS[0])} to {figure(ORDERS[-1])}")
-    return low

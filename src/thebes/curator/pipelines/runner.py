@@ -31,13 +31,13 @@ from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.terms import DEVELOPER, Context, beside
 from thebes.data.schema import Schema
 from thebes.ledger import BudgetExceeded, Claim, Ledger
+from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy.certificate import ROWS_UNTOLD, Certificate
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.privacy.losses import Approximate, Loss
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 
-_GUARANTEES = {"zcdp": "zcdp", "renyi": "renyi"}
 _HOUSE = Path(__file__).parents[2]
 
 
@@ -53,7 +53,7 @@ class Counting(Protocol):
 
     @property
     def filter(self) -> str:
-        """basic, zcdp or renyi"""
+        """The name of one of `ledger.filters`."""
         ...
 
     @property
@@ -402,7 +402,8 @@ class Runner:
         epsilon, delta = min(own, summed)
         known = "approximate" if delta else "pure"
         sizes = self.stream.earlier(losses)
-        guarantee = _GUARANTEES.get(filter, known) if own < summed else known
+        counting = filter_of(filter)
+        guarantee = counting.guarantee if isinstance(counting, EventFilter) and own < summed else known
         return Certificate(
             unit=Unit(self.stream.schema.unit),
             adjacency=Adjacency.ADD_REMOVE_ONE,

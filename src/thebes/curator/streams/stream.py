@@ -26,7 +26,7 @@ from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.growing.writer import Ingested, Writer
 from thebes.data.schema import Schema
 from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
-from thebes.ledger.filters import FILTERS
+from thebes.ledger.filters import BASIC, FILTERS
 from thebes.ledger.losses import loss_asked
 from thebes.ledger.states import BlockState
 from thebes.privacy import exact
@@ -392,7 +392,7 @@ class Stream:
         elif self.by.kind == USER:
             share, wanted = "rest", [] if self._each else wanted
             everyone = held.get(f"{self.name}/{EVERYONE}")
-            known = everyone is None or everyone.filter == "basic"
+            known = everyone is None or everyone.filter == BASIC.name
             self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes" if known else "earlier")
         else:
             share = "sizes" if self._each else "whole"

@@ -13,7 +13,7 @@ from typing import Any
 from thebes.data.growing.block_rule import USER, BlockBy
 from thebes.data.growing.manifest import State
 from thebes.ledger import Budget
-from thebes.ledger.filters import FILTERS
+from thebes.ledger.filters import BASIC, FILTERS, EventFilter
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
@@ -41,7 +41,7 @@ class Terms:
 
     epsilon: Decimal
     delta: Decimal = Decimal(0)
-    filter: str = "basic"
+    filter: str = BASIC.name
     size_share: Decimal = Decimal("0.05")
     retire_below: Decimal = Decimal("0.01")
     periods: int = 20
@@ -98,11 +98,11 @@ class Terms:
         with the filter of the others.)
         """
         part = {"whole": Decimal(1), "rest": 1 - self.size_share}.get(share, self.size_share)
-        delta = Decimal(0) if share == "sizes" and self.filter != "basic" else self.delta * part
+        delta = Decimal(0) if share == "sizes" and isinstance(FILTERS[self.filter], EventFilter) else self.delta * part
         return {
             "epsilon": (self.epsilon * part).quantize(exact.EPSILON_STEP, ROUND_FLOOR),
             "delta": delta.quantize(exact.DELTA_STEP, ROUND_FLOOR),
-            "filter": "basic" if share == "sizes" else self.filter,
+            "filter": BASIC.name if share == "sizes" else self.filter,
             "unit": Unit(unit),
             "adjacency": Adjacency.ADD_REMOVE_ONE,
         }

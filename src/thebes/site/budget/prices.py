@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR
 
+from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy import exact
-from thebes.privacy.accounting import concentrated, pure, renyi
+from thebes.privacy.accounting import pure
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Approximate, Loss, Pure, repeat
@@ -32,13 +33,13 @@ def cost(document: SiteDocument, event: Event, filter: str) -> Cost:
     """The cost of a document whose phases are each `event`; a Refusal where the filter has no price for it.
 
     A basic block is charged what the document says, which its kind promises to cover all phases; a single phase of
-    several only has a price of its own there where that is pure. A concentrated or Renyi block adds up the phases.
+    several only has a price of its own there where that is pure. A block that charges events adds up the phases.
     """
-    if filter == "basic":
-        return _basic(document, event)
+    counting = filter_of(filter)
+    if not isinstance(counting, EventFilter):
+        return _as_promised(document, event)
     try:
-        price = concentrated.price if filter == "zcdp" else renyi.price
-        phase: Loss = price(event, adjacency=_RELATION)
+        phase = counting.of_event(event, adjacency=_RELATION)
     except Mistake as unpriced:
         raise Refusal(
             f"this data set's budget is counted with the {filter} filter, which has no price for this task: "
@@ -47,7 +48,7 @@ def cost(document: SiteDocument, event: Event, filter: str) -> Cost:
     return Cost(repeat(phase, document.phases), phase)
 
 
-def _basic(document: SiteDocument, event: Event) -> Cost:
+def _as_promised(document: SiteDocument, event: Event) -> Cost:
     epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
     if delta:
         return Cost(Approximate(epsilon, delta), None)

@@ -19,6 +19,7 @@ from thebes.curator.cache.requirement import Wanted
 from thebes.curator.questions.noise import loosest, noise_for, noise_made
 from thebes.curator.questions.plans import Plan
 from thebes.data.schema import Schema
+from thebes.ledger.filters import BASIC, CONCENTRATED, charging_events
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import figure
@@ -27,7 +28,6 @@ from thebes.privacy.mechanisms.summed_noise import together
 from thebes.tasks.document import LEAST_EPSILON, InvalidDocument
 from thebes.tasks.query.kind import KIND, LEAST_ODDS, Accuracy, QueryDocument
 
-IN_RHO = ("zcdp", "renyi")  #: filters in which Gaussian noise adds up to much less than Laplace noise
 MOST_EPSILON = 1e6  #: that a document may say
 _DIGITS = 4  #: of a price
 _MOST_TRIED = 16  #: answers that sites have already; of more, either all are used or none
@@ -80,7 +80,7 @@ def split(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes
 
 def _in_rho(document: QueryDocument, schemas: Mapping[str, Schema], quotes: Quotes) -> bool:
     """Return whether Gaussian noise is far cheaper at every site, though its epsilon, taken alone, is larger."""
-    counted = all(quotes.get(site, {}).get("filter") in IN_RHO for site in schemas)
+    counted = all(quotes.get(site, {}).get("filter") in charging_events() for site in schemas)
     return counted and document.noise == "site" and exact.delta(document.delta) >= exact.DELTA_STEP
 
 
@@ -192,7 +192,7 @@ class _Splitting:
         least = self._least(lambda epsilon: [self._fresh(schema, epsilon)], width, beta)
         try:
             _, bought = Wanted(MOST_EPSILON, self.document.delta, width, beta).calibrated(
-                self.plan, schema, filter="zcdp" if self.smooth else "basic"
+                self.plan, schema, filter=(CONCENTRATED if self.smooth else BASIC).name
             )
         except (Mistake, Refusal):
             raise self._beyond() from None

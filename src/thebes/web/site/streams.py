@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from thebes.ledger.filters import charging_events
 from thebes.web import kept_models
 from thebes.web.site import block_map
 from thebes.web.site.layout import Lodge
@@ -22,7 +23,8 @@ def routes(lodge: Lodge) -> APIRouter:
     @made.get("/streams")
     async def streams(request: Request) -> Response:
         grow = [each for each in await lodge.told("datasets") if "growing" in each]
-        return lodge.page(request, "streams.html", title="Streams", streams=grow, heat=block_map, latest=_LATEST)
+        told = {"streams": grow, "charging_events": charging_events(), "heat": block_map, "latest": _LATEST}
+        return lodge.page(request, "streams.html", title="Streams", **told)
 
     @made.get("/pipelines")
     async def pipelines(request: Request) -> Response:

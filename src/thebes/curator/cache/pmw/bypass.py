@@ -21,7 +21,7 @@ from thebes.curator.cache.cost_account import Account, loss_in
 from thebes.curator.cache.pmw.guess import Guess
 from thebes.curator.cache.pmw.parameters import Parameters
 from thebes.curator.cache.pmw.ranges import nodes_of
-from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import Sought, SparseCheck
 from thebes.curator.cache.synopsis import Pay, Piece, Rows, Sizes, View
@@ -31,11 +31,10 @@ from thebes.curator.questions.groups import Groups
 from thebes.curator.questions.noise import noise_made
 from thebes.curator.questions.plans import CountPlan, Plan
 from thebes.data.schema import Schema
-from thebes.privacy.accounting import concentrated
+from thebes.ledger.filters import BASIC, EventFilter, filter_of
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 
 _FAR = 2**60
@@ -97,7 +96,7 @@ class Pmw:
 
     schema: Schema
     parameters: Parameters = field(default_factory=Parameters)
-    filter: str = "basic"
+    filter: str = BASIC.name
     sizes: Sizes | None = None
 
     def __post_init__(self) -> None:
@@ -372,11 +371,9 @@ class Pmw:
         """The share of right guesses from which on an opening, that ends with the first wrong one, costs less than the
         answers that it saves: in rho it is hundreds of times dearer than one with Gaussian noise. Who declares a trust
         of 0 wants none of this."""
-        if self.filter == "basic" or not self.parameters.trust:
+        if not isinstance(filter_of(self.filter), EventFilter) or not self.parameters.trust:
             return self.parameters.trust
-        price, saved = (
-            concentrated.price(one.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho for one in (opens, answers)
-        )
+        price, saved = (size_of(one, self.filter) for one in (opens, answers))
         return max(self.parameters.trust, min(_SUREST, 1 - float(saved / price)))
 
     def _serving(self, sought: Sought, view: View) -> View | None:

@@ -32,6 +32,7 @@ from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.questions.noise import noise_made
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.schema import Schema
+from thebes.ledger.filters import BASIC
 from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
@@ -82,7 +83,7 @@ class _Course:
 class Smart:
     """The synopsis of one data set. `filter` is how its budget counts, which decides what is cheap."""
 
-    def __init__(self, schema: Schema, parameters: Parameters | None = None, *, filter: str = "basic") -> None:
+    def __init__(self, schema: Schema, parameters: Parameters | None = None, *, filter: str = BASIC.name) -> None:
         self.schema, self.parameters, self.filter = schema, parameters or Parameters(), filter
         self.cuts = self.parameters.cuts(schema)
         own = self.parameters

@@ -15,17 +15,17 @@ from functools import cached_property
 import numpy as np
 
 from thebes.curator.cache.answer import Source
-from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.cost_account import loss_in
+from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
 from thebes.curator.cache.smart.directions import BITS, ROWS, Direction, Noised, Sums, Taught
 from thebes.curator.cache.smart.rows import MadeUp, chosen
 from thebes.curator.cache.synopsis import Pay, Piece
 from thebes.curator.questions.plans import Integers
-from thebes.privacy.accounting import concentrated
+from thebes.ledger.filters import BASIC, EventFilter, filter_of
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Floats
-from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 
 _LAST_BIT = 2.0**-52  #: by as large a share of the longest sum, for every weight, an inner product may be off
@@ -75,7 +75,7 @@ class Steered:
     """Answers out of made-up rows where they are near enough, otherwise as `drawing` does."""
 
     def __init__(
-        self, drawing: Noised, rows: MadeUp, *, seed: int, steering: Steering | None = None, filter: str = "basic"
+        self, drawing: Noised, rows: MadeUp, *, seed: int, steering: Steering | None = None, filter: str = BASIC.name
     ) -> None:
         self.drawing, self.rows, self.seed, self.filter = drawing, rows, seed, filter
         self.steering = steering or Steering()
@@ -94,17 +94,16 @@ class Steered:
     def opening(self) -> Purchase:
         """The purchase of an opening of the sparse vector: what it costs."""
         worth, answer = Decimal(str(self.steering.worth)), self.drawing.purchase
-        if self.filter == "basic":
-            return Purchase.pure((worth * answer.epsilon).quantize(_STEP, ROUND_CEILING))
-        rho = concentrated.price(answer.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho
-        return Purchase.pure((2 * worth * rho).sqrt().quantize(_STEP, ROUND_CEILING))
+        size = worth * size_of(answer, self.filter)
+        epsilon = (2 * size).sqrt() if isinstance(filter_of(self.filter), EventFilter) else size
+        return Purchase.pure(epsilon.quantize(_STEP, ROUND_CEILING))
 
     @cached_property
     def _needed(self) -> float:
         """The share of near enough directions from which on an opening pays."""
         if self.steering.trust is not None:
             return self.steering.trust
-        loss = [self._loss(purchase) for purchase in (self.drawing.purchase, self.opening)]
+        loss = [loss_in(self.filter, [purchase]) for purchase in (self.drawing.purchase, self.opening)]
         return max(0.0, min(_SUREST, 1 - loss[0] / loss[1]))
 
     @cached_property
@@ -222,11 +221,6 @@ class Steered:
 
     def _layers(self, vector: Floats) -> list[Floats]:
         return list(np.split(vector, self.taught.starts))
-
-    def _loss(self, purchase: Purchase) -> float:
-        if self.filter == "basic":
-            return float(purchase.epsilon)
-        return float(concentrated.price(purchase.event, adjacency=Adjacency.ADD_REMOVE_ONE).rho)
 
     def _fed(self) -> tuple[Floats, Floats, Floats]:
         """Made-up rows as the model is fed them, and which of them have all of its columns."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
+from thebes.ledger.filters import filter_of
 from thebes.privacy import exact
-from thebes.privacy.accounting import concentrated, pure, renyi
+from thebes.privacy.accounting import concentrated, pure
 from thebes.privacy.accounting.calibration import rho_for
 from thebes.privacy.events import Event, ExponentialEvent
 from thebes.privacy.faults import Fault, Mistake
-from thebes.privacy.losses import Approximate, Loss, Pure
+from thebes.privacy.losses import Loss
 from thebes.privacy.mechanisms.additive import Additive, Laplace
 from thebes.privacy.mechanisms.concentrated import Concentrated
 from thebes.privacy.promise import Adjacency
@@ -56,11 +57,7 @@ class Allowance:
     def loss(self, event: Event, filter: str) -> Loss:
         """Return what an event within it costs a block that counts with this filter; a basic one is charged all of
         it."""
-        if filter == "basic":
-            return Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
-        price = concentrated.price if filter == "zcdp" else renyi.price
-        found: Loss = price(self.within(event), adjacency=_RELATION)
-        return found
+        return filter_of(filter).loss([self.within(event)], self.epsilon, self.delta, adjacency=_RELATION)
 
     def _part(self, share: Fraction) -> Decimal:
         if not 0 < share <= 1:

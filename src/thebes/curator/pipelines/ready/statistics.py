@@ -22,6 +22,7 @@ from thebes.curator.questions.question import Question
 from thebes.data.schema import Schema
 from thebes.learning.features import places_among, written_numbers
 from thebes.learning.inputs import columns_of, is_named
+from thebes.ledger.filters import charging_events
 from thebes.privacy import exact
 from thebes.privacy.events import Event, PureEvent
 from thebes.privacy.faults import Fault, Mistake
@@ -100,7 +101,9 @@ class _Statistics(Ready):
     def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
         """One pure release. With a delta its noise may be Gaussian, by what the schema says, which no event knows."""
         if exact.delta(delta):
-            raise Mistake("delta", "must be left out where blocks count with the zcdp or renyi filter")
+            raise Mistake(
+                "delta", f"must be left out where blocks count with the {' or '.join(charging_events())} filter"
+            )
         return PureEvent(exact.epsilon(epsilon))
 
     def validate(self, model: Any, data: Data, budget: Trial) -> Validation | list[Validation]:
