@@ -14,13 +14,11 @@ from thebes.privacy.measurement import Measurement
 from thebes.privacy.mechanisms.additive import Gaussian, Laplace
 from thebes.privacy.mechanisms.bounds import Bounds, estimate_bounds
 from thebes.privacy.mechanisms.count import count
-from thebes.privacy.mechanisms.exponential import exponential, permute_and_flip
+from thebes.privacy.mechanisms.exponential import exponential
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys
 from thebes.privacy.mechanisms.mean import mean
 from thebes.privacy.mechanisms.quantile import median, quantile, quantiles
 from thebes.privacy.mechanisms.sample_aggregate import sample_and_aggregate
-from thebes.privacy.mechanisms.selection import noisy_max, top_k
-from thebes.privacy.mechanisms.smooth import smooth_median
 from thebes.privacy.mechanisms.sparse_vector import AboveThreshold, first_above
 from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import variance
@@ -52,10 +50,6 @@ def _released(release: Release, adjacency: Adjacency, rows: Rows, look: Callable
 
 def _extreme(adjacency: Adjacency) -> tuple[Rows, Rows]:
     return ([0.0, 0.0, 0.0] if adjacency is REPLACE else [0.0, 0.0]), [0.0, 0.0, 10.0]
-
-
-def _flipped(adjacency: Adjacency) -> tuple[Rows, Rows]:
-    return ([0.0, 10.0, 0.0] if adjacency is REPLACE else [0.0, 10.0]), [0.0, 10.0, 10.0]
 
 
 def _value(measured: Measurement) -> Any:
@@ -191,13 +185,6 @@ def _ordered() -> list[Case]:
             draws=2000,
         ),
         *_case(
-            "smooth median",
-            lambda x, a: smooth_median(x, adjacency=a, delta=1e-2, **{**options, "bits": 8}),
-            epsilon=3.0,
-            delta=1e-2,
-            neighbours=_flipped,
-        ),
-        *_case(
             "bounds",
             lambda x, a: estimate_bounds(
                 x, epsilon=3, adjacency=a, randomness=FAST, false_positive=0.5, lowest=_LOWEST_POWER
@@ -250,20 +237,6 @@ def _selections() -> list[Case]:
             epsilon=2.0,
             neighbours=votes,
             adjacencies=(ADD,),
-        ),
-        *_case(
-            "permute and flip",
-            lambda x, a: permute_and_flip(whole(x), sensitivity=1, adjacency=a, **options),
-            epsilon=2.0,
-            neighbours=votes,
-        ),
-        *_case("noisy max", lambda x, a: noisy_max(whole(x), adjacency=a, **options), epsilon=2.0, neighbours=votes),
-        *_case(
-            "top k",
-            lambda x, a: top_k(whole(x), k=2, adjacency=a, **options),
-            epsilon=2.0,
-            neighbours=votes,
-            draws=2000,
         ),
     ]
 

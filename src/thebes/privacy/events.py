@@ -116,10 +116,9 @@ class RandomizedResponseEvent:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialEvent:
-    """The exponential mechanism (or report-noisy-max with Gumbel noise, which is the same) with total `epsilon`.
+    """The exponential mechanism with total `epsilon`.
 
-    Its zCDP cost is epsilon^2 / 8 (bounded range; Cesar & Rogers 2021), better than epsilon^2 / 2. Noisy max with
-    other noise has no bounded range of that length: it is a `PureEvent`.
+    Its zCDP cost is epsilon^2 / 8 (bounded range; Cesar & Rogers 2021), better than epsilon^2 / 2.
     """
 
     epsilon: Decimal

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thebes.privacy import exact
-from thebes.privacy.events import ExponentialEvent, PureEvent
+from thebes.privacy.events import ExponentialEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.measurement import Measurement
 from thebes.privacy.mechanisms.columns import integers, whole
@@ -171,48 +171,11 @@ def exponential(
         event=ExponentialEvent(e),
         adjacency=promise,
         mechanism="exponential",
-        parameters=_parameters(scores.size, delta_u, monotone, rate),
+        parameters={
+            "candidates": scores.size,
+            "sensitivity": delta_u,
+            "monotone": monotone,
+            "utility_shortfall_95": shortfall(scores.size, rate, 0.95),
+        },
         simulated=randomness.simulated,
     )
-
-
-def permute_and_flip(
-    utilities: ArrayLike,
-    *,
-    sensitivity: int,
-    epsilon: exact.Number,
-    adjacency: str | Adjacency,
-    randomness: Randomness,
-    monotone: bool = False,
-) -> Measurement:
-    """As `exponential`, never with a larger expected shortfall; epsilon-DP, but without the smaller zCDP price.
-
-    Candidates are visited in a uniform order; each is taken with probability exp(-rate * shortfall); the best is
-    always taken when it is reached. Source: McKenna & Sheldon 2020, theorem 1; it equals report-noisy-max with
-    exponential noise (Ding et al. 2021), whose proof (fix the others' noise, shift the winner's by the spread) also
-    gives the monotone case.
-    """
-    scores = integers("utilities", utilities)
-    delta_u = whole("sensitivity", sensitivity, least=1, most=2**53)
-    promise, e = adjacency_of(adjacency), exact.epsilon(epsilon)
-    rate = rate_of(e, utility_spread(delta_u, monotone, promise))
-    behind = scores.max() - scores
-    visits = (int(i) for i in randomness.permutation(scores.size))
-    chosen = next(i for i in visits if occurs(_times(rate, int(behind[i])), randomness))
-    return Measurement(
-        value=chosen,
-        event=PureEvent(e),
-        adjacency=promise,
-        mechanism="permute-and-flip",
-        parameters=_parameters(scores.size, delta_u, monotone, rate),
-        simulated=randomness.simulated,
-    )
-
-
-def _parameters(candidates: int, sensitivity: int, monotone: bool, rate: Decimal) -> dict[str, object]:
-    return {
-        "candidates": candidates,
-        "sensitivity": sensitivity,
-        "monotone": monotone,
-        "utility_shortfall_95": shortfall(candidates, rate, 0.95),
-    }
