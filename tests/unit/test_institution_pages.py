@@ -30,6 +30,7 @@ GOING: dict[str, Any] = {
     "left_out": {"river": "its schema does not fit"},
     "answered": ["north"],
     "missing": {"hill": "is not linked"},
+    "reasons": {"hill": "gone"},
     "rounds": ROUNDS,
     "seconds": SECONDS,
 }
@@ -42,10 +43,10 @@ def told(**more: Any) -> dict[str, Any]:
 def test_every_site_has_its_word_and_who_is_missing_a_reason() -> None:
     seats = {seat.site: (seat.word, seat.why) for seat in course(told(), over=False).seats}
     assert seats == {
-        "hill": ("missing", "is not linked"),
+        "hill": ("missing", "it was not linked (gone); is not linked"),
         "north": ("answered", ""),
         "south": ("is asked", ""),
-        "river": ("not asked", "its schema does not fit"),
+        "river": ("not asked", "its data set does not fit (schema); its schema does not fit"),
     }
     assert {s.site: s.word for s in course(told(), over=True).seats}["south"] == "did not answer"
 

@@ -145,6 +145,8 @@ def show(
     for name in ("reason", "contributions", "min_count"):
         if body.get(name) is not None:
             typer.echo(f"{name:<7} {_word(body, name)}")
+    for line in _refusals(body):
+        typer.echo(line)
     if body.get("result") is not None:
         _print_release(body["result"])
 
@@ -261,6 +263,19 @@ def _print_release(result: Any) -> None:
 
     for line in str(release_from_json(result)).splitlines():  # a server's words: nothing that moves the cursor
         typer.echo(printable(line, 10_000))
+
+
+def _refusals(body: Mapping[str, Any]) -> Iterator[str]:
+    """The sites that are not in the answer of a task, each with why; and that nobody paid, where nobody can have."""
+    from thebes.wire.problems import printable
+    from thebes.wire.refused_sites import NOBODY_CHARGED, nobody_charged, why
+
+    told = body.get("refusals")
+    for site, one in (told if isinstance(told, Mapping) else {}).items():
+        if isinstance(one, Mapping):
+            yield f"missing {printable(str(site))}: {printable(why(one.get('reason'), one.get('message')))}"
+    if nobody_charged(body):
+        yield f"charged {NOBODY_CHARGED}"
 
 
 def _word(body: Mapping[str, Any], name: str) -> str:

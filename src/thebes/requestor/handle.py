@@ -15,7 +15,7 @@ from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import Busy, Unreachable
-from thebes.wire.refused_sites import nobody_charged, why
+from thebes.wire.refused_sites import NOBODY_CHARGED, nobody_charged, why
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
@@ -128,7 +128,11 @@ def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
     told = body.get("refusals")
     named = told if isinstance(told, Mapping) else {}
     return {
-        printable(str(site)): SiteRefusal(printable(str(one.get("reason"))), printable(str(one.get("message"))))
+        printable(str(site)): SiteRefusal(
+            printable(str(one.get("reason"))),
+            printable(str(one.get("message"))),
+            False if one.get("charged") is False else None,
+        )
         for site, one in named.items()
         if isinstance(one, Mapping)
     }
@@ -137,7 +141,7 @@ def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
 def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> str:
     """Say in words who did not answer and why; and that nobody paid, where nobody can have."""
     sites = ". ".join(f"{site}: {why(one.reason, one.message)}" for site, one in refused.items())
-    charged = " and no site charged anything" if nobody_charged(body) else ""
+    charged = f" and {NOBODY_CHARGED}" if nobody_charged(body) else ""
     return f"too few sites answered; nothing was released{charged}. {sites}"
 
 

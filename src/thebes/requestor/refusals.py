@@ -33,10 +33,12 @@ class TaskExpired(TaskFailed):
 @dataclass(frozen=True, slots=True)
 class SiteRefusal:
     """The reason that one site is not in an answer: `reason` in a word (policy, budget, dataset, schema, document,
-    busy, down, failed, gone, late), `message` in its own."""
+    busy, down, failed, gone, late), `message` in its own. `charged` is False where the site was charged nothing for the
+    task, by its own word or because it was never asked; else None: that is not known."""
 
     reason: str
     message: str
+    charged: bool | None = None
 
 
 class SitesRefused(TaskFailed):

@@ -27,9 +27,6 @@ WORDS: dict[str, str] = {
     LATE: "it took too long",
 }
 
-#: whoever says no so to the first that a task asks has charged nothing
-FREE = (Code.POLICY, Code.BUDGET, Code.DATASET, Code.SCHEMA, Code.BUSY)
-
 
 def why(reason: object, message: object) -> str:
     """Return a code in words, as far as it is known, with the code itself; then what was said."""
@@ -49,6 +46,8 @@ def verdict(told: Mapping[str, Any]) -> str:
     return f"{says}{': ' if because else ''}{because}{rest}"
 
 
+NOBODY_CHARGED = "no site charged anything for it"
+
 #: what a quote says of all sites together, by `allowed`
 TOGETHER = {
     True: "enough sites would answer",
@@ -58,10 +57,9 @@ TOGETHER = {
 
 
 def nobody_charged(task: Mapping[str, Any]) -> bool:
-    """Return whether no site of a task can have charged anything, by what its coordinator tells of it: none has
-    answered, and each that was asked said no before it would have paid."""
+    """Return whether no site was charged anything for a task, by what its coordinator tells of it: none is in the
+    answer, and of each that is known."""
     refusals = task.get("refusals")
-    if not isinstance(refusals, Mapping) or not refusals:
+    if not isinstance(refusals, Mapping) or not refusals or not set(task.get("sites") or ()) <= refusals.keys():
         return False
-    begun = task.get("contributions") != 0 or task.get("phase") != 0
-    return not begun and all(isinstance(one, Mapping) and one.get("reason") in FREE for one in refusals.values())
+    return all(isinstance(one, Mapping) and one.get("charged") is False for one in refusals.values())

@@ -108,10 +108,12 @@ class Summary(BaseModel):
 
 class SiteRefusal(BaseModel):
     """The reason why a site is not in an answer. `reason` is its code (policy, budget, dataset, schema, document, busy,
-    down, failed), or gone (its link was away) or late (it took too long)."""
+    down, failed), or gone (its link was away) or late (it took too long). `charged` is false where the site was charged
+    nothing for the task, by its own word or because it was never asked; else it is not said."""
 
     reason: str
     message: str
+    charged: bool | None = None
 
 
 class Detail(Summary):

@@ -267,15 +267,18 @@ class Inquiries:
             told = {"answered": [], "missing": {}, "asked": sorted(asked["asked"]), "left_out": asked["left_out"]}
         return {"contributions": len(told["answered"]), "lanes": [], "sites": told}
 
-    def refusals(self, standing: Standing) -> dict[str, dict[str, str]]:
-        """Every site of a task that is not in its answer, with why: in a word that programs read, and in words."""
-        told = self._progress(standing)
-        left_out = self.store.asked(standing.id)["left_out"] if told is None else told.get("left_out", {})
-        missing = {} if told is None else told.get("missing", {})
-        reasons = {} if told is None else told.get("reasons", {})
-        found = {site: {"reason": "schema", "message": why} for site, why in left_out.items()}
-        for site, why in missing.items():
-            found[site] = {"reason": reasons.get(site, "failed"), "message": why}
+    def refusals(self, standing: Standing) -> dict[str, dict[str, Any]]:
+        """Return every site of a task that is not in its answer, with why: in a word that programs read, and in words;
+        and that it was charged nothing, where that is known."""
+        told = self._progress(standing) or {"left_out": self.store.asked(standing.id)["left_out"]}
+        reasons, free = told.get("reasons", {}), told.get("free", ())
+        unasked = {"reason": str(Code.SCHEMA), "charged": False}
+        found: dict[str, dict[str, Any]] = {
+            site: {**unasked, "message": why} for site, why in told.get("left_out", {}).items()
+        }
+        for site, why in told.get("missing", {}).items():
+            charged = {"charged": False} if site in free else {}
+            found[site] = {"reason": reasons.get(site, str(Code.FAILED)), "message": why, **charged}
         return found
 
     def price(self, task_id: str, document: SiteDocument) -> dict[str, Any]:

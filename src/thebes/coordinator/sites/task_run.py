@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from thebes.coordinator.clock import Clock
@@ -56,12 +56,22 @@ class Place:
     clock: Clock
 
 
-class Unfit(Exception):
-    """A site's answer that cannot be counted, and why: in words, and in one (`reason`)."""
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why a site is not in an answer: in words, and in one (`reason`). `free`: it says itself that it has charged the
+    task nothing."""
 
-    def __init__(self, why: str, reason: str = Code.FAILED) -> None:
-        super().__init__(why)
-        self.reason = reason
+    words: str
+    reason: str = Code.FAILED
+    free: bool = False
+
+
+class Unfit(Exception):
+    """A site's answer that cannot be counted, and what that makes of the site."""
+
+    def __init__(self, words: str | Absence) -> None:
+        self.absence = Absence(words) if isinstance(words, str) else words
+        super().__init__(self.absence.words)
 
 
 class Run:
@@ -79,6 +89,8 @@ class Run:
         self._answers: dict[str, dict[str, Any]] = dict((task.progress or {}).get("answers", {}))
         #: of a site that is missing, in a word: its own code, or "gone" or "late"
         self._reasons: dict[str, str] = dict((task.progress or {}).get("reasons", {}))
+        #: who was charged nothing for the task, of those that are missing
+        self._free: set[str] = set((task.progress or {}).get("free", ()))
         self._released = task.release
         self._progress: dict[str, Any] = dict(task.progress or {})
 
@@ -125,6 +137,8 @@ class Run:
         if self._task.snapshot is not None:
             made.restore(self._opened(self._task.snapshot))
         self._document, self._aggregator = document, made
+        if self._task.snapshot is None:
+            self._free |= made.missing.keys()  # they declare a column differently, and are never asked
         self._declared = {site: declared(schema, document.reads) for site, schema in setting.sites.items()}
         self._tell()
 
@@ -174,43 +188,42 @@ class Run:
 
     async def _attend(self, site: str) -> None:
         """Hear a site's answer to this phase, or excuse it."""
-        said, patience = ["is not linked", GONE], self._patience()
+        said, patience = [Absence("is not linked", GONE)], self._patience()
         try:
             async with asyncio.timeout(patience):
                 await self._hear(site, said)
         except TimeoutError:
             late = patience < self._document.patience
             why = "when the task's time was over" if late else f"within {figure(self._document.patience)} seconds"
-            await self._excuse(site, f"{said[0]} {why}", said[1])
+            await self._excuse(site, replace(said[-1], words=f"{said[-1].words} {why}"))
         except Unfit as unfit:
-            await self._excuse(site, str(unfit), unfit.reason)
+            await self._excuse(site, unfit.absence)
         except (Malformed, TooLarge) as refused:
-            await self._excuse(site, f"sent what cannot be read: {refused}", Code.FAILED)
+            await self._excuse(site, Absence(f"sent what cannot be read: {refused}"))
 
-    async def _hear(self, site: str, said: list[str]) -> None:
-        """`said` becomes what is known of a site that takes too long, in words and in one."""
+    async def _hear(self, site: str, said: list[Absence]) -> None:
+        """The last of `said` is what is known of a site that takes too long."""
         pause, patience = _FIRST_PAUSE, self._document.patience
         while True:
             conversation = await self._place.links.back(site, patience)
             if conversation is None:
-                raise Unfit(said[0], said[1])
-            said[:] = "had not answered", LATE
+                raise Unfit(said[-1])
+            said.append(Absence("had not answered", LATE))
             try:
-                answer = await self._asked(site, conversation)
+                refused = await self._asked(site, conversation)
             except Lost:
-                said[:] = "was cut off and did not come back", GONE
+                said.append(Absence("was cut off and did not come back", GONE))
                 continue
-            if answer is None:
+            if refused is None:
                 return
-            code, reason = answer
-            if code not in (Code.BUSY, Code.DOWN):
-                raise Unfit(reason, code)
-            said[:] = f"{reason}, and had not answered", code
+            if refused.reason not in (Code.BUSY, Code.DOWN):
+                raise Unfit(refused)
+            said.append(replace(refused, words=f"{refused.words}, and had not answered"))
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _asked(self, site: str, conversation: Conversation) -> tuple[str, str] | None:
-        """Ask once: (code, reason) of a refusal, or None once the answer was taken in."""
+    async def _asked(self, site: str, conversation: Conversation) -> Absence | None:
+        """Ask once: what a refusal says, or None once the answer was taken in."""
         ask = await self._beside(lambda: self._aggregator.ask(site))
         if not isinstance(ask, Ask):
             return None
@@ -256,12 +269,13 @@ class Run:
         self._watch.worked(time.perf_counter() - began)
         self._tell()
 
-    async def _excuse(self, site: str, why: str, reason: str) -> None:
+    async def _excuse(self, site: str, absence: Absence) -> None:
         def work() -> None:
             if site in self._aggregator.awaited:
-                log.info("task %s: the site %s %s", self.id, site, why)
-                self._aggregator.excuse(site, why)
-                self._reasons[site] = str(reason)
+                log.info("task %s: the site %s %s", self.id, site, absence.words)
+                self._aggregator.excuse(site, absence.words)
+                self._reasons[site] = str(absence.reason)
+                self._free = {*self._free - {site}, *([site] if absence.free else [])}
                 self._tell()
 
         await self._beside(work)
@@ -291,6 +305,7 @@ class Run:
             "missing": dict(self._aggregator.missing),
             # who is missing without having been asked declares a column differently
             "reasons": {site: self._reasons.get(site, str(Code.SCHEMA)) for site in self._aggregator.missing},
+            "free": sorted(site for site in self._aggregator.missing if site in self._free),
             "answers": dict(self._answers),
             "seconds": self._watch.told(),
         }
@@ -330,11 +345,11 @@ def longest(layout: Layout) -> int:
     )
 
 
-def _refusal(answer: Mapping[str, Any]) -> tuple[str, str]:
+def _refusal(answer: Mapping[str, Any]) -> Absence:
     code, reason = answer.get("code"), answer.get("reason")
     said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
     known = code if isinstance(code, str) and code in set(Code) else str(Code.FAILED)
-    return known, f"refused: {said[:_LONGEST_REASON]}"
+    return Absence(f"refused: {said[:_LONGEST_REASON]}", known, free=answer.get("charged") is False)
 
 
 def _cost(told: object) -> dict[str, float] | None:

@@ -280,6 +280,11 @@ class Purse:
         """The claim of a task, if there is one."""
         return self.ledger.claimed(request.key)
 
+    def charged(self, request: Request) -> bool:
+        """Return whether a task has paid for anything."""
+        claim = self.claim(request)
+        return claim is not None and claim.state is not ClaimState.RELEASED and claim.left != claim.loss
+
     def holding(self) -> list[str]:
         """Tasks whose claims are still open."""
         keys = [claim.key or "" for claim in self.ledger.claims() if claim.state.open]

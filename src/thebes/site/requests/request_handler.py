@@ -22,6 +22,7 @@ from thebes.curator.streams.stream import Stream
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.site.budget.budget import Purse
 from thebes.site.budget.permission import Permission
+from thebes.site.budget.pipeline_rights import KIND as PIPELINE
 from thebes.site.budget.policy import Policy, Rule
 from thebes.site.budget.quotes import quoted
 from thebes.site.dataset import DataSet, DataSets
@@ -276,7 +277,20 @@ class Desk:
         self._audit.note(*([refused] if turn.noted else [("ask", turn.facts()), refused]))
         if turn.request is not None and turn.request.state != CLOSED:
             self._outbox.refuse(turn.request.task, code=code, reason=reason)
-        return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason}
+        return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason, **self.charged(turn.told["task"])}
+
+    def charged(self, task: object) -> dict[str, bool]:
+        """Return whether a task was charged anything here; nothing where that is not known: each attempt of a pipeline
+        pays for itself, and what came back from a copy may have forgotten a charge."""
+        try:
+            request = self._outbox.request(task) if isinstance(task, str) else None
+            if self._purse.ledger.frozen or (request is not None and self._outbox.restored(request.task)):
+                return {}
+            if request is None:
+                return {"charged": False}
+            return {} if request.kind == PIPELINE else {"charged": self._purse.charged(request)}
+        except ThebesError:
+            return {}
 
 
 def _permitted(permission: Permission, document: SiteDocument) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from thebes.web.coordinator.forms.ensemble import CUTS
 from thebes.web.coordinator.forms.site_draft import Inquiry
 from thebes.web.coordinator.layout import Hall, sentence
 from thebes.web.coordinator.task import abridged
+from thebes.wire.refused_sites import TOGETHER, verdict
 
 AnyDraft = Draft | Inquiry
 
@@ -165,6 +166,17 @@ def routes(hall: Hall) -> APIRouter:
             return hall.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
         return hall.part("rehearsal.html", told=told, kept=kept, leaning=rehearsal.learned_by(checked))
+
+    @made.post("/ask/quote")
+    async def quote(request: Request) -> HTMLResponse:
+        """Ask the sites what they say of it beforehand, for who is signed in."""
+        draft = read(await hall.written(request))
+        try:
+            told = await reception.quote(draft.document(), await hall.somebody(request))
+        except (Mistake, Refusal) as error:
+            return hall.told(error)
+        verdicts = {site: verdict(one) for site, one in told.get("verdicts", {}).items()}
+        return hall.part("quote.html", verdicts=verdicts, together=TOGETHER[told.get("allowed")], told=told)
 
     @made.post("/ask")
     async def put_up(request: Request) -> Response:

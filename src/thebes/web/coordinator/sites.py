@@ -17,6 +17,8 @@ from thebes.privacy.figures import plural, spaced
 from thebes.tasks.answer_view import Cells
 from thebes.web import drawings
 from thebes.web.coordinator.layout import Hall
+from thebes.wire.link import Code
+from thebes.wire.refused_sites import why
 
 #: of a site: how its state looks, and what it means
 STATES = {
@@ -111,16 +113,16 @@ def history(progress: Mapping[str, Any]) -> Cells:
 
 
 def _seats(told: Mapping[str, Any], *, over: bool) -> Iterable[Seat]:
-    answered, missing = set(told["answered"]), told["missing"]
+    answered, missing, reasons = set(told["answered"]), told["missing"], told.get("reasons", {})
     for site in told["asked"]:
         if site in missing:
-            yield Seat(site, "missing", "bad", str(missing[site]))
+            yield Seat(site, "missing", "bad", why(reasons.get(site), missing[site]))
         elif site in answered:
             yield Seat(site, "answered", "good")
         else:
             yield Seat(site, "did not answer" if over else "is asked", "bad" if over else "warn")
-    for site, why in told["left_out"].items():
-        yield Seat(site, "not asked", "", str(why))
+    for site, because in told["left_out"].items():
+        yield Seat(site, "not asked", "", why(Code.SCHEMA, because))
 
 
 def _curve(rounds: list[Mapping[str, Any]], phases: int) -> tuple[Markup | None, str]:

@@ -20,6 +20,7 @@ from thebes.tasks import registry
 from thebes.web.coordinator import endless_task, result, sites, words
 from thebes.web.coordinator.layout import Hall, Visitor
 from thebes.wire.refusals import NotFound
+from thebes.wire.refused_sites import NOBODY_CHARGED, nobody_charged
 
 _KEPT = 32  #: results that are kept ready
 _LONGEST = 600  #: characters of one text of a document on the page
@@ -42,6 +43,7 @@ def routes(hall: Hall) -> APIRouter:
         if words.of_sites(task["document"]):
             progress = await hall.reception.progress(task_id, visitor.somebody)
             told["course"] = await asyncio.to_thread(sites.course, progress, over=over)
+        told["free"] = NOBODY_CHARGED if over and nobody_charged(task) else ""
         told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
         return told
 

@@ -1,0 +1,222 @@
+"""Why a site is not in an answer, and that nobody paid: in the same words in REST, Python, command line and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.federation import Gathering, refusal
+from tests.support.site_home import ask, site_home
+from thebes.cli import task_runs
+from thebes.coordinator.api.routes import interface
+from thebes.coordinator.auth.accounts import ADMIN, Role, Somebody
+from thebes.privacy.faults import ThebesError
+from thebes.requestor.handle import Handle
+from thebes.requestor.refusals import SitesRefused, TaskExpired
+from thebes.site.algorithm_process import Office
+from thebes.site.home import written
+from thebes.web.coordinator.pages import put_on
+from thebes.wire.refused_sites import WORDS, nobody_charged, why
+
+ANA, EVE = Somebody("ana", Role.REQUESTOR), Somebody("eve", Role.REQUESTOR)
+COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0, "epsilon": 1.0}
+RULE = '[[allow]]\nrequestors = ["ana"]\ndatasets = ["patients"]\nkinds = ["query"]\nepsilon = 1.5\n'
+NOTHING = "no site charged anything for it"
+
+
+class Spoken:
+    """A coordinator in this process, as the client of a requestor's library speaks with it."""
+
+    url = "here"
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._task = task
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        return self._task
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    made = Office(site_home(tmp_path / "north", policy=RULE), "north")
+    yield made
+    made.ledger.close()
+
+
+def at(office: Office, *, but: Callable[[dict[str, Any]], Any] | None = None) -> Callable[..., Awaitable[Any]]:
+    """The site; `but` answers asks in its place where it says anything else than None."""
+
+    async def answer(message: dict[str, Any]) -> Any:
+        instead = but(message) if but is not None and message["kind"] == "ask" else None
+        if instead == "silence":
+            return None
+        return office.answer(message) if instead is None else instead
+
+    return answer
+
+
+def told(tmp_path: Path, site: Any, document: dict[str, Any], by: Somebody = ANA, *, leave: bool = False) -> Any:
+    """What is told of a task of which nothing comes: (its detail over HTTP, its page, what Python raises)."""
+
+    async def scenario() -> Any:
+        async with Gathering(tmp_path / "home") as world:
+            links = await world.near(north=site)
+            if leave:
+                links["north"].leave()
+            task_id, digest = await world.reception.post(document, by)
+            assert (await world.over(task_id))["result"] is None
+            app = interface(world.reception, largest_body=2**20, pages=put_on)
+            async with httpx.AsyncClient(
+                transport=httpx.ASGITransport(app=app), base_url="http://testserver"
+            ) as client:
+                detail = (await client.get(f"/api/task/{task_id}")).json()
+                page = (await client.get(f"/task/{task_id}")).text
+            return Handle(Spoken(detail), task_id, digest), detail, page  # type: ignore[arg-type]
+
+    handle, detail, page = asyncio.run(scenario())
+    with pytest.raises(SitesRefused) as raised:
+        handle.wait(timeout=0)
+    return detail, page, raised.value
+
+
+def everywhere(heard: Any, code: str, *, free: bool) -> str:
+    """Every place says that code in the same words, and whether anything was charged; what it says beside."""
+    detail, page, raised = heard
+    (one,) = detail["refusals"].values()
+    shown = "\n".join(task_runs._refusals(detail))
+    words = why(code, one["message"])
+    assert (detail["status"], one["reason"], one.get("charged")) == ("expired", code, False if free else None)
+    assert (raised.sites["north"].reason, raised.sites["north"].charged) == (code, False if free else None)
+    assert WORDS[code] in words
+    for place in (str(raised), shown, page.replace("&#39;", "'")):
+        assert words in place
+    for place in (str(raised), shown, page.replace("No site", "no site")):
+        assert (NOTHING in place) is free
+    return str(one["message"])
+
+
+def test_a_budget_that_is_spent_is_told_and_that_the_question_cost_nothing(tmp_path: Path, office: Office) -> None:
+    assert office.answer(ask(COUNT))["kind"] == "contribution"
+    head = office.ledger.head()
+    message = everywhere(told(tmp_path, at(office), {**COUNT, "where": "age < 50"}), "budget", free=True)
+    assert "has epsilon 0.5 and delta 0 left for one answer" in message
+    assert office.ledger.head() == head
+
+
+def test_a_policy_that_covers_nobody_is_told_with_nothing_of_what_others_may(tmp_path: Path, office: Office) -> None:
+    message = everywhere(told(tmp_path, at(office), COUNT, EVE), "policy", free=True)
+    assert message == "refused: the site's policy does not allow this"
+
+
+def test_a_site_that_stays_busy_is_told_as_that(tmp_path: Path, office: Office) -> None:
+    document = {**COUNT, "patience": 0.3}
+
+    def busy(message: dict[str, Any]) -> dict[str, Any]:
+        return {**refusal(message, "busy", "the site has too much to do"), **office.desk.charged(message["task"])}
+
+    everywhere(told(tmp_path, at(office, but=busy), document), "busy", free=True)
+
+
+def test_a_site_that_is_away_or_silent_is_told_as_that_and_nobody_says_it_was_not_charged(
+    tmp_path: Path, office: Office
+) -> None:
+    document = {**COUNT, "patience": 0.3}
+    everywhere(told(tmp_path / "away", at(office), document, leave=True), "gone", free=False)
+    everywhere(told(tmp_path / "late", at(office, but=lambda _: "silence"), document), "late", free=False)
+
+
+def test_a_site_that_was_paid_and_then_refuses_does_not_pass_for_free(tmp_path: Path, office: Office) -> None:
+    """Its answer was lost on the way, and its policy has changed when it is asked again."""
+
+    def lost(message: dict[str, Any]) -> dict[str, Any]:
+        assert office.answer(message)["kind"] == "contribution"
+        written(office.policy._path, "")  # type: ignore[attr-defined]
+        return office.answer(message)
+
+    assert everywhere(told(tmp_path, at(office, but=lost), COUNT), "policy", free=False)
+    assert float(office.ledger.remaining("patients").epsilon) == 9.0
+
+
+def test_a_home_that_came_back_from_a_copy_does_not_say_that_it_charged_nothing(tmp_path: Path, office: Office) -> None:
+    office.ledger.freeze()
+    everywhere(told(tmp_path, at(office), COUNT), "budget", free=False)
+
+
+def test_where_one_site_answered_and_paid_nobody_says_that_none_did(tmp_path: Path, office: Office) -> None:
+    async def scenario() -> dict[str, Any]:
+        async with Gathering(tmp_path / "home") as world:
+            south = Office(site_home(tmp_path / "south", policy=None), "south")
+            await world.near(north=at(office), south=at(south))
+            task_id = (await world.reception.post({**COUNT, "min_sites": 2}, ANA))[0]
+            detail = await world.over(task_id)
+            south.ledger.close()
+            return detail
+
+    detail = asyncio.run(scenario())
+    assert {site: one["charged"] for site, one in detail["refusals"].items()} == {"south": False}
+    assert not nobody_charged(detail)
+    with pytest.raises(SitesRefused) as raised:
+        Handle(Spoken(detail), "t").wait(timeout=0)  # type: ignore[arg-type]
+    assert "charged" not in str(raised.value)
+
+
+@pytest.mark.parametrize("word", [True, None, 0, "false"])
+def test_only_a_site_s_own_no_counts_as_one(tmp_path: Path, office: Office, word: object) -> None:
+    def odd(message: dict[str, Any]) -> dict[str, Any]:
+        return {**refusal(message, "policy"), "charged": word}
+
+    everywhere(told(tmp_path, at(office, but=odd), COUNT), "policy", free=False)
+
+
+def test_time_alone_is_no_refusal_of_sites() -> None:
+    body = {"status": "expired", "refusals": {}, "sites": []}
+    with pytest.raises(TaskExpired) as raised:
+        Handle(Spoken(body), "t").wait(timeout=0)  # type: ignore[arg-type]
+    assert not isinstance(raised.value, SitesRefused)
+
+
+def test_a_coordinator_s_odd_words_are_told_without_a_crash() -> None:
+    odd = {"north": {"reason": 7, "charged": False}}
+    for refusals in (None, [], {"north": None}, odd, {"north": {"reason": None}}):
+        body = {"status": "expired", "sites": ["north"], "refusals": refusals}
+        list(task_runs._refusals(body))
+        assert nobody_charged(body) is (refusals == odd)
+        with pytest.raises(ThebesError):
+            Handle(Spoken(body), "t").wait(timeout=0)  # type: ignore[arg-type]
+
+
+def test_the_page_for_asking_says_beforehand_what_the_sites_would_say(tmp_path: Path, office: Office) -> None:
+    here = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
+
+    async def scenario() -> list[str]:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(north=at(office))
+            app = interface(world.reception, largest_body=2**20, pages=put_on)
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=here) as client:
+                drafts = [
+                    {"kind": "query", "mode": "json", "was": "json", "raw": json.dumps({**COUNT, **more})}
+                    for more in ({"epsilon": 1.9}, {"epsilon": "much"}, {"sites": ["nowhere"]})
+                ]
+                stranger = await client.post("/ask/quote", json=drafts[0])
+                await client.post("/sign-in", json={"token": world.home.admin_token, "then": "/ask"})
+                told = [(await client.post("/ask/quote", json=draft)).text for draft in drafts]
+                return [stranger.text, *told, (await client.post("/ask/check", json=drafts[0])).text]
+
+    written(office.policy._path, RULE.replace("ana", ADMIN.name))  # type: ignore[attr-defined]
+    head = office.ledger.head()
+    stranger, refused, wrong, nowhere, checked = asyncio.run(scenario())
+    assert "You are not signed in" in stranger
+    assert "would refuse: too little of its budget is left (budget); refused: " in refused
+    assert "left for one more answer: epsilon 1.5, delta 0" in refused
+    assert "Too few sites would answer: put up now, nothing would be released." in refused
+    assert "epsilon" in wrong
+    assert "nowhere" in nowhere
+    assert 'hx-post="/ask/quote"' in checked
+    assert office.ledger.head() == head
