@@ -342,6 +342,15 @@ def test_a_plan_over_a_table_says_which_values_do_not_fit(thebes) -> None:
     assert "cut to it" in err
 
 
+@pytest.mark.parametrize(
+    "command", [("task", "plan", "task.json", "--within", "20", "--people", "9", "--data"), ("simulate", "task.json")]
+)
+def test_a_table_is_read_alike_for_a_plan_and_for_a_simulation(thebes, command) -> None:
+    Path("odd.csv").write_text("age\n30\nold\n40\n")
+    status, _, err = thebes(*command, "odd.csv")
+    assert (status, err) == (2, "thebes: DATA: line 3 has text in column 'age', where the task needs a number\n")
+
+
 def test_the_demos_table_fits_a_terminal_of_eighty_columns() -> None:
     import io
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from thebes.cli import output
 from thebes.privacy.faults import Mistake
+
+if TYPE_CHECKING:
+    from thebes.simulation.tables import Population
 
 
 def _numbers(document: Any) -> set[str]:
@@ -33,6 +36,13 @@ def _sets(document: Any) -> dict[str, Any]:
     straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
     bounds = (getattr(document, "bounds", None) or {}).items()
     return {straight[name]: bound.values for name, bound in bounds if name in straight and isinstance(bound, Values)}
+
+
+def people_like(document: Any, file: Path) -> Population:
+    """The people of a table, each cell read as the document declares its column."""
+    from thebes.simulation.files import load
+
+    return load(file, numbers=_numbers(document), sets=_sets(document))
 
 
 def _sites(data: list[str]) -> dict[str, Path]:
@@ -76,7 +86,6 @@ def simulate(
     Example: thebes simulate median.json people.csv --seed 1
     """
     from thebes.data.schema import read_schema
-    from thebes.simulation.files import load
     from thebes.simulation.world import simulate as run
     from thebes.tasks import registry
     from thebes.tasks.site_document import SiteDocument
@@ -94,7 +103,7 @@ def simulate(
         table = None
     with output.told_warnings():
         if table is None:
-            table = load(Path(data[0]), numbers=_numbers(document), sets=_sets(document))
+            table = people_like(document, Path(data[0]))
         release = run(document, table, seed=seed, schema=body)
     if json is not None:
         output.write_json(json, release.as_json())

@@ -93,12 +93,15 @@ def plan(
 
     Example: thebes task plan median.json --within 2 --people 1000
     """
-    from thebes.simulation.files import load
+    from thebes.cli.simulate import people_like
     from thebes.simulation.sweeps import plan as find
+    from thebes.tasks import registry
 
     document = output.read_document(task)
     with output.told_warnings():
-        found = find(document, within=within, people=people, rows=None if data is None else load(data), share=share)
+        checked = registry.check({**document, "epsilon": document.get("epsilon", 1.0)})
+        rows = None if data is None else people_like(checked, data)
+        found = find(document, within=within, people=people, rows=rows, share=share)
     if json is not None:
         output.write_json(json, {"epsilon": found.epsilon, "within": within, "people": people, "share": share})
         return
