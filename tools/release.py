@@ -45,7 +45,10 @@ class Repository:
 
     def git(self, *words: str) -> bytes:
         """Return what git prints."""
-        return subprocess.run(["git", "-C", str(self.folder), *words], check=True, stdout=subprocess.PIPE).stdout
+        try:
+            return subprocess.run(["git", "-C", str(self.folder), *words], check=True, stdout=subprocess.PIPE).stdout
+        except (OSError, subprocess.CalledProcessError):
+            raise ReleaseError("git cannot tell what the last commit is; release from a checkout of it.") from None
 
     def line(self, *words: str) -> str:
         """Return what git prints, as one text without its last line break."""

@@ -131,7 +131,6 @@ def keep(folder: Path, into: Path) -> None:
     thebes("backup", folder / "empty", *sealed)
     settings = folder / "person" / "person.toml"
     settings.write_text(re.sub(r"http://127\.0\.0\.1:\d+", NOWHERE, settings.read_text()))
-    shutil.rmtree(into, ignore_errors=True)
     into.mkdir()
     for role in ROLES:
         pack(folder / role, into / f"{role}.tar.xz")
@@ -146,10 +145,13 @@ def keep(folder: Path, into: Path) -> None:
 
 def main() -> None:
     """Make the homes of this version."""
+    into = KEPT / __version__
+    if into.exists():
+        raise SystemExit(f"{into} is there; what a version that is out left behind stays. Remove it if it is not out.")
     os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
     with tempfile.TemporaryDirectory(prefix="thebes-") as folder:
         live(Path(folder))
-        keep(Path(folder), KEPT / __version__)
+        keep(Path(folder), into)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,21 @@ from tools.release import ROOT, ReleaseError, Repository, build, main
 
 NAMES = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore")
 STEM = f"thebes-{__version__}"
-_AS = ["-c", "user.name=Ana", "-c", "user.email=ana@example.org"]
+
+
+@pytest.fixture(autouse=True)
+def _ana(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever commits and tags here, whatever is set up on this machine."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Ana")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "ana@example.org")
+        monkeypatch.setenv(f"GIT_{who}_DATE", "2026-11-23T12:00:00Z")
 
 
 def commit(folder: Path) -> None:
-    when = {"GIT_AUTHOR_DATE": "2026-11-23T12:00:00Z", "GIT_COMMITTER_DATE": "2026-11-23T12:00:00Z"}
     subprocess.run(["git", "-C", str(folder), "add", "-A"], check=True)
-    words = ["git", "-C", str(folder), *_AS, "commit", "-q", "-m", "Make what is released"]
-    subprocess.run(words, check=True, env={**os.environ, **when})
+    subprocess.run(["git", "-C", str(folder), "commit", "-q", "-m", "Make what is released"], check=True)
 
 
 @pytest.fixture
@@ -48,8 +55,6 @@ def made(folder: Path, ignore: Callable[[Any, list[str]], set[str]] = _CACHES) -
     (folder / "changelog.d").mkdir()
     (folder / "changelog.d" / "README.md").write_text("# Fragments\n")
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    subprocess.run(["git", "-C", str(folder), "config", "user.name", "Ana"], check=True)
-    subprocess.run(["git", "-C", str(folder), "config", "user.email", "ana@example.org"], check=True)
     commit(folder)
     return Repository(folder)
 
@@ -120,6 +125,11 @@ def test_what_is_not_committed_is_neither_released_nor_tagged(
         read = sources.extractfile(f"{STEM}/README.md")
         assert read is not None
         assert read.read() == (ROOT / "README.md").read_bytes()
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([], Repository(tmp_path), tmp_path / "out") == 1
+    assert "release from a checkout" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
