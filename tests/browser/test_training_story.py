@@ -192,5 +192,5 @@ def test_who_asked_ends_it_and_takes_the_model_home(learning: Learning, visit: C
     assert trouble(me, "training-done") == []
     person = learning.person(visit)
     person.open("/accepted")
-    person.page.get_by_text("A logistic model of by from minutes, rain").first.wait_for()
+    person.page.get_by_text(re.compile(r"The average of 6 instances after \d+ updates")).first.wait_for()
     assert trouble(person, "training-person-answer") == []
