@@ -21,6 +21,7 @@ from thebes.cli.homes.roles import Role
 from thebes.learning.graph.document import Graph, Input, Node, Weight, write_model
 from thebes.learning.graph.operations import Reference
 from thebes.learning.graph.weights import pack
+from thebes.tasks import registry
 from thebes.tokens import Authority, Context, Enrolment, codec
 from thebes.wire import frames, link
 
@@ -34,12 +35,8 @@ def told(body: object) -> bytes:
 
 
 def samples() -> list[Any]:
-    """Return what every kind is tested with."""
-    sys.path.insert(0, str(ROOT / "tests" / "contract"))
-    from test_kinds import SAMPLES as PEOPLE  # type: ignore[import-not-found]
-    from test_site_kinds import SAMPLES as SITES  # type: ignore[import-not-found]
-
-    return [*PEOPLE, *SITES]
+    """Return the sample documents of every kind."""
+    return [sample for type_ in registry.types() for sample in registry.samples(type_)]
 
 
 def documents() -> Seeds:
@@ -51,8 +48,8 @@ def releases() -> Seeds:
     import thebes
 
     wanted = (
-        "basic-mean-0",
-        "basic-histogram-1",
+        "basic-mean",
+        "basic-histogram",
         "integrated-LinearRegression",
         "draw-discard-l1",
         "gradient-privunit",

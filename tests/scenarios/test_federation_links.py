@@ -42,7 +42,7 @@ LONG = 60.0  #: seconds for what takes less than one on an idle machine
 
 @pytest.fixture(autouse=True)
 def _census(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -36,7 +36,7 @@ CALM = replace(QUICK, seat=8.0)
 
 @pytest.fixture(autouse=True)
 def _census(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
 
 async def until(condition: Any, seconds: float = 120) -> None:

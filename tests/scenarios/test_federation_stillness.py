@@ -23,7 +23,7 @@ def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
             return time.monotonic() + self.by
 
     clock = Jumping()
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
     monkeypatch.setattr("thebes.coordinator.sites.link_server.time", clock)
 
     async def scenario() -> None:

@@ -138,7 +138,7 @@ def test_what_cannot_be_made_is_told_to_all_who_asked_and_made_again_for_the_nex
 def test_the_list_says_of_every_task_what_is_said_of_it_alone_also_where_sites_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
     async def story() -> None:
         async with Gathering(tmp_path / "home") as world:

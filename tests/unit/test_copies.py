@@ -257,7 +257,7 @@ def test_what_a_killed_copy_left_is_cleared_away(ledger_home: Path, tmp_path: Pa
 
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    monkeypatch.setitem(registry.packages(), "relay", "relay")
     made = Office(site_home(tmp_path / "site"), "north")
     yield made
     _shut(made)

@@ -62,7 +62,7 @@ def _shut(office: Office) -> None:
 @pytest.fixture
 def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of a site's folder from between a charge and the answer that it paid for, which then left."""
-    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    monkeypatch.setitem(registry.packages(), "relay", "relay")
     office = Office(site_home(tmp_path / "site"), "north")
     keep = office.outbox.keep
 

@@ -34,7 +34,7 @@ from thebes.wire.refusals import Conflict, NotAllowed
 
 @pytest.fixture(autouse=True)
 def _census(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

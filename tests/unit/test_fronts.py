@@ -156,7 +156,7 @@ Counter("thebes_submissions_total", "words", registry=CollectorRegistry()).inc(7
 def test_a_task_that_is_over_is_told_as_it_was_stored_whatever_a_process_still_believes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:

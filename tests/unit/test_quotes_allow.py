@@ -280,7 +280,7 @@ def test_who_is_away_or_busy_or_silent_or_cannot_say_is_not_known_to_allow_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(federation, "_QUOTE_SECONDS", 0.2)
-    monkeypatch.setitem(registry._folders(), "census", "thebes.testing.census")
+    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
     async def silent(_: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(3600)

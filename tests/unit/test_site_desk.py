@@ -51,7 +51,7 @@ OLDER = schema_of({**AGES, "columns": {"age": {"type": "integer", "low": 0, "hig
 
 @pytest.fixture(autouse=True)
 def _relay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    monkeypatch.setitem(registry.packages(), "relay", "relay")
 
 
 def relay(**more: Any) -> dict[str, Any]:

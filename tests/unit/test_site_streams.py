@@ -316,7 +316,7 @@ def test_a_rule_for_contexts_is_for_no_data_set_without_them(home: Home) -> None
 
 
 def test_a_task_of_several_phases_reads_the_same_blocks_in_each(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._folders(), "relay", "relay")
+    monkeypatch.setitem(registry.packages(), "relay", "relay")
     grown(home, policy=RULE.replace('"train"', '"relay"'))
     office = Office(home, "north")
     document = {"type": "relay", "dataset": "taxi", "column": "km", "epsilon": 1.0, "rounds": 2}

@@ -321,10 +321,10 @@ def test_a_broken_kind_of_another_package_takes_no_other_along(
     monkeypatch.delitem(sys.modules, package.name, raising=False)
     point = EntryPoint(name="broken", value=package.name, group="thebes.kinds")
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-    registry._folders.cache_clear()
+    registry.packages.cache_clear()
     try:
         with pytest.warns(RuntimeWarning, match="'broken' cannot be used .* mend or uninstall"):
             assert "broken" not in registry.types()
         assert "basic" in registry.people_types()
     finally:
-        registry._folders.cache_clear()
+        registry.packages.cache_clear()

@@ -2,9 +2,9 @@
 entry point `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
-needs it, so that no coordinator loads an owner's half; and, where it has one, its own form of release (`release.py`)
-and how its answers look (`view.py`). Its `__init__.py` says `ANSWERED_BY = "sites"` where it is institutions that
-answer.
+needs it, so that no coordinator loads an owner's half; its sample documents (`samples.py`); and, where it has one, its
+own form of release (`release.py`) and how its answers look (`view.py`). Its `__init__.py` says
+`ANSWERED_BY = "sites"` where it is institutions that answer.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from thebes.tasks.site_document import SiteDocument, SiteKind
 
 
 @lru_cache(maxsize=1)
-def _folders() -> dict[str, str]:
-    """type -> the package that holds the kind."""
+def packages() -> dict[str, str]:
+    """Return the package that holds each kind, by its type."""
     import thebes.tasks as room
 
     found = {
@@ -53,9 +53,15 @@ def _loads(point: EntryPoint) -> bool:
         return False
 
 
+def register(type_: str, package: str) -> None:
+    """Add the kind that a package holds, as an entry point of an installed one does, for as long as this process
+    runs."""
+    packages()[type_] = package
+
+
 def types() -> tuple[str, ...]:
     """Every kind's type, in alphabetical order."""
-    return tuple(sorted(_folders()))
+    return tuple(sorted(packages()))
 
 
 def site_types() -> tuple[str, ...]:
@@ -69,7 +75,7 @@ def people_types() -> tuple[str, ...]:
 
 
 def _answered_by(type_: str) -> str:
-    return str(getattr(import_module(_folders()[type_]), "ANSWERED_BY", "people"))
+    return str(getattr(import_module(packages()[type_]), "ANSWERED_BY", "people"))
 
 
 def load_all() -> None:
@@ -81,50 +87,56 @@ def load_all() -> None:
 def load_site_owners() -> None:
     """Import the half of every kind that institutions run."""
     for type_ in site_types():
-        import_module(f"{_folders()[type_]}.owner")
+        import_module(f"{packages()[type_]}.owner")
 
 
 def load_releases() -> None:
     """Import every kind's own form of release (`release.py`, where it has one), so that it can be read from JSON."""
-    for package in _folders().values():
+    for package in packages().values():
         if find_spec(f"{package}.release") is not None:
             import_module(f"{package}.release")
 
 
 def kind(type_: object) -> Kind:
     """The kind of that type; an unknown one is refused naming those that exist."""
-    if not isinstance(type_, str) or type_ not in _folders():
+    if not isinstance(type_, str) or type_ not in packages():
         raise InvalidDocument([("type", f"must be one of {', '.join(types())}")])
-    found: Kind = import_module(f"{_folders()[type_]}.kind").KIND
+    found: Kind = import_module(f"{packages()[type_]}.kind").KIND
     return found
 
 
 def view(type_: str) -> View:
     """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do."""
-    name = f"{_folders()[type_]}.view"
+    name = f"{packages()[type_]}.view"
     return cast(View, import_module(name) if find_spec(name) is not None else number_view)
 
 
 def words(type_: str) -> Words:
     """Return the words of a kind; of one that is not known here any more, only its type."""
-    return kind(type_).words if type_ in _folders() else Words(type_, "")
+    return kind(type_).words if type_ in packages() else Words(type_, "")
 
 
 def subject(document: Mapping[str, Any]) -> str:
     """Say what comes out of a checked document, as JSON."""
     type_ = str(document["type"])
-    return kind(type_).subject(document) if type_ in _folders() else type_
+    return kind(type_).subject(document) if type_ in packages() else type_
 
 
 def endless(type_: str) -> bool:
     """Return whether tasks of that kind are trained for as long as they are open."""
-    return type_ in _folders() and kind(type_).document.endless
+    return type_ in packages() and kind(type_).document.endless
+
+
+def samples(type_: str) -> list[Any]:
+    """Return the sample documents of a kind (`samples.py`), each with people or sites that can answer it."""
+    name = f"{packages()[type_]}.samples"
+    return list(import_module(name).samples()) if find_spec(name) is not None else []
 
 
 def server(type_: str) -> str:
     """Return what every document of that kind says of the server, `trusted` or `untrusted`; nothing where documents
     differ, and of a kind that is not known here."""
-    field = kind(type_).document.model_fields.get("server") if type_ in _folders() else None
+    field = kind(type_).document.model_fields.get("server") if type_ in packages() else None
     return "" if field is None or field.is_required() else str(field.default)
 
 
@@ -145,13 +157,13 @@ def accepted_earlier(document: Mapping[str, Any]) -> Document:
 
 def aggregator(document: Document, setting: Setting) -> Aggregator:
     """A new aggregator for a checked document."""
-    made: Aggregator = import_module(f"{_folders()[document.type]}.aggregator").AGGREGATOR(document, setting)
+    made: Aggregator = import_module(f"{packages()[document.type]}.aggregator").AGGREGATOR(document, setting)
     return made
 
 
 def site_kind(document: SiteDocument) -> SiteKind:
     """The kind of a document that institutions answer."""
-    found: SiteKind = import_module(f"{_folders()[document.type]}.kind").KIND
+    found: SiteKind = import_module(f"{packages()[document.type]}.kind").KIND
     return found
 
 
@@ -161,7 +173,7 @@ def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
     if not document.by_accuracy:
         return document
     asked = cast(Convened, aggregator(document, setting)).awaited
-    made = import_module(f"{_folders()[document.type]}.accuracy").priced
+    made = import_module(f"{packages()[document.type]}.accuracy").priced
     found: SiteDocument = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
     return found
 
@@ -170,7 +182,7 @@ def alone(document: SiteDocument, setting: Setting) -> dict[str, float]:
     """Of a document that says how exact the answer is to be, what a site is told that answers within a width of its
     own; nothing where none can."""
     asked = cast(Convened, aggregator(document, setting)).awaited
-    made = import_module(f"{_folders()[document.type]}.accuracy").alone
+    made = import_module(f"{packages()[document.type]}.accuracy").alone
     told: dict[str, float] = made(document, {site: setting.sites[site] for site in asked})
     return told
 
@@ -179,7 +191,7 @@ def expected(document: SiteDocument, setting: Setting) -> dict[str, tuple[float,
     """Of a document that says how exact the answer is to be, what each site is expected to pay, and where its answer
     would come from."""
     asked = cast(Convened, aggregator(document, setting)).awaited
-    made = import_module(f"{_folders()[document.type]}.accuracy").expected
+    made = import_module(f"{packages()[document.type]}.accuracy").expected
     found: dict[str, tuple[float, str]] = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
     return found
 
@@ -204,5 +216,5 @@ def owner(document: Document, *, simulated: bool = False) -> Owner:
 
 
 def _owner(document: Document, simulated: bool) -> Any:
-    module = import_module(f"{_folders()[document.type]}.owner")
+    module = import_module(f"{packages()[document.type]}.owner")
     return getattr(module, "SIMULATED", module.OWNER) if simulated else module.OWNER

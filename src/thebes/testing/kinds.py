@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -25,6 +24,7 @@ from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.protocols import Aggregator, Ask, Closed, Setting, State, TaskClosed
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
+from thebes.tasks.samples import Sample
 from thebes.testing import prices
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -44,16 +44,6 @@ POISON: tuple[Any, ...] = (
     {"a": {"b": []}},
     float("nan"),
 )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A valid document of a kind, and people who can answer it."""
-
-    name: str
-    document: Mapping[str, Any]
-    people: Any
-    seed: int = 7
 
 
 class Purse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -27,6 +27,7 @@ from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.protocols import Ask, Closed, Convened, Setting, State, TaskClosed, Wait
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
+from thebes.tasks.samples import Sample, SiteSample
 from thebes.tasks.site_document import SiteDocument
 from thebes.testing import kinds, prices
 from thebes.testing.kinds import Purse
@@ -36,40 +37,24 @@ _QUICK = ("pure", "concentrated", "renyi")
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class SiteSample:
-    """A valid document of a kind, and at least three sites that can answer it (one, where it is worked on in attempts):
-    their rows as a data frame each, and one schema for all."""
+def answered(
+    sample: SiteSample, document: Any, ask: Ask, site: str, purse: Purse, source: randomness.Randomness
+) -> Contributions:
+    """Return what a site sends: from its table and a claim, or from attempts at its stream, which pay for
+    themselves."""
+    schema = schema_of(sample.schema)
+    if not document.in_attempts:
+        owner = registry.site_owner(document, simulated=True)
+        return owner.contribute(document, ask, frame_table(schema, sample.sites[site]), purse, randomness=source)
 
-    name: str
-    document: Mapping[str, Any]
-    sites: Mapping[str, Any]
-    schema: Mapping[str, Any]
-    seed: int = 7
+    def rights(blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
+        type(purse)().consume(epsilon=epsilon, delta=delta)  # whose claims refuse, theirs refuse every attempt
 
-    @property
-    def alone(self) -> bool:
-        """Return whether no other site is asked, as of a document that is worked on in attempts."""
-        return len(self.sites) == 1
-
-    def answered(
-        self, document: Any, ask: Ask, site: str, purse: Purse, source: randomness.Randomness
-    ) -> Contributions:
-        """Return what a site sends: from its table and a claim, or from attempts at its stream, which pay for
-        themselves."""
-        schema = schema_of(self.schema)
-        if not document.in_attempts:
-            owner = registry.site_owner(document, simulated=True)
-            return owner.contribute(document, ask, frame_table(schema, self.sites[site]), purse, randomness=source)
-
-        def rights(blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
-            type(purse)().consume(epsilon=epsilon, delta=delta)  # whose claims refuse, theirs refuse every attempt
-
-        with simulated_attempts(document, self.sites[site], schema, source, rights=rights) as attempts:
-            given = registry.stream_owner(document).attempt(document, ask, attempts)
-            epsilon, delta = attempts.paid()
-        purse.consume(epsilon=epsilon, delta=delta)
-        return given
+    with simulated_attempts(document, sample.sites[site], schema, source, rights=rights) as attempts:
+        given = registry.stream_owner(document).attempt(document, ask, attempts)
+        epsilon, delta = attempts.paid()
+    purse.consume(epsilon=epsilon, delta=delta)
+    return given
 
 
 #: what a site sent to one ask, and the purse that paid for it
@@ -118,7 +103,7 @@ def _run(
                 continue
             ask, purse = aggregator.ask(site), Purse()
             assert isinstance(ask, Ask)
-            given = sample.answered(document, ask, site, purse, source)
+            given = answered(sample, document, ask, site, purse, source)
             aggregator.accept(given)
             heard.append((site, ask, given, purse))
         aggregator.advance(_NOON)
@@ -131,7 +116,7 @@ def _first(sample: SiteSample) -> tuple[SiteDocument, Convened, str, Ask, Contri
     site = aggregator.awaited[0]
     ask = aggregator.ask(site)
     assert isinstance(ask, Ask)
-    given = sample.answered(document, ask, site, Purse(), randomness.seeded_for_simulation(sample.seed))
+    given = answered(sample, document, ask, site, Purse(), randomness.seeded_for_simulation(sample.seed))
     return document, aggregator, site, ask, given
 
 
@@ -188,9 +173,9 @@ def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sit
     kinds.check_a_wrong_field_is_refused_by_name_or_makes_another_document(_people(sample))
 
 
-def _people(sample: SiteSample) -> kinds.Sample:
+def _people(sample: SiteSample) -> Sample:
     """The sample as far as only its document matters."""
-    return kinds.Sample(sample.name, sample.document, None, sample.seed)
+    return Sample(sample.name, sample.document, None, sample.seed)
 
 
 def check_the_explanation_names_what_is_read(sample: SiteSample) -> None:
@@ -484,7 +469,7 @@ def check_a_claim_that_refuses_stops_everything(sample: SiteSample) -> None:
             raise Refusal("nothing is left")
 
     try:
-        sample.answered(document, ask, site, Empty(), randomness.seeded_for_simulation(1))
+        answered(sample, document, ask, site, Empty(), randomness.seeded_for_simulation(1))
     except Refusal:
         return
     raise AssertionError("a contribution was made that nobody paid for")

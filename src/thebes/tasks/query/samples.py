@@ -1,0 +1,37 @@
+"""Sample documents of questions to sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thebes.tasks.samples import SiteSample, of_hospitals
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "count": {"where": "age >= 40 AND sex = 'female'"},
+    "sum": {"column": "visits"},
+    "mean": {"column": "age", "by": ["sex", "ill"]},
+    "variance": {"column": "weight", "by": "sex"},
+    "histogram": {"column": "age", "bins": [30, 45.5, 60]},
+    "quantile": {"column": "age", "quantile": 0.25, "bins": 32},
+    "correlation": {"columns": ["age", "weight"]},
+}
+
+
+def samples() -> list[SiteSample]:
+    """One of every statistic, with the noise at each site and once; with a delta, by accuracy, and of public rows."""
+    within: dict[str, Any] = {"accuracy": {"alpha": 200.0, "beta": 0.05}, "max_epsilon": 2.0}
+    public: dict[str, Any] = {"privacy": "none", "epsilon": None}
+    return [
+        *(_sample(statistic, **fields) for statistic, fields in QUESTIONS.items()),
+        *(_sample(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
+        _sample("count", by="sex", delta=0.1),
+        _sample("quantile", column="weight", quantile=0.5, delta=1e-5, bins=64),
+        _sample("sum", column="visits", by="sex", **within),
+        _sample("mean", {"public": True}, column="age", **public),
+        _sample("correlation", {"public": True}, columns=["age", "visits"], **public),
+    ]
+
+
+def _sample(statistic: str, schema: dict[str, Any] | None = None, **more: Any) -> SiteSample:
+    name = "-".join(str(part) for part in ("query", statistic, *more.values()) if part is not None)
+    return of_hospitals(name, {"type": "query", "statistic": statistic, **more}, **(schema or {}))

@@ -1,0 +1,31 @@
+"""Sample documents of tasks that train over sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thebes.tasks.samples import SiteSample, of_hospitals
+
+
+def samples() -> list[SiteSample]:
+    """With steps of a site's own, with sampled rows, and with the noise at each site and once."""
+    return [
+        _sample(),
+        _sample(noise="coordinator", loss_share=0.2),
+        _sample(local_steps=2, loss_share=0.1, momentum=0.5),
+        _sample(batch=0.3, model="LinearRegression", inputs=["age", "sex"], output="weight"),
+        _sample(batch=0.5, noise="coordinator", reduce="sum"),
+    ]
+
+
+def _sample(**more: Any) -> SiteSample:
+    document = {
+        "type": "train",
+        "model": "LogisticRegression",
+        "inputs": ["age", "visits"],
+        "output": "sex",
+        "rounds": 3,
+        "delta": 1e-5,
+        **more,
+    }
+    return of_hospitals("-".join(["train", *(f"{field}={value}" for field, value in more.items())]), document)
