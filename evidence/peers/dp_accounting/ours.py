@@ -25,7 +25,7 @@ def mixed(given: Any, delta: float) -> Any:
     from thebes.privacy.events import GaussianEvent, LaplaceEvent, Repeated
 
     events = [LaplaceEvent(given.noise * (20 + 2 * place), 2**30) for place in range(200)]
-    everything = [*events, Repeated(GaussianEvent(30 * given.noise), 10)]
+    everything: list[Any] = [*events, Repeated(GaussianEvent(30 * given.noise), 10)]
     return float(total(everything, adjacency="add-remove-one", delta=delta, unit="person").epsilon)
 
 

@@ -24,6 +24,6 @@ def logistic_regression(given: Any, epsilon: float) -> Any:
 def linear_regression(given: Any, epsilon: float) -> Any:
     from thebes.learning import LinearRegression
 
-    bounds = {**dict(enumerate(zip(given.low, given.high, strict=True))), "y": tuple(given.target)}
+    bounds: dict[Any, Any] = {**dict(enumerate(zip(given.low, given.high, strict=True))), "y": tuple(given.target)}
     model = LinearRegression(epsilon=epsilon, delta=1e-5, adjacency="replace-one", bounds=bounds)
     return model.fit(given.rows, given.labels).predict(given.unseen)
