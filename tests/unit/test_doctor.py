@@ -360,6 +360,19 @@ def test_a_site_shows_its_certificate_and_looks_at_the_other(tmp_path: Path, who
     assert said[whose] in reached[0].advice
 
 
+def test_a_coordinator_that_a_site_reaches_by_a_proxy_is_not_looked_for_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = site_home(tmp_path / "site").folder
+    Authority(tmp_path / "coordinator", HandClock(datetime.now(UTC))).issue("north", home)
+    monkeypatch.setenv("https_proxy", f"http://{NOBODY}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    found = [f for f in examined(home, Surroundings(coordinator="there.invalid:8443")) if "there.invalid" in f.what]
+    assert [f.how for f in found] == [How.ABSENT]
+    assert "proxy" in found[0].advice
+
+
 def test_a_person_behind_a_proxy_is_looked_at_through_it_only(person: Path) -> None:
     """A connection that went another way would tell the coordinator who asks."""
     seen: list[str] = []

@@ -18,6 +18,7 @@ from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
 from thebes.ledger.schema import VERSIONS as LEDGER
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.site.link.proxy import proxy_of
 from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import SERVER_NAME
@@ -62,6 +63,10 @@ def over_tls(address: str, home: Path) -> Iterator[Finding]:
     if not colon or not host or "@" in host or not port.isdecimal():
         raise Mistake("--coordinator", "must be HOST:PORT, or an address that begins with https://")
     what = f"the coordinator at {address} is the one that the site's certificate names"
+    if proxy_of(address) is not None:
+        why = "not looked at: the environment names a proxy for it, which a site goes by; the site's page says whether"
+        yield Finding(How.ABSENT, what, f"{why} it is linked")
+        return
     link = home / "link"
     try:
         context = ssl.create_default_context(cafile=str(link / "ca.pem"))

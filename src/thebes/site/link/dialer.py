@@ -20,6 +20,7 @@ import grpc
 from thebes.privacy.faults import Refusal, ThebesError
 from thebes.site.link import certificate
 from thebes.site.link.probe import trouble
+from thebes.site.link.proxy import proxy_of
 from thebes.site.link.row_process import PASSED_ON, Algorithm
 from thebes.wire.link import (
     FLOW,
@@ -81,7 +82,7 @@ class Link:
             except Refusal as refused:
                 self._now("refused", str(refused))
             except Exception as error:  # the link is dialled again, whatever it was
-                self._now("connecting", self._last_word or _why(error))
+                self._now("connecting", self._last_word or _why(error, proxy_of(self.coordinator)))
             pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
             longest = LONGEST_PAUSE if self.state == "refused" else pause
             await self._rest(longest * self._dice.uniform(0.5, 1.0), shown)
@@ -99,7 +100,9 @@ class Link:
         self.ends = identity.ends
         shown = certificate.stamps(self._folder)
         credentials = grpc.ssl_channel_credentials(identity.authority, identity.key, identity.certificate)
-        async with grpc.aio.secure_channel(self.coordinator, credentials, options=_OPTIONS) as channel:
+        proxy = proxy_of(self.coordinator)
+        way = ("grpc.enable_http_proxy", 0) if proxy is None else ("grpc.http_proxy", proxy)
+        async with grpc.aio.secure_channel(self.coordinator, credentials, options=(*_OPTIONS, way)) as channel:
             call = channel.stream_stream(PATH)()
             watching = asyncio.create_task(self._watch(call, shown))
             try:
@@ -204,11 +207,13 @@ def _refusing(why: str) -> Refusal:
     return Refusal(f"the coordinator refuses this site: {why}")
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, proxy: str | None) -> str:
     if isinstance(error, grpc.aio.AioRpcError):
         details = _printable(error.details())
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             hint = "is the address right, does the coordinator run with --site-port, and did it issue this certificate?"
+            if proxy is not None:  # whose address may hold a password
+                hint += " It is sought through the proxy that the environment names; no_proxy would name what is not"
             return f"the coordinator does not answer ({details or 'no connection'}); {hint}"
         return f"the link broke: {details or error.code().name.lower()}"
     return f"the link broke: {error if isinstance(error, ThebesError) else type(error).__name__}"

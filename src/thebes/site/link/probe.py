@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from thebes.site.home import AUTHORITY, CERTIFICATE, KEY
 from thebes.site.link.certificate import ISSUE, Identity
+from thebes.site.link.proxy import proxy_of
 from thebes.wire.link import SERVER_NAME
 
 _SECONDS = 5.0  #: for the connection, and again for the coordinator's first byte
@@ -22,7 +23,9 @@ _TIMES = (9, 10)  #: X.509's verdicts "not yet valid" and "expired"
 
 def trouble(coordinator: str, identity: Identity, folder: int) -> str | None:
     """Tell what is wrong with the coordinator's certificate, or in its eyes with that of the site in the opened
-    `folder`; None where nothing is, or where nobody can be asked."""
+    `folder`; None where nothing is, or where nobody can be asked, as by way of a proxy."""
+    if proxy_of(coordinator) is not None:  # which this would not go by
+        return None
     host, _, port = coordinator.rpartition(":")
     try:
         context = _context(folder)
