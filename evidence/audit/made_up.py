@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from evidence.audit.query import ADD, ALIKE, FAST, OTHERS, ROWS, SCHEMA, Known
+from papers.smartcache.directions import BITS, Noised, Taught
+from papers.smartcache.steering import Steered
 from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
-from thebes.curator.cache.smart.directions import BITS, Noised, Taught
 from thebes.curator.cache.smart.parameters import Parameters
 from thebes.curator.cache.smart.rows import MadeUp
-from thebes.curator.cache.smart.steering import Steered
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.base_histograms import Groundwork
 from thebes.curator.cache.synthesis.domain import Domain

@@ -1,6 +1,7 @@
 """Models that are trained by gradient questions: with noise each time, out of made-up rows alone, or steered by both.
 
-The descent, the noise, the made-up rows and their check are `curator.cache.smart`; what is paid is read in rho at a
+The made-up rows and the check of a guess are `curator.cache.smart`, as data sets use them; descent, noise and steering
+are `downhill`, `directions` and `steering` here, which no data set uses. What is paid is read in rho at a
 delta of 1e-6, as a data set with such a budget counts.
 """
 
@@ -15,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from papers.smartcache.asking import Paid, Truth
+from papers.smartcache.directions import Direction, Directions, Noised, Sums, Taken, Taught
+from papers.smartcache.downhill import downhill
+from papers.smartcache.steering import Steered, Steering
 from papers.smartcache.tables import Asked, table
 from thebes.curator.cache.answer import Source
 from thebes.curator.cache.purchase import Purchase
-from thebes.curator.cache.smart.descent import downhill
-from thebes.curator.cache.smart.directions import Direction, Directions, Noised, Sums, Taken, Taught
 from thebes.curator.cache.smart.guesses import Smart
 from thebes.curator.cache.smart.parameters import Parameters
-from thebes.curator.cache.smart.steering import Steered, Steering
 from thebes.curator.cache.synopsis import Pay
 from thebes.curator.cache.synthesis.allowance import Allowance
 from thebes.curator.cache.synthesis.domain import Domain

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thebes.learning as learning
+from papers.smartcache.directions import Taken, Taught
 from tests.support.training import DOCUMENT, SCHEMA, Silent
-from thebes.curator.cache.smart.directions import Taken, Taught
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.learning import moments, network, odds

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, norm
 
+from papers.smartcache.directions import BITS, Direction, Noised, Taken, Taught
+from papers.smartcache.downhill import downhill
+from papers.smartcache.steering import Steered, Steering
 from thebes.curator.cache.answer import Source
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.smart.check import SparseCheck
-from thebes.curator.cache.smart.descent import downhill
-from thebes.curator.cache.smart.directions import BITS, Direction, Noised, Taken, Taught
 from thebes.curator.cache.smart.guesses import Smart
 from thebes.curator.cache.smart.parameters import Parameters
-from thebes.curator.cache.smart.steering import Steered, Steering
 from thebes.curator.cache.synopsis import View
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.engines.source import frame_table

@@ -108,14 +108,7 @@ class MadeUp:
             moved = factor - _SCALE_RATE * parameters.rate * along / length
             self.scale[some] = np.maximum(self.size * moved, 1.0)
         for part in some:
-            self._normed(part)
-
-    def turned(self, part: int, slope: Floats, rate: float) -> None:
-        """One step of the weights up a slope (the seed's algorithm 2): their root mean square change is `rate`."""
-        length = float(np.sqrt(np.mean(slope * slope)))
-        if length > 0:
-            self.weights[part] = np.maximum(self.weights[part] + rate * slope / length, 0.0)
-            self._normed(part)
+            self.normed(part)
 
     def steadied(self, parts: Sequence[int]) -> None:
         """Weights under which every column, or pair, has its bought shares again, one after another (iterative
@@ -144,7 +137,7 @@ class MadeUp:
             *zip(singles, self.tree.shares, strict=True),
         ]
 
-    def _normed(self, part: int) -> None:
+    def normed(self, part: int) -> None:
         """The same answers from weights of mean 1."""
         mean = float(self.weights[part].mean())
         if mean > 1e-12:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from papers.smartcache.directions import Direction, Directions, Sums, charged
 from thebes.curator.cache.purchase import Purchase, amounts
-from thebes.curator.cache.smart.directions import Direction, Directions, Sums, charged
 from thebes.curator.cache.synopsis import Pay
 from thebes.learning.updates import Update
 from thebes.privacy.faults import Fault

@@ -14,11 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
+from papers.smartcache.directions import BITS, ROWS, Direction, Noised, Sums, Taught
 from thebes.curator.cache.answer import Source
 from thebes.curator.cache.cost_account import loss_in
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
-from thebes.curator.cache.smart.directions import BITS, ROWS, Direction, Noised, Sums, Taught
 from thebes.curator.cache.smart.rows import MadeUp, chosen
 from thebes.curator.cache.synopsis import Pay, Piece
 from thebes.curator.questions.plans import Integers
@@ -216,8 +216,16 @@ class Steered:
                 slope = (course.gradients[part] - mean) @ np.concatenate(pulls) * self._there[part]
                 whole = np.zeros(self.rows.weights.shape[1])
                 whole[: slope.size] = slope
-                self.rows.turned(part, whole, steering.rate)
+                self._turn(part, whole)
         self.rows.steadied(parts)
+
+    def _turn(self, part: int, slope: Floats) -> None:
+        """Move a set's weights one step up a slope (the seed's algorithm 2), by `rate` in root mean square."""
+        length = float(np.sqrt(np.mean(slope * slope)))
+        if length > 0:
+            weights = self.rows.weights
+            weights[part] = np.maximum(weights[part] + self.steering.rate * slope / length, 0.0)
+            self.rows.normed(part)
 
     def _layers(self, vector: Floats) -> list[Floats]:
         return list(np.split(vector, self.taught.starts))
