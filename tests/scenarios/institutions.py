@@ -29,7 +29,7 @@ class Institutions:
             self.hospitals.start(home, str(facts["site_url"]), self._start)
             self.token = (home / "admin.token").read_text().strip()
             self.server = connect(self.url, token=self.token, timeout=PATIENCE)
-            self.pages = self.hospitals.ready(self.server)
+            self.pages = self.hospitals.ready(self.server, lambda: None)
         except BaseException:
             self.close()
             raise

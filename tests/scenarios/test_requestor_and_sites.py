@@ -94,10 +94,20 @@ def test_who_refuses_is_named_and_too_few_is_an_error_that_says_why(there: Insti
     assert some.extra["coverage"]["answered"] == ["north"]
     assert "noise added by the site" in some.extra["coverage"]["missing"]["south"]
     assert some.certificate.trust == "server"
+    asked = thebes.task.query("patients", "count", epsilon=1, noise="coordinator")
+    beforehand = there.server.quote(asked)
+    assert {site: (one.allowed, one.reason) for site, one in beforehand.verdicts.items()} == {
+        "north": (True, ""),
+        "south": (False, "policy"),
+    }
+    assert beforehand.allowed is True
+    assert there.server.quote({**asked, "min_sites": 2}).allowed is False
     told = "nothing was released. south: its policy does not allow it .policy.; refused: the site's policy allows this"
     with pytest.raises(SitesRefused, match=told) as refused:
         there.server.query("patients", "count", epsilon=1, noise="coordinator", min_sites=2, timeout=PATIENCE)
-    assert {site: one.reason for site, one in refused.value.sites.items()} == {"south": "policy"}
+    assert {site: (one.reason, one.charged) for site, one in refused.value.sites.items()} == {
+        "south": ("policy", False)
+    }
     assert "noise added by the site" in refused.value.sites["south"].message
     detail = there.server.client.task(refused.value.task_id)
     assert (detail["status"], detail["refusals"]["south"]["reason"]) == ("expired", "policy")

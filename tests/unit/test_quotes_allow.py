@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from tests.support.federation import CENSUS, Gathering, Steward, refusal
 from tests.support.site_home import ask, site_home
+from thebes.cli import task_runs
 from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.sites import federation
 from thebes.curator.cache.purchase import Purchase
@@ -28,6 +30,7 @@ from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets
 from thebes.site.home import Home, written
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
+from thebes.wire.refusals import Unreachable
 
 ANA, EVE = Somebody("ana", Role.REQUESTOR), Somebody("eve", Role.REQUESTOR)
 COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0}
@@ -325,3 +328,36 @@ def _saying(told: dict[str, Any]) -> Any:
 
 def _slow(answer: Any) -> Any:
     return Steward(answer)
+
+
+def test_the_command_line_says_it_in_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left, price = {"epsilon": 1.5, "delta": 0.0}, {"epsilon": 1.9, "delta": 0.0, "unit": "person"}
+    no = {"allowed": False, "reason": "budget", "message": "refused: too dear", "left": left}
+    verdicts = {"hill": {"allowed": None, "reason": "gone", "message": "is not linked"}, "north": no}
+    told = {"price": price, "expires_at": None, "allowed": None, "verdicts": verdicts}
+    server = Server(Spoken(told, {}))  # type: ignore[arg-type]
+    monkeypatch.setattr(task_runs, "_server", lambda *_: nullcontext(server))
+    document = tmp_path / "count.json"
+    document.write_text(json.dumps({**COUNT, "epsilon": 1.9}))
+    task_runs.quote(document, "here", None, None, None)
+    assert capsys.readouterr().out.splitlines() == [
+        "price   epsilon 1.9, delta 0 for one person",
+        "hill is not known to answer: it was not linked (gone); is not linked",
+        "north would refuse: too little of its budget is left (budget); refused: too dear; left for one more answer: "
+        "epsilon 1.5, delta 0",
+        "whether enough sites would answer is not known",
+    ]
+    task_runs.quote(document, "here", None, None, "-")
+    written_down = json.loads(capsys.readouterr().out)
+    assert (written_down["allowed"], written_down["verdicts"]["north"]) == (None, no)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"allowed": "yes"}, {"verdicts": {"north": {}}}, {"verdicts": {"north": {"allowed": 1}}}]
+)
+def test_a_quote_that_cannot_be_read_is_nobody_s_yes(odd: Any) -> None:
+    told = {"price": {"epsilon": 1.0, "delta": 0.0, "unit": "person"}, "expires_at": None, "allowed": True, **odd}
+    with pytest.raises(Unreachable, match="cannot be read"):
+        Server(Spoken(told, {})).quote({**COUNT, "epsilon": 1.0})  # type: ignore[arg-type]
