@@ -38,12 +38,12 @@ test-heavy: $(READY)  ## the tests of big optional parts, and those that take ma
 laws: $(READY)  ## what must hold for every input, with examples that were never tried before
 	@THEBES_EXPLORE=1 $(BIN)/pytest -n auto tests/laws
 
-check: $(READY)  ## style, types, the arrows between the rooms, fragments of the changelog
+check: $(READY)  ## style, types, the arrows between the rooms, docstrings, fragments of the changelog
 	@$(BIN)/ruff check src tests evidence papers tools
 	@$(BIN)/ruff format --check src tests evidence papers tools
 	@$(BIN)/mypy
 	@$(BIN)/python tools/changelog.py check
-	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_imports.py
+	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_docstrings.py tests/unit/test_imports.py
 
 bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
 	@$(BIN)/python -m evidence.bench

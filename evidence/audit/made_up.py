@@ -80,7 +80,6 @@ def groundwork(source: str) -> Groundwork:
 
 def _marginals(source: str) -> tuple[Draw, Draw]:
     """Count the rows in the cells of somebody's, over all histograms."""
-
     made = groundwork(source)
 
     def told(table: Known) -> float:

@@ -41,7 +41,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
 
 
 def _settings(quick: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(panel, series, what differs from the document)"""
+    """Yield (panel, series, what differs from the document)."""
     for k in (1, 10) if quick else (1, 10, 20, 50, 100):
         yield f"k, {REDUCED['mean']}", f"k = {k}", {"instances": k, "reduce": "mean"}
     for k in () if quick else (1, 10, 20):

@@ -41,7 +41,7 @@ def notes(quick: bool, people: int, passes: int) -> tuple[str, ...]:
 def compared(
     held: Digits, more: Mapping[str, Any], seeds: Sequence[int], looks: Sequence[int]
 ) -> Iterator[tuple[str, list[tuple[float, ...]]]]:
-    """(architecture, for each look the accuracy of every seed)"""
+    """Yield (architecture, for each look the accuracy of every seed)."""
     for name, made in ARCHITECTURES.items():
         yield name, held.curves({**DOCUMENT, **more}, made, seeds, looks)
 

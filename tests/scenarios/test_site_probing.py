@@ -97,7 +97,7 @@ def test_a_link_says_why_it_is_refused_before_anything_was_said(tmp_path: Path, 
 def test_a_site_that_was_saying_something_as_it_was_refused_knows_it_by_the_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """gRPC then tells of its own failed write instead of the coordinator's status."""
+    """The gRPC library then tells of its own failed write instead of the coordinator's status."""
     home, listen = tmp_path / "home", dialer.Link._listen
 
     async def hidden(link: dialer.Link, call: Any) -> None:

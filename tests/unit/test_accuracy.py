@@ -291,7 +291,7 @@ def answered(
 
 
 class Bound(tuple[float, float]):
-    """(width, beta)"""
+    """A bound as (width, beta)."""
 
 
 def test_error_bars_are_those_of_the_noises_that_were_drawn() -> None:

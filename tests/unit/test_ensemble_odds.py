@@ -148,7 +148,7 @@ def heard(features: list[str], table: dict[str, Any], epsilon: float, seed: int 
 
 
 def people(count: int, *, together: bool) -> dict[str, Any]:
-    """a and b tell about y together only (it is whether they differ), or each by itself."""
+    """Draw people of whom a and b tell about y together only (it is whether they differ), or each by itself."""
     draw = np.random.default_rng(5)
     table: dict[str, Any] = {name: draw.integers(0, size, count) for name, size in SIZES.items()}
     chance = 0.2 + 0.6 * (table["a"] != table["b"]) if together else 0.2 + 0.25 * table["a"] + 0.25 * table["b"]

@@ -426,6 +426,7 @@ def test_open_tasks_sites_schemas_and_algorithms_can_be_listed(server: Server, s
     assert "GaussianNB" in known["integrated"]["choices"]["model"]
     assert known["bounded"]["server"] == "untrusted"
     assert "clip" in known["gradient"]["fields"]
+    assert all(row["about"].endswith(".") for row in known.values())
     json.dumps(server.algorithms())
 
 

@@ -1,4 +1,4 @@
-"""`thebes doctor`: is this installation, or a home, able to keep its promises?"""
+"""The checks of `thebes doctor`: whether this installation, or a home, is able to keep its promises."""
 
 from __future__ import annotations
 

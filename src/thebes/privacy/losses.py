@@ -190,7 +190,7 @@ def _pure_curve(e: float, a: float) -> float:
 
 
 def concentrated_to_renyi(loss: Concentrated) -> Renyi:
-    """rho * a at order a: the definition; rounded up."""
+    """Return rho * a at order a: the definition; rounded up."""
     return Renyi(_WIDE.multiply(loss.rho, Decimal(a)) for a in ORDERS)
 
 

@@ -16,7 +16,7 @@ Bound = Callable[[float, float, float], float]
 
 
 def bernstein(lost: float, kept: float, failing: float) -> float:
-    """mean + sqrt(2 mean L / n) + 4 L / n with L = ln(1 / failing): Sage's listing 2 for losses up to 1.
+    """Return mean + sqrt(2 mean L / n) + 4 L / n with L = ln(1 / failing): Sage's listing 2 for losses up to 1.
 
     For the true mean u the sum falls below n u - sqrt(2 n u L) with probability at most `failing` (Bernstein's
     inequality for variables that are not negative; the variance of one is at most u). Solved for u:
@@ -74,8 +74,8 @@ def binomial_below(lost: float, kept: float, failing: float) -> float:
 
 
 def empirical(squares: float, mixed: float, kept_squares: float, failing: float) -> float:
-    """mean + sqrt(2 V L / n) + 7 L / (3 (n - 1)), V the variance of the losses seen and L = ln(2 / failing) (Maurer &
-    Pontil 2009, theorem 4).
+    """Return mean + sqrt(2 V L / n) + 7 L / (3 (n - 1)), V the variance of the losses seen and L = ln(2 / failing)
+    (Maurer & Pontil 2009, theorem 4).
 
     Over the rows seen, `squares` is the sum of x^2, `mixed` of 2 x (1 - x), `kept_squares` of (1 - x)^2: together the
     number of rows, and the mean is (mixed / 2 + squares) / rows. It grows with `squares`, and with `mixed` as long as

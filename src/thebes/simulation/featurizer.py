@@ -158,7 +158,7 @@ def _engine() -> Iterator[apsw.Connection]:
 
 
 def _with_person(sql: str) -> str:
-    """The statement as written, giving the person as a last column. (Printing a parsed statement may change it.)"""
+    """Add the person as a last column to the statement as written. Printing a parsed statement may change it."""
     import sqlglot
     from sqlglot.tokenizer_core import TokenType
 

@@ -1,4 +1,4 @@
-"""Are the keys of a home there, whole, and do they belong together?"""
+"""Checks that the keys of a home are there, whole, and belong together."""
 
 from __future__ import annotations
 

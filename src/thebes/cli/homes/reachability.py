@@ -1,4 +1,4 @@
-"""Can what a role speaks with be reached, and do their clocks agree?"""
+"""Checks that what a role speaks with can be reached, and that their clocks agree."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Why a site is not in an answer: in words, and in one (`reason`). `free`: it says itself that it has charged the
-    task nothing."""
+    """The reason why a site is not in an answer: in words, and in one (`reason`). `free`: it says itself that it has
+    charged the task nothing."""
 
     words: str
     reason: str = Code.FAILED

@@ -227,7 +227,7 @@ def absolute(
     reach: float = 0.0,
     best_noise: Callable[[float], ArrayLike] | None = None,
 ) -> Validation:
-    """Test statistics that were released: is every one of them within `target` of the truth?
+    """Test whether every one of the statistics that were released is within `target` of the truth.
 
     `noise(failing)` is how far each released number may lie from that of the rows, except with probability `failing`;
     `rows(failing)` at least how many rows each was computed over, in a range of length `reach`: then the truth is the

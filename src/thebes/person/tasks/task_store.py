@@ -240,7 +240,7 @@ class Book:
     # --- the coordinator's list, standing rules, facts ----------------------------------------------------
 
     def listed(self) -> dict[str, str]:
-        """task id -> digest, as the signed list said."""
+        """Return task id -> digest, as the signed list said."""
         with self._lock:
             return dict(self._db.execute("SELECT task_id, digest FROM listed").fetchall())
 

@@ -138,8 +138,8 @@ class Additive:
         return draw(np.zeros(shape, dtype=np.int64), scale=self.drawn_scale)
 
     def joined(self, totals: Integers, drawn: Integers) -> Floats:
-        """Return what `add` gives, with noise that was drawn before and serves once. (Samplers stop at 2^61; of scales
-        they take, noise gets there less than once in e^2000.)"""
+        """Return what `add` gives, with noise that was drawn before and serves once. Samplers stop at 2^61; of scales
+        they take, noise gets there less than once in e^2000."""
         room = LARGEST_TOTAL // self.finer
         return (np.clip(totals, -room, room) * self.finer + drawn).astype(np.float64) / self.finer
 

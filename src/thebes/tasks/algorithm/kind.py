@@ -84,7 +84,7 @@ class StopRule(_Block):
 
 
 class AlgorithmDocument(SiteDocument):
-    """`features` makes columns of columns; map, reduce, update and stop say what is done with them."""
+    """An algorithm: `features` makes columns of columns; map, reduce, update and stop say what is done with them."""
 
     type: Literal["algorithm"] = "algorithm"
     features: dict[str, Any] = Field(default_factory=dict, max_length=MOST_FEATURES)

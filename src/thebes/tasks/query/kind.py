@@ -44,11 +44,14 @@ class Accuracy(BaseModel):
 
 
 class QueryDocument(SiteDocument):
-    """Ask one statistic of a data set, over one, some or all of the sites that have it. With `"privacy": "none"` there
-    is no noise and no price: only data sets that every site's steward marked public answer that.
+    """Ask one statistic of a data set, over one, some or all of the sites that have it.
+
+    With `"privacy": "none"` there is no noise and no price: only data sets that every site's steward marked public
+    answer that.
 
     With `accuracy` it is asked how exact the answer is to be, and `epsilon` is what that costs: it is filled in once
-    the sites were asked for their prices, or left out where that was not done yet."""
+    the sites were asked for their prices, or left out where that was not done yet.
+    """
 
     type: Literal["query"] = "query"
     epsilon: float = Field(default=0.0, ge=0, le=1e6)

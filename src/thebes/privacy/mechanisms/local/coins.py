@@ -62,7 +62,7 @@ def at_least(odds: Decimal) -> Coin:
 
 
 def loss_of(likelier: Fraction, promised: Decimal) -> Decimal:
-    """ln of the largest likelihood ratio, rounded up to a ledger step but never past what was `promised`.
+    """Return ln of the largest likelihood ratio, rounded up to a ledger step but never past what was `promised`.
 
     A ratio above the promise is our bug: nothing may be drawn with such odds.
     """

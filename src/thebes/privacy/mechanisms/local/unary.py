@@ -41,7 +41,7 @@ class UnaryEncoding(SetMechanism):
 
     @abstractmethod
     def _own(self, growth: Decimal) -> Decimal:
-        """p for e^epsilon = growth."""
+        """Return p for e^epsilon = growth."""
 
     def loss(self) -> Pure:
         return Pure(coins.loss_of(coins.odds_of(self.one) / coins.odds_of(self.other), self.epsilon))

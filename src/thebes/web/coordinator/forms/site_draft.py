@@ -304,7 +304,7 @@ def models_of(kind: str) -> Iterable[str]:
 
 
 def datasets_of(sites: Sites) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """data set -> site -> its columns; sites that may not take part any more are left out."""
+    """Map data set -> site -> its columns; sites that may not take part any more are left out."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for site in sites:
         if site["state"] in ("connected", "away"):
