@@ -22,7 +22,7 @@ from thebes.data.growing.row_condition import Chosen, Users
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
 from thebes.testing import engines
-from thebes.testing.engines import CHECKS, TYPES, Open, Row
+from thebes.testing.engines import CHECKS, SCHEMA, TYPES, Open, Row
 
 SQL_TYPES = {
     "integer": "BIGINT",
@@ -198,6 +198,16 @@ def test_every_engine_gives_what_plain_python_gives(check: Callable[[Open], None
 
 def test_every_engine_gives_the_rows_of_a_data_frame_in_the_same_order(opened: Open, tmp_path: Path) -> None:
     engines.check_same_order(opened, lambda schema, rows: in_frame(schema, rows, tmp_path))
+
+
+@pytest.mark.parametrize("opened", [place for place in PLACES if place is not in_csv], indirect=True)
+def test_a_line_break_stays_in_its_value(opened: Open) -> None:
+    """In CSV, where a record is one line, there is none."""
+    crowd = [{**row, "who": ("two\nlines", "two", "lines")[n % 3]} for n, row in enumerate(engines.rows_of(30))]
+    table = opened(SCHEMA, crowd)
+    for wanted in list(engines.questions())[::3]:
+        assert table.sums(wanted).tolist() == engines.sums(crowd, table.schema, wanted)
+    table.close()
 
 
 def test_the_suite_notices_an_engine_that_lets_one_row_too_many_through(tmp_path: Path) -> None:

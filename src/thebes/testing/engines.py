@@ -33,7 +33,7 @@ NAMES = (
     "a;b\tc",
     "👩🏽\u200d⚕️",
     "ﬀ",
-    "two\nlines",
+    "two\u2028lines",
     "NULL",
     "-1",
 )
