@@ -177,9 +177,9 @@ class Authority:
             into.mkdir(mode=0o700, parents=True, exist_ok=True)
             link.mkdir(mode=0o700, exist_ok=True)
             link.chmod(0o700)
-            _write(link / "site.key", made.key, 0o600)
-            _write(link / "site.pem", made.certificate, 0o644)
-            _write(link / "ca.pem", self._believed(), 0o644)
+            _write(link / "site.key", made.key)
+            _write(link / "site.pem", made.certificate)
+            _write(link / "ca.pem", self._believed())
         return issued
 
     def revoke(self, site: str) -> int:
@@ -264,7 +264,7 @@ class Authority:
                 alternative = x509.SubjectAlternativeName(names)
                 ends = now + timedelta(days=_HUB_DAYS)
                 made = oldest.issue("coordinator", now, ends, alternative, ExtendedKeyUsageOID.SERVER_AUTH)
-                self._put("hub.pem", made.certificate + made.key, secret=True)  # one file: both change in one moment
+                self._put("hub.pem", made.certificate + made.key)  # one file: both change in one moment
             both = (self.folder / "hub.pem").read_bytes()
             return HubIdentity(both, both, self._believed())
 
@@ -293,7 +293,7 @@ class Authority:
         """The key first: from the moment that its certificate is there a signer counts."""
         signer = Signer(self.folder, number)
         made = signer.made(self._clock.now())
-        self._put(signer.key_file.name, made.key, secret=True)
+        self._put(signer.key_file.name, made.key)
         self._put(signer.certificate_file.name, made.certificate)
 
     def _read_register(self) -> dict[int, Certificate]:
@@ -328,8 +328,8 @@ class Authority:
         }
         self._put("register.json", json.dumps(told, indent=1).encode() + b"\n")
 
-    def _put(self, name: str, content: bytes, *, secret: bool = False) -> None:
-        _write(self.folder / name, content, 0o600 if secret else 0o644)
+    def _put(self, name: str, content: bytes) -> None:
+        _write(self.folder / name, content)
         settle(self.folder)
 
     @contextmanager
@@ -366,12 +366,12 @@ def _told(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _write(file: Path, content: bytes, mode: int) -> None:
-    """Whole or not at all; nobody else reads it before it has its mode."""
+def _write(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all, for its owner alone: certificates too, since the register beside them names
+    every site."""
     descriptor, beside = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # 0600
     try:
         os.write(descriptor, content)
-        os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         os.close(descriptor)
         os.replace(beside, file)
