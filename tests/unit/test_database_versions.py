@@ -5,13 +5,17 @@ from __future__ import annotations
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
-from thebes.coordinator.storage.database import Database
+from thebes.cli.homes.examination import Surroundings, examined
+from thebes.cli.homes.findings import How
+from thebes.coordinator.storage.database import Database, StoreUnavailable
 from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
 from thebes.ledger.refusals import LedgerUnavailable
@@ -59,16 +63,43 @@ def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         assert connection.execute(f"SELECT version_num FROM {LEDGER.table}").fetchone() == ("9999",)
 
 
-def test_groups_and_their_members_stay_when_their_names_move_into_the_parameters(tmp_path: Path) -> None:
-    engine = sa.create_engine(f"sqlite:///{tmp_path / 'db'}")
+@pytest.mark.parametrize("versions", [LEDGER, COORDINATOR], ids=["ledger", "coordinator"])
+def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path, versions: Versions) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/some.db")
     with engine.begin() as connection:
-        assert replace(COORDINATOR, newest="0003").reach_newest(connection)
-        connection.execute(sa.text("INSERT INTO coordinator_group VALUES ('city', 'one', '{}', 1.0, 2, 0)"))
-        member = "INSERT INTO coordinator_member (name, epoch, identity, code) VALUES ('city', 'one', 'ana', 'x')"
-        connection.execute(sa.text(member))
-    with engine.begin() as connection:
-        assert COORDINATOR.reach_newest(connection)
-        kept = connection.execute(sa.text("SELECT * FROM coordinator_group")).all()
-        assert [tuple(row) for row in kept] == [("city", "one", "{}", 1.0, 2)]
-        assert connection.execute(sa.text("SELECT identity FROM coordinator_member")).scalar() == "ana"
+        assert versions.reach_newest(connection)
+        context = MigrationContext.configure(connection, opts={"version_table": versions.table})
+        assert compare_metadata(context, versions.metadata) == []
+        look = "SELECT sql FROM sqlite_master WHERE name = ?"
+        made = {name: connection.exec_driver_sql(look, (name,)).scalar_one() for name in versions.metadata.tables}
+    for name, table in versions.metadata.tables.items():  # autogenerate sees neither of these
+        checks = [str(each.sqltext) for each in table.constraints if isinstance(each, sa.CheckConstraint)]
+        assert all(check in made[name] for check in checks)
+        assert ("WITHOUT ROWID" in made[name]) is (table.dialect_options["sqlite"]["with_rowid"] is False)
+    script = ScriptDirectory(str(versions.migrations))
+    assert (script.get_heads(), script.get_bases()) == ([versions.newest], [versions.oldest])
     engine.dispose()
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_coordinators_database_of_no_released_version_is_refused_in_words_and_left_alone(
+    tmp_path: Path, number: int
+) -> None:
+    file = tmp_path / "coordinator.db"
+    Database(f"sqlite:///{file}").close()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"UPDATE {COORDINATOR.table} SET version_num = '{number:04}'")
+        connection.commit()
+        before = list(connection.iterdump())
+    with pytest.raises(StoreUnavailable, match=r"before 0\.1\.0.*move it away and begin with a new one"):
+        Database(f"sqlite:///{file}")
+    with closing(sqlite3.connect(file)) as connection:
+        assert list(connection.iterdump()) == before
+    engine = sa.create_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:  # also whoever did not look before
+        assert not COORDINATOR.reach_newest(connection)
+    engine.dispose()
+    found = {each.what: each for each in examined(tmp_path, Surroundings(clock=lambda: 1893499200.0))}
+    told = found["coordinator.db has the tables of this version"]
+    assert told.how is How.BROKEN
+    assert "move it away and begin with a new one" in told.advice

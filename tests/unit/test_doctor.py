@@ -164,7 +164,8 @@ def _no_keys(home: Path) -> None:
         key.unlink()
 
 
-_older = _sql("coordinator.db", "UPDATE coordinator_version SET version_num = '0005'")
+_begun = _sql("coordinator.db", "DELETE FROM coordinator_version")
+_unreleased = _sql("coordinator.db", "UPDATE coordinator_version SET version_num = '0005'")
 _ANOTHER = b'{"kept": "file", "key": "' + b"00" * 32 + b'"}'
 SAID = [
     ("site", _mode(".", 0o755), "nobody else can look into the home", How.BROKEN),
@@ -175,8 +176,9 @@ SAID = [
     ("ledger", _overwritten, "ledger.db is whole", How.BROKEN),
     ("ledger", _write("ledger.db", b"no database at all" * 100), "ledger.db can be read", How.BROKEN),
     ("ledger", _sql("ledger.db", "UPDATE ledger_version SET version_num = '9999'"), "has the tables", How.BROKEN),
-    ("ledger", _sql("ledger.db", "UPDATE ledger_version SET version_num = '0000'"), "has the tables", How.WARNING),
-    ("coordinator", _older, "coordinator.db has the tables of this version", How.WARNING),
+    ("ledger", _sql("ledger.db", "DELETE FROM ledger_version"), "has the tables", How.WARNING),
+    ("coordinator", _begun, "coordinator.db has the tables of this version", How.WARNING),
+    ("coordinator", _unreleased, "coordinator.db has the tables of this version", How.BROKEN),
     ("ledger", _sql("ledger.db", "UPDATE ledger_block SET epsilon = epsilon + 1"), "balances fit together", How.BROKEN),
     ("site", _frozen, "the ledger may spend", How.WARNING),
     ("site", _gone("link/site.key"), "the site has a certificate", How.BROKEN),

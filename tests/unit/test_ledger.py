@@ -177,27 +177,6 @@ def test_a_new_ledger_is_readable_by_its_owner_only_and_fully_durable(tmp_path: 
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path) -> None:
-    import sqlalchemy as sa
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-    from alembic.script import ScriptDirectory
-
-    from thebes.ledger import schema
-
-    Ledger(f"sqlite:///{tmp_path}/budget.db", keeper=NoKeeper()).close()
-    with sa.create_engine(f"sqlite:///{tmp_path}/budget.db").connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": schema.VERSIONS.table})
-        assert compare_metadata(context, schema.METADATA) == []
-        made = {t: connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = ?", (t,)).scalar_one()
-                for t in schema.METADATA.tables}  # fmt: skip
-    for name, table in schema.METADATA.tables.items():
-        checks = [str(c.sqltext) for c in table.constraints if isinstance(c, sa.CheckConstraint)]
-        assert all(check in made[name] for check in checks)  # autogenerate does not see these
-    script = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
-    assert script.get_heads() == [schema.VERSIONS.newest]
-
-
 def test_a_ledger_is_usable_after_a_fork_in_both_processes(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path}/budget.db", keeper=NoKeeper())
     ledger.open_block("b", epsilon=1)

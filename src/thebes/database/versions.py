@@ -20,6 +20,11 @@ NAMES = {
     "uq": "uq_%(table_name)s_%(column_0_name)s",
     "ix": "ix_%(table_name)s_%(column_0_name)s",
 }
+#: What is wrong with tables that are `before_first`, and what to do.
+UNRELEASED = (
+    "was made by a Thebes before 0.1.0, the first version that was released, and cannot be brought up to date: "
+    "move it away and begin with a new one"
+)
 _UPGRADING = threading.Lock()  # alembic keeps what it works on in variables of its module
 
 
@@ -27,7 +32,8 @@ _UPGRADING = threading.Lock()  # alembic keeps what it works on in variables of 
 class Versions:
     """A set of tables and the changes (`migrations`, a folder for alembic) that lead to its `newest` version.
 
-    `table` holds the version a database is at; `lock` is the number of an advisory lock in PostgreSQL.
+    `table` holds the version a database is at; `lock` is the number of an advisory lock in PostgreSQL; `oldest` is the
+    first version that was released, from which the changes lead.
     """
 
     metadata: sa.MetaData
@@ -35,6 +41,7 @@ class Versions:
     newest: str
     migrations: Path
     lock: int
+    oldest: str = "0001"
 
     def of(self, connection: sa.Connection) -> str | None:
         """The version a database is at; None where it has none of the tables."""
@@ -43,16 +50,20 @@ class Versions:
         row = connection.execute(sa.text(f"SELECT version_num FROM {self.table}")).first()  # noqa: S608
         return None if row is None else str(row[0])
 
+    def before_first(self, version: str | None) -> bool:
+        """Return whether tables of this version were never released, so that no change leads from them."""
+        return version is not None and version < self.oldest
+
     def reach_newest(self, connection: sa.Connection) -> bool:
         """Make or change the tables inside the caller's writing transaction; False, and no change, if they are of a
-        version that is not known here.
+        version that is not known here, or `before_first`.
 
         In SQLite the transaction must have begun as a writing one: nobody else is between looking and changing.
         """
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self.lock)))
         version = self.of(connection)
-        if version is None or version < self.newest:
+        if version is None or self.oldest <= version < self.newest:
             self._upgrade(connection)
         return self.of(connection) == self.newest
 

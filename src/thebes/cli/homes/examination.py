@@ -25,7 +25,7 @@ from thebes.coordinator import settings as coordinator_settings
 from thebes.coordinator.home import named_in
 from thebes.coordinator.storage import schema as coordinator_schema
 from thebes.database import version_mark
-from thebes.database.versions import Versions
+from thebes.database.versions import UNRELEASED, Versions
 from thebes.ledger import Ledger, NoKeeper, Tampered
 from thebes.ledger import schema as ledger_schema
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS, system_keeper
@@ -146,6 +146,8 @@ def _of_version(name: str, version: str | None, versions: Versions) -> Finding:
     what = f"{name} has the tables of this version"
     if version == versions.newest:
         return Finding(How.OK, what)
+    if versions.before_first(version):
+        return Finding(How.BROKEN, what, f"it {UNRELEASED}")
     if version is None or version < versions.newest:
         return Finding(
             How.WARNING, what, "they are older, and are brought up to date at the next start; copy it before"

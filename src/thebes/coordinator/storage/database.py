@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from thebes.coordinator.storage.schema import VERSIONS
+from thebes.database.versions import UNRELEASED
 from thebes.privacy.faults import Fault, Mistake
 
 T = TypeVar("T")
@@ -83,7 +84,10 @@ class Database:
 
     def _prepare(self) -> None:
         # A plain read first: a database that is up to date is not locked by everybody who opens it.
-        if self.read(VERSIONS.of) != VERSIONS.newest and not self.write(VERSIONS.reach_newest):
+        version = self.read(VERSIONS.of)
+        if VERSIONS.before_first(version):
+            raise StoreUnavailable(f"the coordinator's database {UNRELEASED}")
+        if version != VERSIONS.newest and not self.write(VERSIONS.reach_newest):
             raise StoreUnavailable("the database was written by a newer version of Thebes")
 
 

@@ -30,6 +30,7 @@ VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
     newest="0009",  # the last file in migrations/versions
+    oldest="0009",  # the first one: what came before was never released
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
 )
