@@ -62,7 +62,7 @@ AROUND = {
     ),
     "usual mask, german letters of one byte, a HOME where nothing can be made, no such zone": Surroundings(
         umask=0o022,
-        folder="here",
+        folder="größer",
         home=below_a_file,
         environment={"LC_ALL": "de_DE", "LANG": "de_DE", "TZ": "Nowhere/Atall", **ASCII},
     ),

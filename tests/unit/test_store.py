@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -555,3 +556,10 @@ def test_a_store_needs_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(Mistake):
         Store.open(tmp_path / "file", key=KEY)
+
+
+def test_a_folder_whose_name_is_no_utf8_is_refused_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"gr\xf6sser")
+    folder.mkdir()
+    with pytest.raises(Mistake, match="not written in UTF-8"):
+        Store.open(folder, key=KEY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 
 import typer
@@ -92,8 +93,16 @@ def with_json_target(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     """Run one command of `thebes`."""
+    _in_utf8()
     _wire()
     run(app, "thebes")
+
+
+def _in_utf8() -> None:
+    """Begin again where this language writes letters in another way: what the encrypted store opens is named in UTF-8,
+    and so is what others read of a home. Whatever is started from here inherits it."""
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, "PYTHONUTF8": "1"})  # noqa: S606 (itself, once)
 
 
 def run(commands: typer.Typer, name: str) -> None:

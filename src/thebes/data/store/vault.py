@@ -27,6 +27,8 @@ def connect(path: Path, key: bytes) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=flags)
     except apsw.CantOpenError:
         raise Mistake("folder", "cannot be written to, or is not a folder") from None
+    except UnicodeEncodeError:
+        raise Mistake("folder", "has a name that is not written in UTF-8; take another, or set PYTHONUTF8=1") from None
     try:
         connection.pragma("cipher", "sqlcipher")
         connection.pragma("kdf_iter", 1)
