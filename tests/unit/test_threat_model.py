@@ -17,6 +17,8 @@ ROOMS = ("privacy", "ledger", "data", "learning", "tokens", "curator", "tasks", 
 #: what is drawn there without the door, and may be: none of it hides anybody
 OTHERWISE = {
     "privacy/randomness.py": "the door itself",
+    "tasks/samples.py": "made-up people and patients, to try documents with",
+    "tasks/pipeline/samples.py": "made-up rides, to try documents with",
     "tasks/ensemble/voters.py": "rows made up of what was released",
     "tasks/bounded/moment_fit.py": "rows made up of what was released",
     "curator/cache/synthesis/aim.py": "rows made up of what was released, from a seed that the door gave",
