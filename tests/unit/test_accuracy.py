@@ -489,7 +489,7 @@ def test_two_sites_of_which_one_has_the_answer_already(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     heard = [entry.event for entry in north.audit.entries()]
-    assert heard.count("quote") == heard.count("quoted") == 6
+    assert heard.count("quote") == heard.count("quoted") == 8, "a quote by accuracy asks twice"
 
 
 def test_sites_whose_budgets_count_in_rho_are_asked_for_gaussian_noise(tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ from thebes.wire.refusals import Unreachable
 ANA, EVE = Somebody("ana", Role.REQUESTOR), Somebody("eve", Role.REQUESTOR)
 COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0}
 RULE = '[[allow]]\nrequestors = ["{who}"]\ndatasets = ["patients"]\nkinds = ["query"]\nepsilon = 1.5\n'
-ACCURATE = {"accuracy": {"alpha": 40.0, "beta": 0.05}, "max_epsilon": 1.0}
 
 
 def office_at(folder: Path, *, who: str = "ana", **more: Any) -> Office:
@@ -257,8 +256,17 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
             nobody = (await world.reception.quote(asked))["verdicts"]["north"]
             assert (nobody["allowed"], nobody["reason"]) == (None, "")
             assert (await world.reception.quote(asked))["allowed"] is None
-            accurate = (await world.reception.quote({**COUNT, **ACCURATE}, ANA))["verdicts"]["north"]
-            assert accurate["allowed"] is None, "what it costs is known only once every site has spoken"
+            for alpha, allowed in ((4.0, True), (1.2, False)):  # 1.9 takes an epsilon of 1.77
+                accurate = {
+                    **COUNT,
+                    "accuracy": {"alpha": alpha, "beta": 0.05},
+                    "max_epsilon": 5.0,
+                    "where": "age < 40",
+                }
+                told_of = await world.reception.quote(accurate, ANA)
+                assert (told_of["price"]["epsilon"] <= 1.5) is allowed
+                assert (told_of["allowed"], told_of["verdicts"]["north"]["allowed"]) == (allowed, allowed)
+                assert (await world.reception.quote(accurate))["allowed"] is None
 
             task_id, digest = await world.reception.post(asked, ANA)
             detail = await world.over(task_id)

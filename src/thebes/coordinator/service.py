@@ -130,6 +130,8 @@ class Reception:
         accepted = await self._in_reader(lambda: self.acceptance.accepted(document))
         if asking is not None and asking.role in (Role.REQUESTOR, Role.OPERATOR):
             accepted = await self._quoted(accepted, asking, always=True)
+            if isinstance(accepted, Convocation) and accepted.document.by_accuracy:
+                accepted = await self.inquiries.judged(accepted, asking.name)
         return await self._in_reader(lambda: self.acceptance.quote(accepted))
 
     async def _quoted(self, accepted: Accepted, asking: Somebody, *, always: bool = False) -> Accepted:

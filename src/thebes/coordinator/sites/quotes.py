@@ -49,6 +49,11 @@ class Quoted:
     known: Mapping[str, Any] = field(default_factory=dict)
     silent: str = ""
 
+    @property
+    def unsure(self) -> bool:
+        """Return whether a site answered and could not say whether it would."""
+        return self.verdict.allowed is None and not self.silent
+
 
 def unheard(why: str, reason: str) -> Quoted:
     """Return what is known of a site that says nothing."""

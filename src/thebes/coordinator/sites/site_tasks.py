@@ -6,6 +6,7 @@ site could answer is refused then, naming the field at fault.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.posting_rules import check_postable
-from thebes.tasks.protocols import Convened, Setting
+from thebes.tasks.protocols import Ask, Convened, Setting
 from thebes.tasks.site_document import LOCAL, SiteDocument, SiteKind, schemas_of
 from thebes.wire.link import Code
 from thebes.wire.refusals import NotAllowed
@@ -50,12 +51,14 @@ class Running(Protocol):
 @dataclass(frozen=True, slots=True)
 class Convocation:
     """The sites that are asked, and by which schemas; and those that are not although they have the data set, and why.
-    `quotes` is what those said who were asked beforehand."""
+    `quotes` is what those said who were asked beforehand, `at_price` what they said who were asked again once all had
+    named a cost."""
 
     document: SiteDocument
     asked: Mapping[str, Schema]
     left_out: Mapping[str, str]
     quotes: Mapping[str, Quoted] = field(default_factory=dict)
+    at_price: Mapping[str, Quoted] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -81,6 +84,13 @@ class Convocation:
         """The same with the document's price in it, where it says how exact the answer is to be."""
         return replace(self, document=registry.priced(self.document, self._setting))
 
+    def asks(self) -> tuple[Convocation, dict[str, dict[str, Any]]]:
+        """Return the same with its price, and what each site would be told that is asked."""
+        priced = self.priced()
+        aggregator = priced.aggregator()
+        asks = {site: aggregator.ask(site) for site in self.asked}
+        return priced, {site: dict(ask.payload) for site, ask in asks.items() if isinstance(ask, Ask)}
+
     @property
     def alone(self) -> dict[str, float]:
         """The figures that a site is told that answers within a width of its own."""
@@ -94,7 +104,7 @@ class Convocation:
         unfit = {**self.left_out, **self.aggregator().missing}
         verdicts = {site: Verdict(False, Code.SCHEMA, why) for site, why in unfit.items()}
         quotes = {site: self.quotes.get(site, _UNASKED) for site in self.asked if site not in unfit}
-        verdicts |= {site: said.verdict for site, said in quotes.items()}
+        verdicts |= {site: said.verdict for site, said in {**quotes, **self.at_price}.items()}
         told: dict[str, Any] = {
             "allowed": enough([verdicts[site] for site in self.asked], document.needed(len(self.asked))),
             "verdicts": {site: verdict.as_json() for site, verdict in sorted(verdicts.items())},
@@ -227,6 +237,18 @@ class Inquiries:
         if self.running is None:
             return replace(convocation, quotes=dict.fromkeys(convocation.asked, unheard("is not linked", GONE)))
         return replace(convocation, quotes=await self.running.quotes(sorted(convocation.asked), question))
+
+    async def judged(self, convocation: Convocation, requestor: str) -> Convocation:
+        """Return the same, of which the price is known only now, with what the sites say of it who could not before:
+        each of what it would be asked."""
+        if self.running is None:
+            return convocation
+        priced, asks = await asyncio.to_thread(convocation.asks)
+        question = {"requestor": requestor, "document": priced.document.as_json()}
+        unsure = [site for site, said in convocation.quotes.items() if said.unsure and site in asks]
+        questions = [self.running.quotes([site], {**question, "payload": asks[site]}) for site in unsure]
+        at_price = {site: said for each in await asyncio.gather(*questions) for site, said in each.items()}
+        return replace(convocation, at_price=at_price)
 
     # --- tasks ------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ beforehand it is not said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,14 @@ class Permission:
     stream: Stream | None
     context: Context
 
-    def given(self, document: SiteDocument) -> bool | None:
-        """Return True, or None where it is not known; a Refusal, in the words of a task's, where it is not given."""
+    def given(self, document: SiteDocument, payload: Mapping[str, Any]) -> bool | None:
+        """Return True, or None where it is not known; refuse in the words of a task's refusal where it is not given.
+        `payload` is that of the ask that would follow."""
         if without_noise(document):
             return True
         if not document.priced or document.in_attempts:
             return None  # what it costs is known once every site has spoken; each attempt asks for itself
-        found = self._planned(document)
+        found = self._planned(document, payload)
         if found is None:
             return self._payable([self._whole(document)])
         ways, unprepared = found
@@ -87,14 +88,14 @@ class Permission:
         event = kind.event(document, self.dataset.schema)
         return Way(cost(document, event, self.dataset.budget.filter), price_of(document))
 
-    def _planned(self, document: SiteDocument) -> tuple[list[Way], bool] | None:
+    def _planned(self, document: SiteDocument, payload: Mapping[str, Any]) -> tuple[list[Way], bool] | None:
         """Return what a planner would set aside, and whether a synopsis may become cheaper; None where no planner
         answers."""
         owner = registry.site_owner(document)
         planner = self.planner
         if planner is None or not isinstance(owner, Planned):
             return None
-        planned = owner.planned(document, Ask("", "", 0, {}), self.dataset.schema)
+        planned = owner.planned(document, Ask("", "", 0, payload), self.dataset.schema)
         if planned is None:
             return None
         plan, wanted, _ = planned

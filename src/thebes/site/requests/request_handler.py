@@ -176,7 +176,7 @@ class Desk:
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, context, payload)
         permission = Permission(self._purse, request, turn.rule, dataset, planner, stream, context)
-        told |= _permitted(permission, document)
+        told |= _permitted(permission, document, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
         return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
 
@@ -293,12 +293,12 @@ class Desk:
             return {}
 
 
-def _permitted(permission: Permission, document: SiteDocument) -> dict[str, Any]:
+def _permitted(permission: Permission, document: SiteDocument, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a quote says of being allowed: whether (nothing where that is not known), under which code and why
     not; to whom the rule names what is left. To others whom it covers it tells what a task would."""
     told: dict[str, Any] = {}
     try:
-        given = permission.given(document)
+        given = permission.given(document, payload)
         told = {} if given is None else {"allowed": given}
     except Refusal as refused:
         told = {"allowed": False, "code": str(Code.BUDGET), "reason": str(refused)[:_LONGEST_REASON]}
