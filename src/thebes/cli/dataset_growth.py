@@ -98,8 +98,7 @@ def of_blocks(found: dict[str, Any]) -> str:
 def tell_blocks(found: dict[str, Any]) -> None:
     blocks = found["blocks"]
     typer.echo(f"Hidden: one {found['schema']['unit']}. {of_blocks(found)}.")
-    if found["growing"]["assumption"]:
-        typer.echo(found["growing"]["assumption"])
+    typer.echo(found["growing"]["assumption"])
     if counts := found["growing"].get("counts"):
         typer.echo(
             f"Each of {counts['periods']} counts of its users will lie within {counts['users']:,.0f} of the truth, one "

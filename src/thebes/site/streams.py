@@ -71,7 +71,7 @@ def covered(stream: Stream, blocks: Sequence[str]) -> dict[str, Any]:
         told["earlier"] = beside(stream.earlier(blocks))
     if windows and windows[0][0] is not None and windows[-1][1] is not None:
         told |= {"since": windows[0][0].isoformat(), "until": windows[-1][1].isoformat()}
-    return {**told, "assumption": stream.assumption} if stream.assumption else told
+    return {**told, "assumption": stream.assumption}
 
 
 class Streams:

@@ -87,7 +87,7 @@ class Stream(Protocol):
     ) -> Claim: ...
     @property
     def assumption(self) -> str:
-        """The sentence that a certificate must say where budgets are separate; else nothing."""
+        """The sentences that a certificate must say beside its epsilon."""
         ...
 
     def earlier(self, names: Iterable[str]) -> Decimal:
@@ -425,7 +425,7 @@ class Runner:
                 "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
                 beside(sizes),
                 ROWS_UNTOLD,
-                *([self.stream.assumption] if self.stream.assumption else []),
+                self.stream.assumption,
             ),
             beside_earlier=True,
         )

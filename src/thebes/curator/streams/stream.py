@@ -164,7 +164,7 @@ class Stream:
 
     @property
     def assumption(self) -> str:
-        """The sentence that a certificate must say beside its epsilon; mostly nothing."""
+        """The sentences that a certificate must say beside its epsilon."""
         return self.terms.assumption
 
     # --- rows come in and go ------------------------------------------------------------------------------

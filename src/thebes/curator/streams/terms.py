@@ -32,6 +32,14 @@ def within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) -> Dec
     return Decimal(counting.reading({place: int(steps * part) for place, steps in capacity.items()}, 0).epsilon)
 
 
+#: A batch comes in whole or not at all, and which of the two follows from each of its rows; so the promise cannot be
+#: about rows that were brought.
+KEPT = (
+    "One row more or less is one among the rows that were kept: a batch that holds a row which does not fit is refused "
+    "whole, and the promise does not cover that it was."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Of every block: what everything ever charged to it stays within, how that is counted, which share of epsilon
@@ -109,12 +117,13 @@ class Terms:
 
     @property
     def assumption(self) -> str:
-        """The sentence that a certificate must say where the same rows have several budgets; else nothing."""
+        """The sentences that a certificate must say: of which rows it speaks, and whether the same have several
+        budgets."""
         if self.separate != DEVELOPER:
-            return ""
+            return KEPT
         return (
-            "The budget holds for each developer by itself: whoever joins what several of them were told may learn "
-            "more than this epsilon allows. The data set's steward has accepted that they do not."
+            f"{KEPT} The budget holds for each developer by itself: whoever joins what several of them were told may "
+            "learn more than this epsilon allows. The data set's steward has accepted that they do not."
         )
 
 

@@ -81,7 +81,7 @@ def synthesized(
         learned = made.learned(table, lambda: _pay(claim), source)
     notes = ["A row belongs to nobody: it was drawn from a distribution that was learned with noise."]
     if stream is not None:
-        notes.append(f"Learned from {len(claim.blocks)} blocks of {dataset.name}. {stream.assumption}".rstrip())
+        notes.append(f"Learned from {len(claim.blocks)} blocks of {dataset.name}. {stream.assumption}")
     kept = {name: list(cut) if isinstance(cut, Sequence) else cut for name, cut in (wish.bins or {}).items()}
     certificate = Certificate(
         unit=Unit(dataset.schema.unit),
