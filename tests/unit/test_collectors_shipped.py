@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pwd
 import shutil
 import sqlite3
 import subprocess
@@ -39,6 +40,16 @@ def home(tmp_path: Path) -> Iterator[HomeOnDisk]:
     made = HomeOnDisk(tmp_path / "home")
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("collector", [Browser, Shell])
+def test_who_has_no_home_is_asked_to_name_a_file(
+    home: HomeOnDisk, monkeypatch: pytest.MonkeyPatch, collector: type[Browser | Shell]
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(Mistake, match="name one with --file"):
+        home.collect(collector())
 
 
 # --- browser --------------------------------------------------------------------------------------------

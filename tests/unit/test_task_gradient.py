@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import pwd
 import time
 
 import numpy as np
@@ -282,6 +283,19 @@ def test_feature_extraction_trains_a_head_on_the_features_of_an_installed_backbo
     model, _ = encode(torch.nn.Linear(64, 2), torch.nn.CrossEntropyLoss())
     with pytest.raises(Mistake, match="features"):
         registry.check({**document, "model": model})
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_backbone_that_comes_with_thebes_is_found_by_a_user_without_any_home(tmp_path, monkeypatch, named) -> None:
+    """As in a container whose user is only a number."""
+    (digest,) = Catalogue(tmp_path).digests()
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("THEBES_BACKBONES", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    if named:
+        monkeypatch.setenv("THEBES_BACKBONES", str(tmp_path))
+    model, loss = encode(torch.nn.Linear(128, 2), torch.nn.CrossEntropyLoss())
+    assert registry.check(pictures(model, loss, backbone=digest)).backbone == digest
 
 
 def test_an_owner_computes_features_in_the_same_confined_child(tmp_path, monkeypatch) -> None:

@@ -48,6 +48,14 @@ def broken(name: str | Path, line: int | None, why: str) -> Mistake:
     return Mistake("file", f"{Path(name).name}{where}: {why}; nothing of it was stored")
 
 
+def own_folder() -> Path:
+    """The home of the user, where programs leave their files; a user that is only a number has none."""
+    found = os.path.expanduser("~")
+    if not os.path.isabs(found):
+        raise Mistake("file", "this user has no home to look into; name one with --file when installing")
+    return Path(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """A file, or a file inside an archive."""

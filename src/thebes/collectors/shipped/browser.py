@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
-from thebes.collectors.sources import broken, copied, words
+from thebes.collectors.sources import broken, copied, own_folder, words
 from thebes.privacy.faults import Mistake
 
 _CHROMIUM = (
@@ -62,7 +62,7 @@ class Browser(Collector):
     every = timedelta(hours=1)
 
     def collect(self, session: Session) -> None:
-        files = [Path(file) for file in session.options["file"]] or _found(Path.home())
+        files = [Path(file) for file in session.options["file"]] or _found(own_folder())
         if not files:
             raise Mistake("file", "no browser's history was found; name one with --file when installing")
         cursors = session.state.setdefault("cursors", {})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
-from thebes.collectors.sources import lines, opened, since_1970, words
+from thebes.collectors.sources import lines, opened, own_folder, since_1970, words
 from thebes.privacy.faults import Mistake
 
 _FILES = (
@@ -62,7 +62,8 @@ class Shell(Collector):
 
     def collect(self, session: Session) -> None:
         files = [(_shell_of(Path(file)), Path(file)) for file in session.options["file"]]
-        files = files or [(shell, Path.home() / file) for shell, file in _FILES if (Path.home() / file).is_file()]
+        own = own_folder()
+        files = files or [(shell, own / file) for shell, file in _FILES if (own / file).is_file()]
         if not files:
             raise Mistake("file", "no shell's history was found; name one with --file when installing")
         programs: dict[str, str] = {}

@@ -105,7 +105,10 @@ def backbone_text(document: GradientDocument) -> str | None:
 
 def catalogue_folder() -> Path:
     """Find the folder in which this machine's owner installs backbones; those that come with Thebes need no folder."""
-    return Path(os.environ.get("THEBES_BACKBONES", str(Path.home() / ".thebes" / "backbones")))
+    named, own = os.environ.get("THEBES_BACKBONES"), os.path.expanduser("~")
+    if named is None and not os.path.isabs(own):
+        named = os.devnull  # in which nothing lies: a user that is only a number has no folder of its own
+    return Path(own, ".thebes", "backbones") if named is None else Path(named)
 
 
 def _backbone(document: GradientDocument, model: Model) -> int:
