@@ -32,7 +32,8 @@ class TallyKind:
         return Price(document.epsilon, document.delta, unit)
 
     def explain(self, document: TallyDocument) -> str:
-        return explanation.together(document, leaves="If you accept, a yes or a no leaves, which is often a lie.")
+        changed = explanation.changed_here(does="", changes="your yes or no", then="It is often a lie.")
+        return explanation.together(document, leaves=changed)
 
 
 KIND = TallyKind()
