@@ -152,7 +152,7 @@ def test_a_form_like_such_a_task_means_that_task(front: Front, more: dict[str, A
 
 
 def test_a_network_comes_from_json_and_the_form_keeps_it(front: Front) -> None:
-    from thebes.cli.demo.scenes import LOSS, MODEL
+    from thebes.tasks.gradient.scene import LOSS, MODEL
 
     numbers = {"type": "range", "low": 0, "high": 1}
     asked = "SELECT age AS x0, age AS x1, votes FROM town.hall"

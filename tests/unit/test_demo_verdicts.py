@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 
 from thebes.cli.demo import command
-from thebes.cli.demo.scenes import Verdict, better, scenes, told_right
+from thebes.cli.demo.scenes import scenes
 from thebes.data.rows import Rows
+from thebes.tasks.scene import Verdict, better, told_right
 
 DRAW = np.random.default_rng(1)
 X0, X1 = DRAW.normal(0, 1, 300), DRAW.normal(0, 1, 300)

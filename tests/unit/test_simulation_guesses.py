@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 import thebes
-from thebes.cli.demo.scenes import LOSS, MODEL
-from thebes.cli.demo.site_scenes import site_scenes
+from thebes.cli.demo.scenes import site_scenes
 from thebes.simulation import visits
 from thebes.simulation.guess import MOST_ROWS
-from thebes.simulation.patients import SCHEMA, hospital
+from thebes.simulation.patients import DATASET, SCHEMA, hospital
+from thebes.tasks.gradient.scene import LOSS, MODEL
 from thebes.tasks.release import Release
+from thebes.tasks.scene import MadeUpHospitals
 
 N = 1500
 DRAW = np.random.Generator(np.random.PCG64(1))
@@ -122,7 +123,10 @@ def test_a_statistic_is_no_model() -> None:
 
 PATIENTS = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(("north", "south"))}
 ALL = pd.concat(PATIENTS.values())
-SCENES = {scene.document["type"]: scene.document for scene in site_scenes(("north", "south"), None, visits.visits(7))}
+SCENES = {
+    scene.document["type"]: scene.document
+    for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, ("north", "south"), None, visits.visits(7)))
+}
 
 
 @pytest.mark.parametrize("kind", ["train", "algorithm"])

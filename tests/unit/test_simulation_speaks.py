@@ -117,7 +117,7 @@ def test_models_of_nobodys_data_are_refused_too(kind: str, column: str) -> None:
 
 
 def test_a_gradient_of_nobodys_data_is_refused() -> None:
-    from thebes.cli.demo.scenes import LOSS, MODEL
+    from thebes.tasks.gradient.scene import LOSS, MODEL
 
     document = {
         "type": "gradient", "epsilon": 8.0, "featurizer": "SELECT a, b, y FROM p.t", "inputs": ["a", "b"],

@@ -11,14 +11,15 @@ import pandas as pd
 import pytest
 
 import thebes
-from thebes.cli.demo.site_scenes import site_scenes
+from thebes.cli.demo.scenes import site_scenes
 from thebes.data.engines.source import frame_table
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of
 from thebes.data.table import Misfits
 from thebes.privacy.faults import Mistake
 from thebes.simulation import visits
-from thebes.simulation.patients import SCHEMA, hospital
+from thebes.simulation.patients import DATASET, SCHEMA, hospital
+from thebes.tasks.scene import MadeUpHospitals
 
 SCHEMA_OF_AGES = {
     "unit": "event",
@@ -117,7 +118,10 @@ def test_a_site_without_rows_is_no_nobody() -> None:
 
 
 PATIENTS = pd.DataFrame(hospital(0, 7))
-SCENES = {scene.document["type"]: scene.document for scene in site_scenes(("north",), None, visits.visits(7))}
+SCENES = {
+    scene.document["type"]: scene.document
+    for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, ("north",), None, visits.visits(7)))
+}
 
 
 @pytest.mark.parametrize("kind", ["train", "algorithm"])

@@ -297,13 +297,13 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
 
 def test_the_network_of_the_demo_is_what_encode_gives() -> None:
     torch = pytest.importorskip("torch")
-    from thebes.cli.demo import scenes
+    from thebes.tasks.gradient import scene
     from thebes.torch import encode
 
     network = torch.nn.Linear(2, 2, bias=False)
     with torch.no_grad():
         network.weight.zero_()
-    assert encode(network, torch.nn.CrossEntropyLoss()) == (scenes.MODEL, scenes.LOSS)
+    assert encode(network, torch.nn.CrossEntropyLoss()) == (scene.MODEL, scene.LOSS)
 
 
 def test_there_is_a_scene_of_every_kind_and_each_is_one_that_people_can_afford() -> None:
@@ -458,16 +458,17 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
     import pandas as pd
 
     import thebes
-    from thebes.cli.demo.site_scenes import site_scenes
+    from thebes.cli.demo.scenes import site_scenes
     from thebes.simulation import visits
-    from thebes.simulation.patients import NAMES, SCHEMA, hospital
+    from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital
     from thebes.tasks import registry
+    from thebes.tasks.scene import MadeUpHospitals
 
     names = NAMES[:3]
     frames = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(names)}
     patients = {column: pd.concat(frames.values())[column].to_numpy() for column in frames["north"].columns}
     seen = visits.visits(7)
-    made = site_scenes(names[:2], names[2], seen)
+    made = site_scenes(MadeUpHospitals(DATASET, visits.DATASET, names[:2], names[2], seen))
     assert {scene.document["type"] for scene in made} == set(registry.site_types())
     assert [scene.missing for scene in made if scene.missing] == [("harbour",)]
     for scene in made:
@@ -482,4 +483,6 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
             strangers = {**patients, "diabetes": np.random.default_rng(1).permutation(patients["diabetes"])}
             learned = thebes.simulate(asked, {"north": pd.DataFrame(strangers)}, schema=SCHEMA, seed=1)
             assert not scene.judge(learned, patients).ok, f"{scene.name}: nothing was learned, and it is not said"
-    assert all(not scene.missing for scene in site_scenes(names[:1], None, seen))
+    assert all(
+        not scene.missing for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, names[:1], None, seen))
+    )

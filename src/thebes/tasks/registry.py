@@ -2,9 +2,9 @@
 entry point `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
-needs it, so that no coordinator loads an owner's half; its sample documents (`samples.py`); and, where it has one, its
-own form of release (`release.py`) and how its answers look (`view.py`). Its `__init__.py` says
-`ANSWERED_BY = "sites"` where it is institutions that answer.
+needs it, so that no coordinator loads an owner's half; its sample documents (`samples.py`) and its scenes of the demo
+(`scene.py`); and, where it has one, its own form of release (`release.py`) and how its answers look (`view.py`). Its
+`__init__.py` says `ANSWERED_BY = "sites"` where it is institutions that answer.
 """
 
 from __future__ import annotations
@@ -131,6 +131,12 @@ def samples(type_: str) -> list[Any]:
     """Return the sample documents of a kind (`samples.py`), each with people or sites that can answer it."""
     name = f"{packages()[type_]}.samples"
     return list(import_module(name).samples()) if find_spec(name) is not None else []
+
+
+def scenes(type_: str, players: Any) -> list[Any]:
+    """Return the scenes of a kind (`scene.py`) for these players: a crowd, or hospitals."""
+    name = f"{packages()[type_]}.scene"
+    return list(import_module(name).scenes(players)) if find_spec(name) is not None else []
 
 
 def server(type_: str) -> str:

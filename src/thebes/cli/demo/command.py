@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from thebes.cli.demo.deployment import Stage
-    from thebes.cli.demo.scenes import Scene, Verdict
-    from thebes.cli.demo.site_scenes import SiteScene
+    from thebes.tasks.scene import Scene, SiteScene, Verdict
 
 FAILED = "FAILED"
 COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
@@ -157,10 +156,10 @@ def _tell_addresses(stage: Stage, console: Console) -> None:
 
 def _asked_of(stage: Stage) -> list[SiteScene]:
     """Return what the hospitals are asked, if there are any."""
-    from thebes.cli.demo.site_scenes import site_scenes
+    from thebes.cli.demo.scenes import site_scenes
 
     hospitals = stage.hospitals
-    return [] if hospitals is None else site_scenes(hospitals.lenient, hospitals.strict, hospitals.visits)
+    return [] if hospitals is None else site_scenes(hospitals.made_up)
 
 
 def _row(scene: Scene | SiteScene) -> dict[str, Any]:

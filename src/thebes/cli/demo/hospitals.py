@@ -27,6 +27,7 @@ from thebes.site.budget.policy import appended
 from thebes.site.dataset import GROWING, Blocks, Budget, DataSet, DataSets
 from thebes.site.home import Home, written
 from thebes.site.streams import stream_of
+from thebes.tasks.scene import MadeUpHospitals
 
 MOST = len(NAMES)
 EPSILON, DELTA = 60, 1e-5  #: what everything ever asked about the patients may cost one of them
@@ -48,6 +49,11 @@ class Hospitals:
         self._patients = {name: hospital(number, seed) for number, name in enumerate(self.names)}
         self.visits = visits.visits(seed)  #: of the first, whose data set of them grows
         self._processes: dict[str, Process] = {}
+
+    @property
+    def made_up(self) -> MadeUpHospitals:
+        """These hospitals as scenes know them."""
+        return MadeUpHospitals(DATASET, visits.DATASET, self.lenient, self.strict, self.visits)
 
     @property
     def strict(self) -> str | None:
