@@ -22,8 +22,7 @@ def scenes(people: int) -> list[Scene]:
 
     crowd = MadeUpPeople(float(max(1, -(-100 // wanted(people)))), tuple(SITES))
     made = [scene for type_ in registry.people_types() for scene in registry.scenes(type_, crowd)]
-    made.sort(key=lambda scene: float(scene.document["epsilon"]))
-    return [_counted(scene, people) for scene in made]
+    return [_counted(scene, people) for scene in sorted(made, key=_cost)]
 
 
 def waiting(people: int) -> list[Scene]:
@@ -32,8 +31,13 @@ def waiting(people: int) -> list[Scene]:
 
 
 def site_scenes(hospitals: MadeUpHospitals) -> list[SiteScene]:
-    """Return every scene of these hospitals."""
-    return [scene for type_ in registry.site_types() for scene in registry.scenes(type_, hospitals)]
+    """Return every scene of these hospitals, those that cost least first."""
+    made = [scene for type_ in registry.site_types() for scene in registry.scenes(type_, hospitals)]
+    return sorted(made, key=_cost)
+
+
+def _cost(scene: Scene | SiteScene) -> float:
+    return float(scene.document["epsilon"])
 
 
 def _counted(scene: Scene, people: int) -> Scene:
