@@ -89,9 +89,8 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     assert {task["type"] for task in body["tasks"]} == {*registry.types()}
     for task in body["tasks"]:
         assert set(task) >= {"type", "name", "true", "value", "interval", "epsilon", "seconds", "ok"}
-        assert task["verdict"] == "ok" or (
-            task["verdict"] == "guess" and "metric" in task
-        )  # so few people teach little
+        # so few people teach little, and one bar in twenty misses
+        assert task["verdict"] in ("ok", "guess" if "metric" in task else "outside")
         assert task["ok"] is (task["verdict"] == "ok")
         assert isinstance(task["true"], float)
         assert isinstance(task["value"], float)

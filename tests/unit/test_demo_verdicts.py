@@ -15,7 +15,7 @@ from rich.console import Console
 from thebes.cli.demo import command
 from thebes.cli.demo.scenes import scenes
 from thebes.data.rows import Rows
-from thebes.tasks.scene import Verdict, better, told_right
+from thebes.tasks.scene import Verdict, beside, better, told_right
 
 DRAW = np.random.default_rng(1)
 X0, X1 = DRAW.normal(0, 1, 300), DRAW.normal(0, 1, 300)
@@ -74,7 +74,13 @@ def test_a_statistic_out_of_reach_of_its_bar_still_fails() -> None:
     assert scene.judge(far, rows, rows).word == "FAILED"  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("word", "status"), [("ok", None), ("guess", None), ("FAILED", 1)])
+@pytest.mark.parametrize(("value", "word"), [(10.0, "ok"), (11.5, "ok"), (13.0, "outside"), (40.0, "FAILED")])
+def test_ok_is_said_of_an_answer_only_where_its_bar_holds_the_truth(value: float, word: str) -> None:
+    bar = {"level": 0.95, "low": value - 2, "high": value + 2}
+    assert beside(10.0, value, bar).word == word
+
+
+@pytest.mark.parametrize(("word", "status"), [("ok", None), ("outside", None), ("guess", None), ("FAILED", 1)])
 def test_only_what_failed_ends_the_demo_with_status_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, status: int | None
 ) -> None:

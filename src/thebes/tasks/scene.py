@@ -50,7 +50,8 @@ class MadeUpHospitals:
 @dataclass(frozen=True)
 class Verdict:
     """`value` beside what the same people's rows give without noise; `answer` is what a person would call it. What is
-    not `ok` has failed, but for a model, which then tells no more than a guess."""
+    not `ok` has failed, but for a model, which then tells no more than a guess. What is `ok` may lie outside its error
+    bar, as one in twenty does."""
 
     true: float
     value: float
@@ -61,7 +62,16 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        return "ok" if self.ok else "FAILED" if self.guessing is None else "guess"
+        """Say in one word how it came out."""
+        if not self.ok:
+            return "FAILED" if self.guessing is None else "guess"
+        return "outside" if self.missed else "ok"
+
+    @property
+    def missed(self) -> bool:
+        """True where the error bar does not hold the truth."""
+        bar = self.interval
+        return bar is not None and not bar["low"] <= self.true <= bar["high"]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ class TallyKind:
         return "How many say yes"
 
     def check(self, document: Mapping[str, Any]) -> TallyDocument:
-        return read_as(TallyDocument, document)
+        checked: TallyDocument = read_as(TallyDocument, document)
+        return checked
 
     def price(self, document: TallyDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)

@@ -42,8 +42,9 @@ def demo(
 ) -> None:
     """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
 
-    "ok" is an answer whose truth its error bar reaches, or a model better than guessing. Beside "guess" stands a model
-    that is not: so few people teach little, by chance nothing. That is no failure.
+    "ok" is an answer whose 95 % error bar holds the truth, or a model better than guessing. Beside "outside" stands an
+    answer whose bar misses it, as one in twenty does; beside "guess" a model that is not better: so few people teach
+    little, by chance nothing. Neither is a failure: that is an answer so far off that no noise explains it, or none.
 
     Example: thebes demo --people 300 --exit
     """
@@ -171,7 +172,7 @@ def _row(scene: Scene | SiteScene) -> dict[str, Any]:
 
 def _judged(row: dict[str, Any], verdict: Verdict) -> None:
     row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval}
-    row |= {"ok": verdict.ok, "verdict": verdict.word}
+    row |= {"ok": verdict.word == "ok", "verdict": verdict.word}
     if verdict.guessing is not None:
         row["guessing"] = verdict.guessing
     if verdict.answer is not None:
