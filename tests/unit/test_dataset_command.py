@@ -282,6 +282,29 @@ def test_a_steward_is_told_which_of_the_own_values_did_not_fit_and_nobody_else_i
     ]
 
 
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, OSError("rows.csv: nonsense"), ValueError("nonsense")])
+@pytest.mark.parametrize("form", ["words", "standard output", "file"])
+def test_an_answer_that_was_paid_for_is_told_before_a_second_look_at_the_rows(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str, ends: BaseException | type[BaseException]
+) -> None:
+    def misfits(*_: object) -> None:
+        raise ends
+
+    created(run)
+    monkeypatch.setattr("thebes.data.engines.table.EngineTable.misfits", misfits)
+    json_ = {"words": (), "standard output": ("--json",), "file": ("--json", "answer.json")}[form]
+    status, out, err = run(*MEAN, *json_)
+    assert status == 0
+    (line,) = err.splitlines()
+    assert line.startswith("thebes: warning: which of the rows' values did not fit is not known")
+    assert "nonsense" not in line
+    if form == "words":
+        assert "It cost epsilon 0.5. It came from the mechanism." in out
+    else:
+        told = json.loads(out if form == "standard output" else (tmp_path / "answer.json").read_text())
+        assert told["cost"]["epsilon"] == 0.5
+
+
 def test_a_question_that_is_only_priced_says_nothing_of_values(run: Run) -> None:
     created(run)
     assert run(*MEAN, "--quote")[2] == ""

@@ -451,6 +451,18 @@ def test_a_block_buys_its_size_once_when_it_is_sealed(tmp_path: Path) -> None:
     assert made.size(names(made)) == sum(sizes)  # type: ignore[arg-type]
 
 
+def test_who_is_refused_by_a_cap_makes_no_block_buy_its_size(tmp_path: Path) -> None:
+    ledger = Ledger("memory://")
+    made = stream(tmp_path, ledger=ledger)
+    made.ingest(rides(*["2026-01-01"] * 300))
+    ledger.cap("ana", 0.01)
+    before = ledger.remaining("s/2026-01-01")
+    with pytest.raises(BudgetExceeded, match="the cap of 'ana'"):
+        made.reserve(names(made), epsilon=0.3, purpose="p", spender="ana", key="k")
+    assert ledger.remaining("s/2026-01-01") == before
+    assert [block.size for block in made.blocks()] == [None]
+
+
 def test_a_size_is_charged_before_it_is_drawn(tmp_path: Path) -> None:
     ledger = Ledger("memory://")
 

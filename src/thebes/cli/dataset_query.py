@@ -81,15 +81,12 @@ def query(
         if quote:
             _tell(told, as_json)
             return
-        release = _released(question, dataset, priced, quotes)
-        _tell_misfits(document, question, read)
-    if as_json is not None:
-        output.write_json(as_json, release.as_json())
-        return
-    typer.echo(str(release))
-    cost = release.extra["cost"]
-    more = f", delta {figure(cost['delta'])}" if cost["delta"] else ""
-    typer.echo(f"It cost epsilon {figure(cost['epsilon'])}{more}. It came from the {release.extra['source']}.")
+        _tell_release(_released(question, dataset, priced, quotes), as_json)  # paid for, so before anything else
+        try:
+            _tell_misfits(document, question, read)
+        except (Exception, KeyboardInterrupt):  # whatever it was, the answer stands
+            lost = "which of the rows' values did not fit is not known: the second look at them was cut short"
+            typer.echo(f"thebes: warning: {lost}; the answer stands", err=True)
 
 
 def _priced(
@@ -132,6 +129,17 @@ def _released(question: Question, dataset: DataSet, document: Any, quotes: dict[
     release = aggregator.release()
     assert release is not None  # noqa: S101
     return release
+
+
+def _tell_release(release: Release, as_json: str | None) -> None:
+    """Tell the answer and what it cost."""
+    if as_json is not None:
+        output.write_json(as_json, release.as_json())
+        return
+    typer.echo(str(release))
+    cost = release.extra["cost"]
+    more = f", delta {figure(cost['delta'])}" if cost["delta"] else ""
+    typer.echo(f"It cost epsilon {figure(cost['epsilon'])}{more}. It came from the {release.extra['source']}.")
 
 
 def _tell_misfits(document: QueryDocument, question: Question, read: _Read) -> None:

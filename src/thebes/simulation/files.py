@@ -21,6 +21,7 @@ from thebes.simulation.tables import Population, people_of
 _KINDS = (".csv", ".tsv", ".parquet")
 _BETWEEN = (",", ";", "\t", "|")
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)", re.ASCII)
+_LONGEST_WHOLE = 40  #: characters of a number that may be one of 64 bits: Python reads none of thousands
 _FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _LOOSE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _NONE = frozenset({"", "nan", "inf", "-inf", "+inf", "infinity", "-infinity"})
@@ -125,7 +126,9 @@ def _number(bare: str) -> int | float:
 
 def _fits(bare: str) -> bool:
     """Return whether a store holds it as the number that it is: digits beyond neither 64 bits nor every float."""
-    return -(2**63) <= int(bare) < 2**63 if _WHOLE.fullmatch(bare) else math.isfinite(float(bare))
+    if _WHOLE.fullmatch(bare):
+        return len(bare) <= _LONGEST_WHOLE and -(2**63) <= int(bare) < 2**63
+    return math.isfinite(float(bare))
 
 
 def _line(texts: Sequence[str], lines: Sequence[int], odd: Callable[[str], bool]) -> int:

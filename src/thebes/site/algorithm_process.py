@@ -293,7 +293,8 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             return
         ask = message.get("ask")
         about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
-        why = {"code": str(Code.BUSY), "reason": "the site has too much to do", **office.desk.charged(about["task"])}
+        # No word of charges: an ask of the same task may wait here still, and be answered and charged later.
+        why = {"code": str(Code.BUSY), "reason": "the site has too much to do"}
         busy = {"kind": Word.REFUSAL, **about, **why}
         lanes.put(_FRONT, partial(say, message, busy), 0, bounded=False)
 

@@ -91,6 +91,7 @@ class Run:
         self._reasons: dict[str, str] = dict((task.progress or {}).get("reasons", {}))
         #: who was charged nothing for the task, of those that are missing
         self._free: set[str] = set((task.progress or {}).get("free", ()))
+        self._resumed = task.snapshot is not None  #: sites may have been asked by a process that is gone
         self._released = task.release
         self._progress: dict[str, Any] = dict(task.progress or {})
 
@@ -204,6 +205,7 @@ class Run:
     async def _hear(self, site: str, said: list[Absence]) -> None:
         """The last of `said` is what is known of a site that takes too long."""
         pause, patience = _FIRST_PAUSE, self._document.patience
+        cut = False
         while True:
             conversation = await self._place.links.back(site, patience)
             if conversation is None:
@@ -212,13 +214,14 @@ class Run:
             try:
                 refused = await self._asked(site, conversation)
             except Lost:
+                cut = True
                 said.append(Absence("was cut off and did not come back", GONE))
                 continue
             if refused is None:
                 return
             if refused.reason not in (Code.BUSY, Code.DOWN):
-                raise Unfit(refused)
-            said.append(replace(refused, words=f"{refused.words}, and had not answered"))
+                raise Unfit(replace(refused, free=refused.free and not cut))  # what was cut off may be answered yet
+            said.append(replace(refused, words=f"{refused.words}, and had not answered", free=False))
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -275,7 +278,8 @@ class Run:
                 log.info("task %s: the site %s %s", self.id, site, absence.words)
                 self._aggregator.excuse(site, absence.words)
                 self._reasons[site] = str(absence.reason)
-                self._free = {*self._free - {site}, *([site] if absence.free else [])}
+                free = absence.free and site not in self._answers and not self._resumed
+                self._free = {*self._free - {site}, *([site] if free else [])}
                 self._tell()
 
         await self._beside(work)

@@ -261,6 +261,10 @@ class Stream:
                 counting = FILTERS[block.filter]
                 asked = counting.reading(counting.price(price, block.meters), 0)
                 raise BudgetExceeded(block.name, asked, block.remaining)
+        if key is None or self.ledger.claimed(key) is None:
+            self.check(
+                wanted, loss=price, spender=spender, context=context
+            )  # who is refused makes no block buy its size
         self.seal(wanted)
         return self.ledger.reserve(
             [self._payer(kept, whose) for kept in self._known(wanted)],
