@@ -25,6 +25,7 @@ from thebes.cli import doctor, main
 from thebes.cli.homes import examination
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import Finding, How
+from thebes.cli.homes.reachability import over_tls
 from thebes.coordinator.auth.authority import Authority
 from thebes.ledger import Ledger, NoKeeper
 from thebes.person.home import Person
@@ -373,6 +374,18 @@ def test_a_coordinator_that_a_site_reaches_by_a_proxy_is_not_looked_for_without(
     found = [f for f in examined(home, Surroundings(coordinator="there.invalid:8443")) if "there.invalid" in f.what]
     assert [f.how for f in found] == [How.ABSENT]
     assert "proxy" in found[0].advice
+
+
+@pytest.mark.parametrize("scheme", ["https", "socks5h"])
+def test_a_proxy_that_a_site_would_go_past_is_said_to_be_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv("https_proxy", f"{scheme}://{NOBODY}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    (found,) = over_tls("there.invalid:8443", tmp_path)
+    assert found.how is How.BROKEN
+    assert "goes past it" in found.advice
 
 
 def test_a_person_behind_a_proxy_is_looked_at_through_it_only(person: Path) -> None:

@@ -168,7 +168,7 @@ ONE = {"type": "range", "low": 0.0, "high": 100.0}
     [
         (mean("basic", ONE), [120.0], "age: your value is above 100, cut to it"),
         (mean("bounded", ONE), [-3.0], "age: your value is below 0, cut to it"),
-        (mean("basic", ONE), [None], "age: your value is missing: without it you cannot take part"),
+        (mean("basic", ONE), [None], "age: your value is missing: you cannot agree; a rule would send a stand-in"),
         (mean("counted", ONE), [None], "age: your value is missing: it counts as missing"),
         (mean("bounded", {**ONE, "default": 50.0}), ["x"],
          "age: your value is text, where a number is needed: 50 counts instead"),

@@ -115,7 +115,7 @@ def _undeclared(path: Path, name: str, texts: Sequence[str], lines: Sequence[int
     if found == {int, float}:
         line = _line(texts, lines, lambda text: type(known[text]) is float)
         what = f"has whole numbers and others; line {line} has one of the others"
-        advice = "each stays what it is, as in its person's store, and SQL divides a whole one without a rest"
+        advice = "each stays what it is, and SQL divides a whole one without a rest"
         warnings.warn(f"column {name!r} of {str(path)!r} {what}: {advice}", stacklevel=3)
     return [known[text] for text in texts]
 

@@ -226,7 +226,7 @@ def _becomes(document: Any, column: str) -> str:
         shown = figure(default) if isinstance(default, int | float) and not isinstance(default, bool) else str(default)
         return f"{shown} counts instead"
     if missing is not None:
-        return "it counts as missing" if missing == "count" else "without it you cannot take part"
+        return "it counts as missing" if missing == "count" else "you cannot agree; a rule would send a stand-in"
     return "it counts as missing, as the task declares"
 
 

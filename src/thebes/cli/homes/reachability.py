@@ -18,7 +18,7 @@ from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
 from thebes.database.versions import Versions
 from thebes.ledger.schema import VERSIONS as LEDGER
 from thebes.privacy.faults import Mistake, ThebesError
-from thebes.site.link.proxy import proxy_of
+from thebes.site.link.proxy import is_usable, proxy_of
 from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import SERVER_NAME
@@ -63,7 +63,12 @@ def over_tls(address: str, home: Path) -> Iterator[Finding]:
     if not colon or not host or "@" in host or not port.isdecimal():
         raise Mistake("--coordinator", "must be HOST:PORT, or an address that begins with https://")
     what = f"the coordinator at {address} is the one that the site's certificate names"
-    if proxy_of(address) is not None:
+    proxy = proxy_of(address)
+    if proxy is not None and not is_usable(proxy):
+        why = "the proxy that the environment names for it is not one of HTTP, so a site goes past it; name one of HTTP"
+        yield Finding(How.BROKEN, what, why)
+        return
+    if proxy is not None:
         why = "not looked at: the environment names a proxy for it, which a site goes by; the site's page says whether"
         yield Finding(How.ABSENT, what, f"{why} it is linked")
         return

@@ -18,3 +18,8 @@ def proxy_of(coordinator: str) -> str | None:
     if not proxy or is_loopback(host) or proxy_bypass(host, without):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def is_usable(proxy: str) -> bool:
+    """Return whether a site can go by a proxy: by one of HTTP only. With another it would go past it."""
+    return proxy.lower().startswith("http://")
