@@ -126,6 +126,43 @@ def test_a_site_that_stays_busy_is_told_as_that_and_nobody_says_it_was_not_charg
     everywhere(told(tmp_path, at(office, but=busy), document), "busy", free=False)
 
 
+def test_a_site_that_was_asked_by_a_process_that_is_gone_is_not_said_to_have_charged_nothing(
+    tmp_path: Path, office: Office
+) -> None:
+    """The first ask waits at the site still, and is answered and charged after the second was refused."""
+    kept: list[dict[str, Any]] = []
+
+    async def waiting(message: dict[str, Any]) -> dict[str, Any] | None:
+        if message["kind"] != "ask":
+            return office.answer(message)
+        kept.append(message)
+        return None
+
+    async def refusing(message: dict[str, Any]) -> dict[str, Any] | None:
+        if message["kind"] != "ask":
+            return office.answer(message)
+        return {**refusal(message, "policy", "no"), **office.desk.charged(message["task"])}
+
+    async def scenario() -> Any:
+        world = await Gathering(tmp_path / "home").open()
+        await world.near(north=waiting)
+        task, _ = await world.reception.post({**COUNT, "patience": 30.0}, ANA)
+        while not kept:
+            await asyncio.sleep(0.01)
+        await world.close(politely=False)
+        world = await Gathering(tmp_path / "home").open()
+        await world.near(north=refusing)
+        detail = await world.over(task)
+        await world.close()
+        return detail
+
+    detail = asyncio.run(scenario())
+    assert detail["refusals"]["north"]["reason"] == "policy"
+    assert "charged" not in detail["refusals"]["north"]
+    assert not nobody_charged(detail)
+    assert office.answer(kept[0])["kind"] == "contribution"
+
+
 def test_a_site_that_is_away_or_silent_is_told_as_that_and_nobody_says_it_was_not_charged(
     tmp_path: Path, office: Office
 ) -> None:

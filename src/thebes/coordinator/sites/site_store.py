@@ -58,6 +58,7 @@ class Convened:
     following: Status | None
     release: str | None  #: the latest
     progress: Mapping[str, Any] | None
+    resumed: bool  #: whether sites may have been asked by a process that is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ class FederationStore:
 
         def work(connection: sa.Connection) -> Convened | None:
             going = (TASK.c.id == task_id, TASK.c.status == Status.OPEN, TASK.c.sites.is_not(None))
+            before = connection.scalar(select(TASK.c.holder).where(*going).with_for_update())
             if connection.execute(TASK.update().where(*going).values(holder=self._holder)).rowcount != 1:
                 return None
             row = connection.execute(select(TASK).where(TASK.c.id == task_id)).one()
@@ -178,6 +180,7 @@ class FederationStore:
                 following=None if row.following is None else Status(row.following),
                 release=connection.scalar(latest),
                 progress=None if told is None else json.loads(told),
+                resumed=before is not None or row.snapshot is not None,
             )
 
         return self.database.write(work)

@@ -91,7 +91,7 @@ class Run:
         self._reasons: dict[str, str] = dict((task.progress or {}).get("reasons", {}))
         #: who was charged nothing for the task, of those that are missing
         self._free: set[str] = set((task.progress or {}).get("free", ()))
-        self._resumed = task.snapshot is not None  #: sites may have been asked by a process that is gone
+        self._resumed = task.resumed
         self._released = task.release
         self._progress: dict[str, Any] = dict(task.progress or {})
 
